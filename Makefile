@@ -1,0 +1,65 @@
+# `make help` lists the targets. Everything is installed into .venv; caches live under ~/.cache/holdfast.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := core runtime operator cli tests bench
+
+.PHONY: help
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.PHONY: setup
+setup: $(STAMP)  ## install everything into .venv
+
+.PHONY: run
+run: $(STAMP)  ## plan the example app and show what it will do
+	$(BIN)/holdfast plan examples/ad-clicks/app.yaml
+
+.PHONY: test
+test: $(STAMP)  ## all tests but the kind cluster (needs Java, Maven and Go for the real components)
+	$(BIN)/python -m pytest
+
+.PHONY: check
+check: $(STAMP)  ## format, lint, types, import contracts, generated files
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+	$(BIN)/python -m holdfast_cli.generated --check
+
+.PHONY: generate
+generate: $(STAMP)  ## write the generated files anew: CRD and reference pages
+	$(BIN)/python -m holdfast_cli.generated
+
+.PHONY: format
+format: $(STAMP)  ## format the code
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+.PHONY: bench
+bench: $(STAMP)  ## benchmarks, each prints its table
+	$(BIN)/python bench/planner.py
+
+.PHONY: soak
+soak: $(STAMP)  ## the random tests at full length
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m "not kafka"
+
+.PHONY: lock
+lock: $(STAMP)  ## resolve dependencies anew into requirements.lock (names and hashes only)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --extra dev --extra kafka \
+	  --python-version 3.11 --universal -o requirements.lock pyproject.toml
+
+.PHONY: clean
+clean:  ## remove .venv and what tools left behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

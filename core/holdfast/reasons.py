@@ -1,0 +1,103 @@
+"""Why: the one closed list of reasons Holdfast gives, each with a sentence that says what it means.
+
+Problems of a plan, warnings and (later) status conditions take their reason from here and from nowhere else, so that
+a reason seen anywhere can be looked up. Must not hold messages about a particular app: those belong to who finds them.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """What can be said about an app, in one word. `Reason.X.sentence` explains it."""
+
+    sentence: str
+
+    def __new__(cls, value: str, sentence: str) -> "Reason":
+        """Make a member that is its own name and carries its sentence."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.sentence = sentence
+        return member
+
+    # The spec itself
+    INVALID_SPEC = "InvalidSpec", "A field of the StreamApp is missing, unknown, of the wrong type or out of range."
+    STEP_CYCLE = "StepCycle", "Steps read each other in a circle, so no row could ever leave it."
+
+    # Partition counts
+    PARTITION_COUNT_MISMATCH = (
+        "PartitionCountMismatch",
+        "Streams that meet in one step have different partition counts, so equal keys would sit in different tasks.",
+    )
+    PARTITION_COUNT_UNKNOWN = (
+        "PartitionCountUnknown",
+        "Nothing says how many partitions an input has: neither its topic, nor the spec, nor the command line.",
+    )
+    TOPIC_MISSING = "TopicMissing", "An input topic does not exist on its broker."
+    PARTITION_COUNT_DIFFERS = (
+        "PartitionCountDiffers",
+        "The spec gives a stream another partition count than its topic has; the topic's count is used.",
+    )
+    COUNT_CAPPED = (
+        "CountCapped",
+        "An inferred partition count was cut to planning.maxIntermediatePartitions.",
+    )
+
+    # Keys and partitioners
+    KEY_MISMATCH = "KeyMismatch", "A step needs equal keys in one task, but its rows are partitioned by other columns."
+    KEY_TYPE_MISMATCH = "KeyTypeMismatch", "Columns that are compared have different types on the two sides."
+    PARTITIONER_MISMATCH = (
+        "PartitionerMismatch",
+        "Streams that meet in one step were partitioned by different functions, so equal keys differ in partition.",
+    )
+    KEY_UNDECLARED = (
+        "KeyUndeclared",
+        "A step needs equal keys in one task, but no partition key is declared for its rows.",
+    )
+    PARTITIONER_UNKNOWN = (
+        "PartitionerUnknown",
+        "A stream is partitioned by a function Holdfast does not know, so where its keys are can't be proven.",
+    )
+    LOOKUP_KEY_MISMATCH = "LookupKeyMismatch", "A lookup must name exactly the key columns of its table."
+
+    # Rows and expressions
+    SCHEMA_MISSING = "SchemaMissing", "The columns of a stream or table that is read are not declared."
+    SCHEMA_INVALID = "SchemaInvalid", "A schema is not valid Spark DDL, or names a column twice."
+    SCHEMA_MISMATCH = (
+        "SchemaMismatch",
+        "Rows that should have the same columns differ, or rows do not fit where they go.",
+    )
+    UNKNOWN_COLUMN = "UnknownColumn", "An expression or a list of columns names a column the rows do not have."
+    AMBIGUOUS_COLUMN = "AmbiguousColumn", "A name stands on both sides of a join and nothing says which is meant."
+    DUPLICATE_COLUMN = "DuplicateColumn", "A step would give two columns the same name."
+    UNNAMED_COLUMN = "UnnamedColumn", "A computed column has no name; give it one with AS."
+    INVALID_EXPRESSION = "InvalidExpression", "A text is not a valid Spark SQL expression."
+    AGGREGATE_NOT_ALLOWED = (
+        "AggregateNotAllowed",
+        "An aggregate or window function stands where each row is judged alone.",
+    )
+    AGGREGATE_MISSING = "AggregateMissing", "A column of an aggregate is neither grouped by nor aggregated."
+    FILTER_NOT_BOOLEAN = "FilterNotBoolean", "A filter does not give true or false."
+    NOT_DETERMINISTIC = (
+        "NotDeterministic",
+        "An expression would give another result when a batch is replayed, so exactly-once could not hold.",
+    )
+    SUBQUERY_NOT_ALLOWED = (
+        "SubqueryNotAllowed",
+        "An expression reads from a query of its own; only the row at hand is there.",
+    )
+    TYPE_UNKNOWN = "TypeUnknown", "The type of a column can't be told before it runs; it is planned as unknown."
+    EVENT_TIME_MISSING = "EventTimeMissing", "A step works in event time, but a stream that reaches it declares none."
+    EVENT_TIME_INVALID = "EventTimeInvalid", "The event time column is missing from the schema or is no timestamp."
+
+    # Rows that go nowhere, or go twice
+    ROWS_UNUSED = "RowsUnused", "Nobody reads the rows of a step, stream or table."
+    BROADCAST_REPEATED = (
+        "BroadcastRepeated",
+        "Rows that every task sees are written by every task, so they come out once per task.",
+    )
+
+    # Growth of inputs (record of the last run)
+    NOT_A_MULTIPLE = "NotAMultiple", "A stream grew to a count that is not a multiple of what its tasks were built for."
+    PARTITIONS_SHRANK = "PartitionsShrank", "A stream has fewer partitions than the last run recorded."
+    TASK_VANISHED = "TaskVanished", "A task of the record does not exist in the grouping any more."
+    RECORD_IGNORED = "RecordIgnored", "The placement record belongs to another run, so it was not used."

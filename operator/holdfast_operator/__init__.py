@@ -1,0 +1,1 @@
+"""The Kubernetes operator. Imports the core, never the runtime, and never starts a JVM."""
