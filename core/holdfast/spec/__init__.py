@@ -1,0 +1,1 @@
+"""The StreamApp: its model, the rules over it, its CRD, and what changing each field costs."""

@@ -1,0 +1,114 @@
+"""Why: what changing a StreamApp costs, field by field, before anyone applies it.
+
+Both sides are parsed apps, so a default left out and the same default written down are equal. Named objects are matched
+by name; adding or removing one costs what its list says. Must not know which state an app has.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from holdfast.spec.app import StreamApp
+from holdfast.spec.change import Change
+from holdfast.spec.fields import change_of
+from holdfast.spec.steps import Step
+from holdfast.spec.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field with another value."""
+
+    path: str
+    """`spec.steps[counts].aggregate.window`."""
+    old: object
+    """None: it was not there."""
+    new: object
+    """None: it is not there any more."""
+    cost: Change
+    note: str = ""
+    """What it means beyond its cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """All changes between two versions of an app."""
+
+    changes: tuple[FieldChange, ...]
+
+    @property
+    def cost(self) -> Change | None:
+        """The dearest of them; None where nothing changes."""
+        return max((change.cost for change in self.changes), default=None)
+
+    @property
+    def new_run(self) -> bool:
+        """Whether the change asks for a new run, with empty state."""
+        return any(change.path == "spec.runId" for change in self.changes)
+
+    @property
+    def refused(self) -> tuple[FieldChange, ...]:
+        """Changes that can't be applied as they are: forbidden ones, and those that need a runId nobody changed."""
+        return tuple(
+            change
+            for change in self.changes
+            if change.cost is Change.FORBIDDEN or (change.cost is Change.NEW_RUN and not self.new_run)
+        )
+
+
+def diff(old: StreamApp, new: StreamApp) -> Diff:
+    """What changes from old to new, in the order of the model's fields."""
+    return Diff(tuple(_models(old, new, "")))
+
+
+def _models(old: BaseModel, new: BaseModel, path: str) -> Iterator[FieldChange]:
+    for name, field in type(old).model_fields.items():
+        here = f"{path}.{field.alias or name}".removeprefix(".")
+        yield from _values(getattr(old, name), getattr(new, name), here, change_of(field))
+
+
+def _values(old: Any, new: Any, path: str, cost: Change) -> Iterator[FieldChange]:
+    if old == new:
+        return
+    if isinstance(old, BaseModel) and type(old) is type(new):
+        yield from _models(old, new, path)
+    elif _named(old) or _named(new):
+        yield from _named_lists(old, new, path, cost)
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _values(old.get(key), new.get(key), f"{path}[{key}]", cost)
+    else:
+        yield FieldChange(path, _plain(old), _plain(new), cost)
+
+
+def _named(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(isinstance(item, BaseModel) for item in value)
+
+
+def _named_lists(old: Any, new: Any, path: str, cost: Change) -> Iterator[FieldChange]:
+    before, after = ({item.name: item for item in side} for side in (old, new))
+    for name in dict.fromkeys([*before, *after]):
+        here = f"{path}[{name}]"
+        if name in before and name in after:
+            yield from _values(before[name], after[name], here, cost)
+        else:
+            old_item, new_item = before.get(name), after.get(name)
+            note = "" if old_item is None else _given_up(old_item)
+            yield FieldChange(here, _plain(old_item), _plain(new_item), cost, note)
+
+
+def _given_up(removed: BaseModel) -> str:
+    """What is lost with a named object that is removed or renamed."""
+    if isinstance(removed, Step) and removed.verb in ("join", "aggregate", "deduplicate", "process"):
+        return f"the state of {removed.name} is given up"
+    if isinstance(removed, Step) and removed.verb in ("repartition", "broadcast"):
+        return f"rows not yet read from the intermediate stream of {removed.name} are given up"
+    return f"what table {removed.name} holds is given up" if isinstance(removed, Table) else ""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,178 @@
+"""Why: from a tree as read from a file or an API server to a `StreamApp`, or to every error there is in it.
+
+Errors say the field's path, the value and what to do; who knows the text they came from adds line and column. Must not
+read files.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from holdfast.errors import UserActionError
+from holdfast.spec.app import StreamApp
+from holdfast.spec.fields import items_of_list, names_in_files, object_of
+from holdfast.spec.node_rules import Path
+from holdfast.spec.rules import RULES
+from holdfast.spec.tree import did_you_mean, nearest
+from holdfast.spec.values import IN_WORDS
+
+_MAX_SHOWN = 60
+_KINDS = {
+    "string_type": "must be text; put it in quotes",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "int_type": "must be a whole number without quotes",
+    "bool_type": "must be true or false",
+    "missing": "is required",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field."""
+
+    path: Path
+    value: object
+    message: str
+
+    @property
+    def dotted(self) -> str:
+        """The path as people write it: `spec.steps[2].join.on`."""
+        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        return text.removeprefix(".") or "(the whole file)"
+
+    @property
+    def shown(self) -> str:
+        """The value as JSON writes it, shortened to what fits on a line."""
+        try:
+            text = json.dumps(self.value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            text = repr(self.value)  # no tree of a file, but whoever calls is to learn of it
+        return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
+
+    def __str__(self) -> str:
+        return f"{self.dotted}: {self.message}"
+
+
+class SpecInvalidError(UserActionError):
+    """A StreamApp that breaks its schema or its rules; carries every error found."""
+
+    def __init__(self, errors: tuple[FieldError, ...]) -> None:
+        self.errors = errors
+        super().__init__("\n".join(str(error) for error in errors))
+
+
+def parse_app(tree: object) -> StreamApp:
+    """The app in this tree; raises `SpecInvalidError` with all errors at once, in the order of the file's fields."""
+    app: StreamApp | None = None
+    errors: list[FieldError] = []
+    try:
+        app = StreamApp.model_validate(tree, by_alias=True, by_name=False)
+    except ValidationError as error:
+        errors.extend(_field_errors(error))
+    errors.extend(_rule_errors(tree.get("spec") if isinstance(tree, dict) else None))
+    if app is None or errors:
+        raise SpecInvalidError(tuple(_without_repeats(errors)))
+    return app
+
+
+def _field_errors(error: ValidationError) -> Iterator[FieldError]:
+    details = error.errors(include_url=False)
+    paths = [detail["loc"] for detail in details]
+    for detail in details:
+        path = detail["loc"]
+        # A second name of a field beside the first: a rule says so.
+        if detail["type"] == "extra_forbidden" and path[-1] in _names_at(path[:-1], every=True):
+            continue
+        # A list whose items are wrong is also counted as too short, by the number of its good items.
+        if detail["type"] == "too_short" and any(other[: len(path)] == path and other != path for other in paths):
+            continue
+        yield FieldError(path=_clean(path), value=_as_read(detail["input"]), message=_message(detail))
+
+
+def _as_read(value: object) -> object:
+    """The value as the file has it: the model makes tuples of its lists."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _clean(path: Path) -> Path:
+    return tuple(part for part in path if part != "[key]")
+
+
+def _message(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    value = FieldError((), _as_read(detail["input"]), "").shown
+    if kind == "extra_forbidden":
+        name = str(detail["loc"][-1])
+        return f"there is no field {name} here{did_you_mean(name, _names_at(detail['loc'][:-1]))}"
+    if kind == "string_pattern_mismatch":
+        pattern = str(context.get("pattern"))
+        return f"{IN_WORDS.get(pattern, 'must match ' + pattern)}; found {value}"
+    if kind == "literal_error":
+        expected = str(context.get("expected"))
+        near = nearest(str(detail["input"]), re.findall("'([^']*)'", expected))
+        return f"{value} is not one of {expected}{f'; did you mean {near}?' if near else ''}"
+    if kind == "missing":
+        return _KINDS[kind]
+    if kind in _KINDS:
+        return f"{_KINDS[kind]}; found {value}"
+    message = detail["msg"].replace("Tuple should", "the list should").replace("Dictionary should", "the object should")
+    message = (
+        message.replace(" after validation", "")
+        .replace("Input should be", "must be")
+        .replace("String should", "the text should")
+    )
+    return f"{message}; found {value}"
+
+
+def _names_at(path: Path, *, every: bool = False) -> list[str]:
+    """The fields of the model at this path, or every name they may have in files."""
+    model: type[BaseModel] | None = StreamApp
+    for part in path:
+        if isinstance(part, int) or model is None:
+            continue
+        field = next((f for n, f in model.model_fields.items() if part in names_in_files(n, f)), None)
+        model = (object_of(field) or items_of_list(field)) if field else None
+    names = [names_in_files(name, field) for name, field in model.model_fields.items()] if model else []
+    return [name for of_field in names for name in (of_field if every else of_field[:1])]
+
+
+def _rule_errors(spec: object) -> Iterator[FieldError]:
+    for rule in RULES:
+        for path, node in _nodes(spec, rule.at):
+            for below, message in rule.broken(node):
+                yield FieldError(path=("spec", *path, *below), value=_value_at(node, below), message=message)
+
+
+def _nodes(node: object, at: Path) -> Iterator[tuple[Path, object]]:
+    if not at:
+        if isinstance(node, dict):
+            yield (), node
+        return
+    children: list[tuple[str | int, object]] = []
+    if at[0] == "*" and isinstance(node, list):
+        children = list(enumerate(node))
+    elif isinstance(node, dict) and at[0] in node:
+        children = [(at[0], node[at[0]])]
+    for part, child in children:
+        for path, found in _nodes(child, at[1:]):
+            yield (part, *path), found
+
+
+def _value_at(node: object, path: Path) -> object:
+    for part in path:
+        node = node[part]  # type: ignore[index]  # the rule has just walked this path
+    return node
+
+
+def _without_repeats(errors: list[FieldError]) -> Iterator[FieldError]:
+    seen: set[tuple[Path, str]] = set()
+    for error in errors:
+        if (error.path, error.message) not in seen:
+            seen.add((error.path, error.message))
+            yield error

@@ -1,0 +1,218 @@
+"""Why: what a StreamApp must satisfy beyond the type of each field; the list is the specification.
+
+Each rule is written twice, side by side: as CEL for the API server and as a function for files, so that both give one
+verdict. Must not look at anything but the one object.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from holdfast.spec import graph_rules, node_rules
+from holdfast.spec.node_rules import Broken, Path
+from holdfast.spec.steps import STATEFUL_VERBS, VERBS
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One sentence over one kind of node."""
+
+    at: Path
+    """Fields from `spec` down to the node; `*` stands for each item of a list."""
+    message: str
+    """The sentence, as the API server prints it."""
+    cel: str | None
+    """The rule for the API server; None where its schema says it already (unique names)."""
+    broken: Callable[[object], Iterator[Broken]]
+    """The rule for files."""
+
+
+_ONE_ON = "on is required, and given once (kubectl sends an unquoted `on` as `true`)"
+
+
+def _exactly_one(fields: tuple[str, ...]) -> str:
+    return "[" + ", ".join(f"has(self.{field})" for field in fields) + "].exists_one(given, given)"
+
+
+def _with_names(field: str, rule: str, *, only: str = "") -> str:
+    """A rule in which `name in <field>` asks for the names of a list, or of the items of it that `only` selects.
+
+    The names go into a map, once: looking for each in the list exceeds the API server's limits at a thousand steps.
+    `[x].all(y, ...)` is how a rule gives x the name y.
+    """
+    chosen = f"{only}, " if only else ""
+    return f"[self.{field}.transformMapEntry(i, each, {chosen}{{each.name: true}})].all({field}, {rule})"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        at=("systems", "*"),
+        message="a system is exactly one of kafka, log, generator",
+        cel=_exactly_one(("kafka", "log", "generator")),
+        broken=node_rules.one_kind,
+    ),
+    Rule(
+        at=("systems", "*", "kafka"),
+        message="a secret does not belong in a StreamApp: put it into the Secret secretName",
+        cel="!has(self.config) || self.config.all(key, !key.matches('password|secret|key[.]pem|jaas'))",
+        broken=node_rules.no_secrets,
+    ),
+    Rule(
+        at=("streams", "*"),
+        message="deadLetter names another stream, and goes with onDecodeError: DeadLetter",
+        cel="has(self.deadLetter) == (has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"
+        " && (!has(self.deadLetter) || self.deadLetter != self.name)",
+        broken=node_rules.dead_letter,
+    ),
+    Rule(
+        at=("tables", "*"),
+        message="without sources a table can't be Broadcast or versioned and has no select; with them it has no schema",
+        cel="has(self.sources) ? !has(self.schema) : (!has(self.select) && !(has(self.versioned) && self.versioned)"
+        " && !(has(self.distribution) && self.distribution == 'Broadcast'))",
+        broken=node_rules.table_feed,
+    ),
+    Rule(
+        at=("steps", "*"),
+        message="a step has exactly one verb",
+        cel=_exactly_one(tuple(VERBS)),
+        broken=node_rules.one_verb,
+    ),
+    Rule(
+        at=("steps", "*", "join"),
+        message=_ONE_ON,
+        cel="has(self.on) != has(self.__true__)",
+        broken=node_rules.one_on,
+    ),
+    Rule(
+        at=("steps", "*", "lookup"),
+        message=_ONE_ON,
+        cel="has(self.on) != has(self.__true__)",
+        broken=node_rules.one_on,
+    ),
+    Rule(
+        at=("steps", "*"),
+        message="join reads two inputs, merge any number, every other step one",
+        cel="has(self.join) ? self.from.size() == 2 : (has(self.merge) || self.from.size() == 1)",
+        broken=node_rules.arity,
+    ),
+    Rule(
+        at=("steps", "*", "aggregate"),
+        message="window and session exclude each other; slide needs window and is at most as long",
+        cel="!(has(self.window) && has(self.session)) && (!has(self.slide) || (has(self.window)"
+        " && duration(self.slide) <= duration(self.window)))",
+        broken=node_rules.windows,
+    ),
+    Rule(
+        at=("restart", "backoff"),
+        message="initial is at most max",
+        cel="duration(has(self.initial) ? self.initial : '5s') <= duration(has(self.max) ? self.max : '5m')",
+        broken=node_rules.backoff_order,
+    ),
+    Rule(
+        at=("state",),
+        message="storageClass is used only with location: Claim",
+        cel="!has(self.storageClass) || !has(self.location) || self.location == 'Claim'",
+        broken=node_rules.claims,
+    ),
+    Rule(at=(), message="system names are unique", cel=None, broken=graph_rules.unique("systems")),
+    Rule(at=(), message="stream names are unique", cel=None, broken=graph_rules.unique("streams")),
+    Rule(at=(), message="table names are unique", cel=None, broken=graph_rules.unique("tables")),
+    Rule(at=(), message="step names are unique", cel=None, broken=graph_rules.unique("steps")),
+    Rule(
+        at=(),
+        message="streams and steps share one space of names",
+        cel=_with_names("streams", "!self.steps.exists(step, step.name in streams)"),
+        broken=graph_rules.streams_apart_from_steps,
+    ),
+    Rule(
+        at=(),
+        message="streams name systems that exist",
+        cel=_with_names("systems", "self.streams.all(stream, stream.system in systems)"),
+        broken=graph_rules.known_systems,
+    ),
+    Rule(
+        at=(),
+        message="steps read streams or steps that exist",
+        cel=_with_names(
+            "streams",
+            _with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
+        ),
+        broken=graph_rules.known_inputs,
+    ),
+    Rule(
+        at=(),
+        message="to names a stream that exists",
+        cel=_with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
+        broken=graph_rules.known_targets,
+    ),
+    Rule(
+        at=(),
+        message="toTable and lookup name tables that exist",
+        cel="has(self.tables) ? "
+        + _with_names(
+            "tables",
+            "self.steps.all(step, (!has(step.toTable) || step.toTable in tables)"
+            " && (!has(step.lookup) || step.lookup.table in tables))",
+        )
+        + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup))",
+        broken=graph_rules.known_tables,
+    ),
+    Rule(
+        at=(),
+        message="sources name streams that exist",
+        cel="!has(self.tables) || "
+        + _with_names(
+            "streams",
+            "self.tables.all(table, !has(table.sources) || table.sources.all(name, name in streams))",
+        ),
+        broken=graph_rules.known_sources,
+    ),
+    Rule(
+        at=(),
+        message="deadLetter names a stream that exists",
+        cel=_with_names("streams", "self.streams.all(stream, !has(stream.deadLetter) || stream.deadLetter in streams)"),
+        broken=graph_rules.known_dead_letters,
+    ),
+    Rule(
+        at=(),
+        message="a side input is not read or written by steps",
+        cel="!has(self.tables) || "
+        + _with_names(
+            "streams",
+            "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams))",
+            only="self.tables.exists(table, has(table.sources) && each.name in table.sources)",
+        ),
+        broken=graph_rules.side_inputs_apart,
+    ),
+    Rule(
+        at=(),
+        message="a table has side inputs or writers, not both",
+        cel="!has(self.tables) || "
+        + _with_names(
+            "tables", "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)", only="has(each.sources)"
+        ),
+        broken=graph_rules.one_feed,
+    ),
+    Rule(
+        at=(),
+        message="a stream of a generator can't be written to",
+        cel=_with_names(
+            "systems",
+            _with_names(
+                "streams",
+                "!self.steps.exists(step, has(step.to) && step.to in streams)"
+                " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
+                only="each.system in systems",
+            ),
+            only="has(each.generator)",
+        ),
+        broken=graph_rules.generators_are_read_only,
+    ),
+    Rule(
+        at=(),
+        message="ByStreamPartition is for apps without state",
+        cel="!has(self.grouping) || self.grouping != 'ByStreamPartition' || !self.steps.exists(step, "
+        + " || ".join(f"has(step.{verb})" for verb in STATEFUL_VERBS)
+        + ")",
+        broken=graph_rules.stateless_grouping,
+    ),
+)

@@ -1,0 +1,136 @@
+"""Why: how an app is run rather than what it computes: pods, triggers, checkpoints, restarts, growth."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from holdfast.spec.base import SpecModel
+from holdfast.spec.change import Change
+from holdfast.spec.values import (
+    Arithmetic,
+    Duration,
+    Folder,
+    Memory,
+    ModuleName,
+    ObjectName,
+    PartitionCount,
+    Place,
+    PositiveDuration,
+    Quantity,
+    Settings,
+    Text,
+    without_nulls,
+)
+
+Modules = Annotated[dict[ModuleName, str], Field(max_length=100), BeforeValidator(without_nulls)]
+PodTemplate = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+
+
+class Planning(SpecModel):
+    """How partition counts of intermediate streams are chosen where no join decides them."""
+
+    intermediate_partitions: Annotated[PartitionCount | None, Change.NEW_RUN] = None
+    """The count of intermediate streams. Default: the largest count of the inputs and outputs."""
+    max_intermediate_partitions: Annotated[PartitionCount, Change.NEW_RUN] = 256
+    """The inferred count is cut to this. Default: 256."""
+
+
+class Expansion(SpecModel):
+    """What happens to tasks with state when an input grows partitions."""
+
+    enabled: Annotated[bool, Change.RESTART] = True
+    """True: a new partition goes to the task that held its keys before. Default: true."""
+    parent: Annotated[Arithmetic, Change.RESTART] = "partition % previous"
+    """Which old partition held the keys of a new one: arithmetic over `partition`, `previous` and `current`.
+    Default: partition % previous."""
+
+
+class Trigger(SpecModel):
+    """When a batch starts and how much it reads."""
+
+    interval: Annotated[Duration, Change.RESTART] = "1s"
+    """Start a batch this often; 0s: as soon as the last one is done. Default: 1s."""
+    max_records_per_partition: Annotated[int, Change.LIVE, Field(ge=1, le=1_000_000_000)] = 50_000
+    """Read at most so many records of a partition in one batch. Default: 50000."""
+
+
+class Checkpoint(SpecModel):
+    """Where offsets and durable copies of state are kept."""
+
+    location: Annotated[Folder, Change.NEW_RUN]
+    """A folder that driver and executors reach, e.g. `s3a://bucket/path` or `file:///shared/path`."""
+
+
+class Driver(SpecModel):
+    """The pod that plans batches."""
+
+    cores: Annotated[int, Change.RESTART, Field(ge=1, le=1024)] = 1
+    """CPU cores. Default: 1."""
+    memory: Annotated[Memory, Change.RESTART] = "1g"
+    """Java heap. Default: 1g."""
+    pod_template: Annotated[PodTemplate, Change.RESTART] = Field(default_factory=dict)
+    """A pod template merged into the driver's pod."""
+
+
+class Executors(SpecModel):
+    """The pods that hold tasks and state."""
+
+    count: Annotated[int, Change.LIVE, Field(ge=1, le=10_000)] = 2
+    """How many. Default: 2."""
+    cores: Annotated[int, Change.RESTART, Field(ge=1, le=1024)] = 1
+    """CPU cores of each. Default: 1."""
+    memory: Annotated[Memory, Change.RESTART] = "1g"
+    """Java heap of each. Default: 1g."""
+    pod_template: Annotated[PodTemplate, Change.RESTART] = Field(default_factory=dict)
+    """A pod template merged into each executor's pod."""
+
+
+class Runtime(SpecModel):
+    """The Spark application."""
+
+    image: Annotated[Text | None, Change.RESTART] = None
+    """The image of driver and executors. Default: the runtime image of this release."""
+    code: Annotated[Modules, Change.RESTART] = Field(default_factory=dict)
+    """Small Python modules, name to text, put on the path of driver and executors."""
+    trigger: Annotated[Trigger, Change.RESTART] = Trigger()
+    """When a batch starts and how much it reads."""
+    checkpoint: Annotated[Checkpoint | None, Change.NEW_RUN] = None
+    """Where offsets and durable copies of state are kept. On a cluster it is needed."""
+    driver: Annotated[Driver, Change.RESTART] = Driver()
+    """The pod that plans batches."""
+    executors: Annotated[Executors, Change.RESTART] = Executors()
+    """The pods that hold tasks and state."""
+    spark_conf: Annotated[Settings, Change.RESTART] = Field(default_factory=dict)
+    """Settings of Spark, passed through."""
+
+
+class State(SpecModel):
+    """Where local state lives."""
+
+    location: Annotated[Place, Change.RESTART] = "Claim"
+    """Claim: a volume claim per executor. Node: a folder of the node. Pod: the pod's own disk, gone with it. Or a
+    template over pod and node, e.g. `{node.labels.rack}/{node.name}`. Default: Claim."""
+    storage_class: Annotated[ObjectName | None, Change.NEW_RUN] = None
+    """Storage class of the claims. Default: the cluster's."""
+    size: Annotated[Quantity, Change.NEW_RUN] = "10Gi"
+    """Size of each claim. Default: 10Gi."""
+
+
+class Backoff(SpecModel):
+    """How long to wait between failed attempts; doubled each time."""
+
+    initial: Annotated[PositiveDuration, Change.LIVE] = "5s"
+    """The first wait. Default: 5s."""
+    max: Annotated[PositiveDuration, Change.LIVE] = "5m"
+    """The longest wait. Default: 5m."""
+
+
+class Restart(SpecModel):
+    """What happens when an attempt fails."""
+
+    policy: Annotated[Literal["Always", "OnFailure", "Never"], Change.LIVE] = "Always"
+    """Always: also when an endless app exits by itself. OnFailure: only when it failed. Never. Default: Always."""
+    backoff: Annotated[Backoff, Change.LIVE] = Backoff()
+    """How long to wait between attempts."""
+    reset_after: Annotated[PositiveDuration, Change.LIVE] = "10m"
+    """An attempt healthy this long forgets earlier failures. Default: 10m."""

@@ -1,0 +1,108 @@
+"""Why: where records come from and go to: systems and the streams in them, as a user writes them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from holdfast.spec.base import SpecModel
+from holdfast.spec.change import Change
+from holdfast.spec.values import (
+    ColumnName,
+    Ddl,
+    Duration,
+    FunctionPath,
+    Name,
+    ObjectName,
+    PartitionCount,
+    PositiveDuration,
+    Settings,
+    Text,
+)
+
+Partitioner = Literal["murmur2", "crc32", "none"]
+
+
+class KafkaSystem(SpecModel):
+    """An Apache Kafka cluster."""
+
+    bootstrap_servers: Annotated[Text, Change.RESTART]
+    """Addresses to start from, `host:port` separated by commas."""
+    config: Annotated[Settings, Change.RESTART] = Field(default_factory=dict)
+    """Settings of librdkafka, passed through. Passwords do not belong here: name a Secret in `secretName`."""
+    secret_name: Annotated[ObjectName | None, Change.RESTART] = None
+    """A Secret of the app's namespace whose entries are settings of librdkafka too, e.g. `sasl.password`."""
+
+
+class LogSystem(SpecModel):
+    """The embedded log: streams in files of one host. For laptops and tests."""
+
+
+class GeneratorSystem(SpecModel):
+    """Made-up records, the same ones at each replay: rows are a pure function of partition and offset."""
+
+    function: Annotated[FunctionPath, Change.NEW_RUN]
+    """The Python function that makes a batch of rows, as `package.module:function`."""
+    rows_per_second: Annotated[int, Change.LIVE, Field(ge=1, le=1_000_000_000)] = 1000
+    """How many rows to make each second, over all partitions of a stream. Default: 1000."""
+
+
+class System(SpecModel):
+    """A place that holds streams; exactly one kind."""
+
+    name: Annotated[Name, Change.NEW_RUN]
+    """What streams call it."""
+    kafka: Annotated[KafkaSystem | None, Change.NEW_RUN] = None
+    """An Apache Kafka cluster."""
+    log: Annotated[LogSystem | None, Change.NEW_RUN] = None
+    """The embedded log of a single host."""
+    generator: Annotated[GeneratorSystem | None, Change.NEW_RUN] = None
+    """Made-up records for demonstrations and load tests."""
+
+    @property
+    def kind(self) -> str:
+        """`kafka`, `log` or `generator`."""
+        return next(kind for kind in ("kafka", "log", "generator") if getattr(self, kind) is not None)
+
+
+class EventTime(SpecModel):
+    """Which column says when a record happened, and how late it may come."""
+
+    column: Annotated[ColumnName, Change.NEW_RUN]
+    """A TIMESTAMP column of the stream."""
+    lateness: Annotated[Duration, Change.RESTART] = "0s"
+    """How far behind the newest record one may arrive and still count. Default: 0s."""
+    idle_after: Annotated[PositiveDuration | None, Change.RESTART] = None
+    """A partition silent this long no longer holds the watermark back. Default: it does for ever."""
+
+
+class Stream(SpecModel):
+    """A partitioned sequence of records in a system."""
+
+    name: Annotated[Name, Change.NEW_RUN]
+    """What steps and tables call it. Streams and steps share one space of names."""
+    system: Annotated[Name, Change.NEW_RUN]
+    """The system that holds it."""
+    topic: Annotated[Text | None, Change.NEW_RUN] = None
+    """Its name inside the system. Default: the stream's name."""
+    partitions: Annotated[PartitionCount | None, Change.RESTART] = None
+    """How many partitions a log or generator stream has, or a topic gets if Holdfast creates it."""
+    key: Annotated[tuple[ColumnName, ...] | None, Change.NEW_RUN, Field(min_length=1, max_length=16)] = None
+    """The columns its records are partitioned by, in this order."""
+    partitioner: Annotated[Partitioner, Change.NEW_RUN] = "murmur2"
+    """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
+    (unknown). Default: murmur2."""
+    format: Annotated[Literal["json", "arrow", "string", "binary"], Change.RESTART] = "json"
+    """How a record's value is encoded. Default: json."""
+    schema_: Annotated[Ddl | None, Change.RESTART, Field(alias="schema")] = None
+    """Its columns as Spark DDL. Needed where the stream is read; string and binary streams have `value` alone."""
+    event_time: Annotated[EventTime | None, Change.RESTART] = None
+    """When records happened; needed by joins and windows."""
+    bounded: Annotated[bool, Change.RESTART] = False
+    """True: it ends where it ends when the app starts, and the app can complete. Default: false."""
+    control: Annotated[bool, Change.NEW_RUN] = False
+    """True: another app writes it and its records carry watermark and end-of-stream messages. Default: false."""
+    on_decode_error: Annotated[Literal["Fail", "Skip", "DeadLetter"], Change.LIVE] = "Fail"
+    """What to do with a record that can't be decoded: stop the app, count and skip it, or write it to `deadLetter`.
+    Default: Fail."""
+    dead_letter: Annotated[Name | None, Change.RESTART] = None
+    """The stream that takes records that can't be decoded, with reason, stream, partition and offset."""

@@ -1,0 +1,174 @@
+"""Why: what may not change while state is kept, as rules for the API server, made from the class of each field.
+
+A field that costs a new run changes only together with `spec.runId`. An absent field and its default are equal; items
+of a named list are compared by name, and their coming and going is the list's own matter. Must not name a particular
+field.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from holdfast.spec.app import AppSpec
+from holdfast.spec.change import Change
+from holdfast.spec.fields import change_of, items_of_list, kind_of, names_in_files, object_of
+
+_CEL_WORDS = frozenset(
+    (
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    )
+)  # fmt: skip
+# What stands for an absent field without a default. No field of such a type may have this as its value.
+_NOTHING: dict[object, str] = {str: "''", int: "0", tuple: "[]"}
+_OLD, _NEW = "oldSelf", "self"
+_NEW_RUN = (
+    f"(has({_NEW}.runId) ? {_NEW}.runId : '{AppSpec.model_fields['run_id'].default}')"
+    f" != (has({_OLD}.runId) ? {_OLD}.runId : '{AppSpec.model_fields['run_id'].default}')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionRule:
+    """One field that state cannot follow."""
+
+    field: str
+    """Its path as people write it, e.g. `spec.streams[].key`."""
+    cel: str
+    """The rule, over the spec and its former self."""
+
+    @property
+    def message(self) -> str:
+        """The sentence, as the API server prints it."""
+        return f"{self.field} can change only with a new spec.runId: state cannot follow"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a field stands: in which named list, if any, and inside which objects."""
+
+    shown: str
+    items_of: str = ""
+    """The named list, as an expression below the spec."""
+    list_may_be_absent: bool = False
+    inside: tuple[str, ...] = ()
+    """The objects from the item, or the spec, down to the field, escaped for CEL."""
+    known: int = 0
+    """How many of them a rule may compare only where both sides have them."""
+    asked: tuple[int, ...] = ()
+    """Lengths of `inside` at which an object may be absent."""
+
+    def into(self, name: str, field: FieldInfo) -> "_Place":
+        """The place of the fields of an object."""
+        inside = (*self.inside, _escaped(name))
+        asked = self.asked if field.is_required() else (*self.asked, len(inside))
+        # Absent with a default: its fields have theirs. Absent without one: there is nothing to compare.
+        known = len(inside) if field.default is None else self.known
+        return replace(self, shown=f"{self.shown}.{name}", inside=inside, asked=asked, known=known)
+
+    def both_have(self, root: str) -> str:
+        """Whether there is anything to compare; empty if always."""
+        return " && ".join(_has(root, self.inside[:n]) for n in self.asked if n <= self.known)
+
+    def given(self, root: str, name: str, *, optional: bool) -> str:
+        """Whether a field is written down; empty if always."""
+        path = (*self.inside, _escaped(name))
+        asked = [n for n in self.asked if n > self.known] + [len(path)] * optional
+        return " && ".join(_has(root, path[:n]) for n in asked)
+
+
+def transition_rules() -> tuple[TransitionRule, ...]:
+    """A rule for each field of the spec whose change costs a new run; `runId` itself has none."""
+    return tuple(rule for rule in _rules(AppSpec, _Place("spec")) if rule.field != "spec.runId")
+
+
+def _rules(model: type[BaseModel], place: _Place) -> Iterator[TransitionRule]:
+    for attribute, field in model.model_fields.items():
+        names = names_in_files(attribute, field)
+        name = names[0]
+        costs_run = change_of(field) is Change.NEW_RUN
+        items, inner = items_of_list(field), object_of(field)
+        if items is not None:
+            if place.inside or place.items_of:
+                message = f"a named list inside of {place.shown} is not provided for"
+                raise NotImplementedError(message)
+            if costs_run:
+                yield TransitionRule(f"{place.shown}.{name}", _same_names(name))
+            inside = _Place(f"{place.shown}.{name}[]", name, list_may_be_absent=not field.is_required())
+            yield from _rules(items, inside)
+        elif inner is not None:
+            if costs_run and field.default is None:
+                yield _rule(place, name, _presence(place, name))
+            yield from _rules(inner, place.into(name, field))
+        # Items are matched by name, so a name never changes.
+        elif costs_run and not (place.items_of and name == "name" and not place.inside):
+            yield _rule(place, name, _value(place, names, field))
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What of a field is compared, with `ROOT` for the object it is in."""
+
+    text: str
+
+    def of(self, root: str) -> str:
+        return self.text.replace("ROOT", root)
+
+
+def _rule(place: _Place, name: str, value: _Value) -> TransitionRule:
+    shown = f"{place.shown}.{name}"
+    if not place.items_of:
+        have = " && ".join(filter(None, (place.both_have(_NEW), place.both_have(_OLD))))
+        unless = f"!({have}) || " if have else ""
+        return TransitionRule(shown, f"{_NEW_RUN} || {unless}{value.of(_NEW)} == {value.of(_OLD)}")
+    old, new = f"{_OLD}.{place.items_of}", f"{_NEW}.{place.items_of}"
+    absent = f" || !has({new}) || !has({old})" if place.list_may_be_absent else ""
+    have = place.both_have("each")
+    only, unless = (f"{have}, ", f"!({have}) || ") if have else ("", "")
+    # The former items go into a map once; looking each up in the list would exceed the API server's limits.
+    return TransitionRule(
+        shown,
+        f"{_NEW_RUN}{absent} || [{old}.transformMapEntry(i, each, {only}{{each.name: {value.of('each')}}})].all(was,"
+        f" {new}.all(each, {unless}!(each.name in was) || was[each.name] == {value.of('each')}))",
+    )
+
+
+def _same_names(name: str) -> str:
+    old, new = f"{_OLD}.{name}", f"{_NEW}.{name}"
+    return (
+        f"{_NEW_RUN} || ({new}.size() == {old}.size()"
+        f" && {new}.all(each, {old}.exists(former, former.name == each.name)))"
+    )
+
+
+def _presence(place: _Place, name: str) -> _Value:
+    given = place.given("ROOT", name, optional=True)
+    return _Value(f"({given})" if " && " in given else given)
+
+
+def _value(place: _Place, names: tuple[str, ...], field: FieldInfo) -> _Value:
+    path = ".".join(("ROOT", *place.inside))
+    first, *others = (f"{path}.{_escaped(name)}" for name in names)
+    if others:
+        return _Value(f"(has({first}) ? {first} : {others[0]})")
+    given = place.given("ROOT", names[0], optional=not field.is_required())
+    return _Value(f"({given} ? {first} : {_default(field)})" if given else first)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is None:
+        return _NOTHING[kind_of(field.annotation)]
+    if isinstance(field.default, str):
+        return f"'{field.default}'"
+    return str(field.default).lower()
+
+
+def _has(root: str, path: tuple[str, ...]) -> str:
+    return f"has({'.'.join((root, *path))})"
+
+
+def _escaped(name: str) -> str:
+    """The name of a field, as CEL wants it where it is a word of CEL."""
+    return f"__{name}__" if name in _CEL_WORDS else name

@@ -1,0 +1,166 @@
+"""Why: the small values a spec is made of: names, durations, quantities, and texts with a pattern.
+
+Each is one type with one pattern, so that the model and the CRD can't disagree about it. Must not know where it is
+used.
+"""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+_LABEL = r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
+# At most 9 digits of seconds and so on: together less than the 292 years the API server can compare.
+_DURATION = r"^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$"
+_OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_QUANTITY = r"^[0-9]{1,15}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
+_MEMORY = r"^[1-9][0-9]{0,8}(k|m|g|t|Ki|Mi|Gi|Ti)$"
+_FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+_APP_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_RUN_ID = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+_MODULE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_ARITHMETIC = r"^([0-9]+|partition|previous|current|[-+*/%() ])+$"
+_FOLDER = r"^[a-z][a-z0-9+.-]*:/+[^/].*$"
+_PLACE = r"^(Claim|Node|Pod|[^{}]*(\{[^{}]+\}[^{}]*)+)$"
+IN_WORDS = {
+    _LABEL: "must be letters, digits and inner dashes",
+    _OBJECT_NAME: "must be lower-case letters, digits, inner dashes and dots",
+    _DURATION: "must be a duration, e.g. 500ms, 10m or 1h30m",
+    _QUANTITY: "must be an amount, e.g. 10Gi or 500M",
+    _MEMORY: "must be an amount of memory, e.g. 512m, 2g or 2Gi",
+    _APP_NAME: "must be lower-case letters, digits and inner dashes",
+    _RUN_ID: "must be letters, digits and inner dashes, dots and underscores",
+    _MODULE: "must be the name of a Python module without dots, e.g. scoring",
+    _ARITHMETIC: "must be arithmetic over partition, previous and current, e.g. partition % previous",
+    _FOLDER: "must be the address of a folder, e.g. s3a://bucket/path or file:///shared/path",
+    _PLACE: "must be Claim, Node, Pod or a template, e.g. {node.labels.rack}/{node.name}",
+    _FUNCTION: "must be a Python function, e.g. package.module:function",
+}
+"""What a pattern asks for, for people."""
+
+_PARTS = re.compile(r"([0-9]+)(ms|h|m|s)")
+_MILLIS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_MAX_LABEL = 63
+MAX_APP_NAME = 40
+"""Names of pods, services and claims are built from the app's name and must stay below 63 characters."""
+
+
+def millis(duration: str) -> int:
+    """The milliseconds of a duration as the model accepts it, e.g. `1h30m`."""
+    return sum(int(number) * _MILLIS[unit] for number, unit in _PARTS.findall(duration))
+
+
+def is_duration(value: object) -> bool:
+    """Whether `millis` can read it."""
+    return isinstance(value, str) and value != "" and re.fullmatch(_DURATION, value) is not None
+
+
+def _positive(duration: str) -> str:
+    if millis(duration) == 0:
+        kind = "duration_not_positive"
+        message = "must be longer than nothing, e.g. 10s"
+        raise PydanticCustomError(kind, message)
+    return duration
+
+
+def _not_all_zero(quantity: str) -> str:
+    if not quantity.strip("0.kMGTPEi"):
+        kind = "quantity_not_positive"
+        message = "must be more than nothing, e.g. 10Gi"
+        raise PydanticCustomError(kind, message)
+    return quantity
+
+
+def without_nulls(settings: object) -> object:
+    """As the API server does: a setting that is null is not given."""
+    if not isinstance(settings, dict):
+        return settings
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _cel(rule: str, message: str) -> dict[str, Any]:
+    """A rule for the API server where the pattern alone can't say it."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
+
+
+Name = Annotated[
+    str,
+    StringConstraints(pattern=_LABEL, min_length=1, max_length=_MAX_LABEL),
+]
+"""A DNS label: letters, digits and inner dashes, at most 63. Names of streams, tables, steps and systems."""
+
+ObjectName = Annotated[str, StringConstraints(pattern=_OBJECT_NAME, min_length=1, max_length=253)]
+"""The name of another object of the cluster, e.g. a Secret."""
+
+AppName = Annotated[str, StringConstraints(pattern=_APP_NAME, min_length=1, max_length=MAX_APP_NAME)]
+"""The name of an app: a DNS label short enough to build other names from."""
+
+RunId = Annotated[str, StringConstraints(pattern=_RUN_ID, min_length=1, max_length=_MAX_LABEL)]
+"""The name of a run."""
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+"""Any text that says something."""
+
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+"""The name of a column of some rows."""
+
+Expression = Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+"""One Spark SQL expression."""
+
+Ddl = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
+"""Columns as Spark DDL, e.g. `ad_id STRING, ts TIMESTAMP`."""
+
+FunctionPath = Annotated[
+    str,
+    StringConstraints(pattern=_FUNCTION, max_length=255),
+]
+"""A Python function as `package.module:function`."""
+
+ModuleName = Annotated[str, StringConstraints(pattern=_MODULE, max_length=100)]
+"""A Python module outside of any package."""
+
+Arithmetic = Annotated[str, StringConstraints(pattern=_ARITHMETIC, max_length=200)]
+"""A partition computed from others."""
+
+Folder = Annotated[str, StringConstraints(pattern=_FOLDER, max_length=1024), Field(examples=["s3a://bucket/apps"])]
+"""The address of a folder that several hosts reach."""
+
+Place = Annotated[str, StringConstraints(pattern=_PLACE, max_length=253), Field(examples=["Claim"])]
+"""What makes two executors share a disk."""
+
+Duration = Annotated[str, StringConstraints(pattern=_DURATION, min_length=2, max_length=40), Field(examples=["10m"])]
+"""A length of time as Kubernetes writes it: `500ms`, `10m`, `1h30m`."""
+
+PositiveDuration = Annotated[
+    str,
+    StringConstraints(pattern=_DURATION, min_length=2, max_length=40),
+    AfterValidator(_positive),
+    Field(
+        examples=["10m"],
+        json_schema_extra=_cel("self.matches('[1-9]')", "must be longer than nothing, e.g. 10s"),
+    ),
+]
+"""A duration longer than nothing."""
+
+Quantity = Annotated[
+    str,
+    StringConstraints(pattern=_QUANTITY, max_length=24),
+    AfterValidator(_not_all_zero),
+    Field(examples=["10Gi"], json_schema_extra=_cel("self.matches('[1-9]')", "must be more than nothing, e.g. 10Gi")),
+]
+"""An amount of storage as Kubernetes writes it: `10Gi`, `500M`."""
+
+Memory = Annotated[
+    str,
+    StringConstraints(pattern=_MEMORY, max_length=12),
+    Field(examples=["2g"]),
+]
+"""An amount of memory, as Spark (`2g`) or Kubernetes (`2Gi`) writes it; both mean powers of 1024."""
+
+# The bound stands before the validator: behind it pydantic would keep it out of the schema.
+Settings = Annotated[dict[str, str], Field(max_length=200), BeforeValidator(without_nulls)]
+"""Settings of other software, passed through."""
+
+PartitionCount = Annotated[int, Field(ge=1, le=100_000)]
+"""How many partitions."""

@@ -1,0 +1,183 @@
+"""Why: one good StreamApp that uses every field, for tests to break in one place at a time."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+BASE: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "ad-clicks"},
+    "spec": {
+        "runId": "1",
+        "systems": [
+            {
+                "name": "events",
+                "kafka": {
+                    "bootstrapServers": "kafka:9092",
+                    "config": {"client.id": "holdfast"},
+                    "secretName": "kafka-auth",
+                },
+            },
+            {"name": "files", "log": {}},
+            {"name": "made", "generator": {"function": "ads.demo:impressions", "rowsPerSecond": 500}},
+        ],
+        "streams": [
+            {
+                "name": "impressions",
+                "system": "events",
+                "topic": "ads.impressions",
+                "partitions": 8,
+                "key": ["ad_id"],
+                "partitioner": "crc32",
+                "format": "arrow",
+                "schema": "ad_id STRING, campaign STRING, ts TIMESTAMP",
+                "eventTime": {"column": "ts", "lateness": "10s", "idleAfter": "30s"},
+                "bounded": True,
+                "control": True,
+                "onDecodeError": "DeadLetter",
+                "deadLetter": "unread",
+            },
+            {
+                "name": "clicks",
+                "system": "events",
+                "key": ["ad_id"],
+                "schema": "ad_id STRING, ts TIMESTAMP",
+                "onDecodeError": "Skip",
+            },
+            {"name": "campaigns", "system": "events", "key": ["campaign"], "schema": "campaign STRING, owner STRING"},
+            {"name": "attributed", "system": "files"},
+            {"name": "unread", "system": "files"},
+            {"name": "ticks", "system": "made", "schema": "ad_id STRING, ts TIMESTAMP"},
+        ],
+        "tables": [
+            {
+                "name": "campaign-info",
+                "sources": ["campaigns"],
+                "key": ["campaign"],
+                "select": ["campaign", "owner"],
+                "distribution": "Broadcast",
+                "bootstrap": False,
+                "persistent": False,
+                "maxAge": "24h",
+                "versioned": True,
+            },
+            {"name": "last-click", "key": ["ad_id"], "schema": "ad_id STRING, ts TIMESTAMP"},
+        ],
+        "steps": [
+            {"name": "valid", "from": ["clicks"], "filter": "ad_id IS NOT NULL"},
+            {"name": "short", "from": ["valid"], "select": ["ad_id", "ts"]},
+            {"name": "all-clicks", "from": ["valid", "ticks"], "merge": {}},
+            {
+                "name": "scored",
+                "from": ["all-clicks"],
+                "apply": {"function": "ads.score:score", "schema": "ad_id STRING, score DOUBLE", "keeps": ["ad_id"]},
+            },
+            {
+                "name": "tracked",
+                "from": ["scored"],
+                "process": {
+                    "function": "ads.track:track",
+                    "by": ["ad_id"],
+                    "schema": "ad_id STRING, seen LONG",
+                    "keeps": ["ad_id"],
+                    "ttl": "7h",
+                },
+            },
+            {"name": "first", "from": ["valid"], "deduplicate": {"by": ["ad_id"], "within": "1h"}},
+            {
+                "name": "matched",
+                "from": ["valid", "impressions"],
+                "join": {"on": ["ad_id"], "within": "10m", "type": "Left", "select": ["ad_id", "right.campaign"]},
+            },
+            {
+                "name": "enriched",
+                "from": ["matched"],
+                "lookup": {"table": "campaign-info", "on": ["campaign"], "type": "Inner", "select": ["right.owner"]},
+            },
+            {"name": "by-campaign", "from": ["matched"], "repartition": {"by": ["campaign"]}},
+            {
+                "name": "counts",
+                "from": ["by-campaign"],
+                "aggregate": {"by": ["campaign"], "window": "2m", "slide": "1m", "compute": ["count(*) AS n"]},
+            },
+            {
+                "name": "visits",
+                "from": ["valid"],
+                "aggregate": {"by": ["ad_id"], "session": "5m", "compute": ["1 AS n"]},
+            },
+            {"name": "totals", "from": ["valid"], "aggregate": {"by": ["ad_id"], "compute": ["count(*) AS n"]}},
+            {"name": "everywhere", "from": ["valid"], "broadcast": {}},
+            {"name": "out", "from": ["counts"], "to": "attributed"},
+            {"name": "keep", "from": ["valid"], "toTable": "last-click"},
+        ],
+        "planning": {"intermediatePartitions": 16, "maxIntermediatePartitions": 64},
+        "grouping": "ByPartition",
+        "expansion": {"enabled": False, "parent": "partition / 2"},
+        "runtime": {
+            "image": "example.org/holdfast:1",
+            "code": {"ads": "x = 1\n"},
+            "trigger": {"interval": "2s", "maxRecordsPerPartition": 100},
+            "checkpoint": {"location": "s3a://bucket/apps"},
+            "driver": {"cores": 2, "memory": "2g", "podTemplate": {"spec": {"priorityClassName": "high"}}},
+            "executors": {"count": 3, "cores": 2, "memory": "4g", "podTemplate": {"metadata": {"labels": {"a": "b"}}}},
+            "sparkConf": {"spark.ui.enabled": "false"},
+        },
+        "state": {"location": "Claim", "storageClass": "local", "size": "20Gi"},
+        "restart": {"policy": "OnFailure", "backoff": {"initial": "1s", "max": "1m"}, "resetAfter": "1m"},
+        "onPartitionGrowth": "Halt",
+        "suspend": True,
+    },
+}
+"""Uses every field, and no default: an absent field is then a change."""
+
+SMALL: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "small"},
+    "spec": {
+        "systems": [{"name": "files", "log": {}}],
+        "streams": [{"name": "in", "system": "files"}],
+        "steps": [{"name": "all", "from": ["in"], "filter": "true"}],
+    },
+}
+"""Only what must be there."""
+
+Path = tuple[str | int, ...]
+
+
+def resolve(tree: Any, dotted: str) -> Path:
+    """The path of a dotted one, in which items of named lists stand by name: `spec.steps.matched.join`."""
+    path: list[str | int] = []
+    for part in dotted.split("."):
+        index = [item["name"] for item in tree].index(part) if isinstance(tree, list) else part
+        path.append(index)
+        tree = tree.get(part) if isinstance(tree, dict) else tree[index]
+    return tuple(path)
+
+
+def put(dotted: str, value: object, base: dict[str, Any] = BASE) -> dict[str, Any]:
+    """A copy of a tree with another value there."""
+    tree = deepcopy(base)
+    *way, last = resolve(tree, dotted)
+    _at(tree, way)[last] = deepcopy(value)
+    return tree
+
+
+def drop(dotted: str, base: dict[str, Any] = BASE) -> dict[str, Any]:
+    """A copy of a tree without that field or item."""
+    tree = deepcopy(base)
+    *way, last = resolve(tree, dotted)
+    del _at(tree, way)[last]
+    return tree
+
+
+def add(dotted: str, *items: object, base: dict[str, Any] = BASE) -> dict[str, Any]:
+    """A copy of a tree with more items in that list."""
+    return put(dotted, [*_at(base, resolve(base, dotted)), *items], base)
+
+
+def _at(tree: Any, path: Sequence[str | int]) -> Any:
+    for part in path:
+        tree = tree[part]
+    return tree

@@ -1,0 +1,97 @@
+"""The definition: what the API server thinks of it, what it costs, how large it is, whether it is fresh."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.spec.crd import crd
+from holdfast.spec.rules import RULES
+from holdfast.spec.transitions import transition_rules
+from holdfast_cli.crd_command import text
+from holdfast_cli.yaml_out import to_yaml
+from tests.crd.harness import CRD, Verdicts, ask
+
+LARGEST = 64 * 1024
+
+
+def test_the_file_is_the_model() -> None:
+    assert CRD.read_text() == text(), "make generate"
+
+
+def test_the_file_is_small_enough() -> None:
+    assert len(CRD.read_bytes()) < LARGEST
+
+
+def test_the_api_server_accepts_the_definition(verdicts: Verdicts) -> None:
+    assert verdicts.definition["errors"] == []
+
+
+def test_rules_cost_a_third_of_what_they_may(verdicts: Verdicts) -> None:
+    definition = verdicts.definition
+    assert all(rule["cost"] * 3 <= definition["ruleLimit"] for rule in definition["rules"]), definition["rules"][:3]
+    assert definition["total"] * 3 <= definition["totalLimit"]
+
+
+def test_every_rule_reaches_the_api_server(verdicts: Verdicts) -> None:
+    there = {rule["message"] for rule in verdicts.definition["rules"]}
+    rules = {rule.message for rule in RULES if rule.cel is not None}
+    assert rules | {rule.message for rule in transition_rules()} <= there
+
+
+def test_a_rule_left_out_of_the_limits_is_noticed(tmp_path: Path) -> None:
+    definition = crd()
+    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rule = "self.steps.all(step, step.from.all(name, self.steps.exists(other, other.name == name)))"
+    spec["x-kubernetes-validations"].append({"rule": rule, "message": "quadratic"})
+    file = tmp_path / "crd.yaml"
+    file.write_text(to_yaml(definition))
+    errors = ask((), file).definition["errors"]
+    assert any("exceeds budget" in error for error in errors)
+
+
+def test_kubectl_shows_what_matters() -> None:
+    (version,) = crd()["spec"]["versions"]
+    names = [column["name"] for column in version["additionalPrinterColumns"]]
+    assert names == ["Ready", "Reason", "Tasks", "Placed", "Partitions", "Restarts", "Age"]
+    assert crd()["spec"]["names"]["shortNames"] == ["sapp"]
+    assert version["subresources"] == {"status": {}}
+
+
+def test_every_field_is_described() -> None:
+    bare = [path for path, node in _nodes(_schema(), "") if _is_ours(path) and "description" not in node]
+    assert bare == []
+
+
+@pytest.mark.parametrize("word", ["anyOf", "default", "title", "$ref", "examples", "nullable", "const"])
+def test_the_schema_holds_nothing_of_pydantic(word: str) -> None:
+    assert [path for path, node in _nodes(_schema(), "") if word in node] == []
+
+
+def test_named_lists_merge_by_name() -> None:
+    spec = _schema()["properties"]["spec"]["properties"]
+    merged = [name for name, node in spec.items() if node.get("x-kubernetes-list-map-keys") == ["name"]]
+    assert merged == ["systems", "streams", "tables", "steps"]
+
+
+def test_pod_templates_are_open() -> None:
+    open_at = [path for path, node in _nodes(_schema(), "") if "x-kubernetes-preserve-unknown-fields" in node]
+    assert open_at == [".spec.runtime.driver.podTemplate", ".spec.runtime.executors.podTemplate"]
+
+
+def _schema() -> Any:
+    return crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def _is_ours(path: str) -> bool:
+    """Fields, not items; and not the three that Kubernetes describes."""
+    return not path.endswith("[]") and path not in (".apiVersion", ".kind", ".metadata")
+
+
+def _nodes(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from _nodes(child, f"{path}.{name}")
+    if "items" in node:
+        yield from _nodes(node["items"], f"{path}[]")

@@ -1,0 +1,153 @@
+"""What people read when a spec is wrong: every error at once, each with its path, its value and what to do."""
+
+import time
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
+from tests.spec.base_app import BASE, SMALL, drop, put
+from tests.spec.corpus import CASES, Case
+from tests.spec.test_large import APPS
+
+BAD = pytest.mark.parametrize("case", [case for case in CASES if not case.good], ids=lambda case: case.name)
+MOST = 1200
+"""Characters of a message: names shown in full are at most eleven of 63, and values are cut."""
+WORDS_OF_PYTHON = (
+    "Input should",
+    "String should",
+    "Tuple",
+    "tuple",
+    "Dictionary",
+    "None",
+    "True",
+    "False",
+    "validation",
+)
+
+
+def _errors(tree: object) -> tuple[FieldError, ...]:
+    with pytest.raises(SpecInvalidError) as error:
+        parse_app(tree)
+    return error.value.errors
+
+
+def test_all_errors_of_a_tree_at_once() -> None:
+    tree = put("spec.systems.files", {"name": "files", "kafka": {"bootstrapServer": "a:1"}})
+    tree = put("spec.streams.clicks.system", "event", tree)
+    tree = put("spec.steps.valid.from", ["click"], tree)
+    tree = put("spec.steps.matched.join.within", "ten minutes", tree)
+    tree = put("spec.runtime.executors.count", "3", tree)
+    tree = put("spec.restart.policy", "onFailure", tree)
+    tree = put("metadata.name", "Ad_Clicks", tree)
+    assert {error.dotted: error.message for error in _errors(tree)} == {
+        "metadata.name": 'must be lower-case letters, digits and inner dashes; found "Ad_Clicks"',
+        "spec.systems[1].kafka.bootstrapServers": "is required",
+        "spec.systems[1].kafka.bootstrapServer": (
+            "there is no field bootstrapServer here; did you mean bootstrapServers?"
+        ),
+        "spec.streams[1].system": "there is no system event; did you mean events?",
+        "spec.steps[0].from[0]": "there is no stream or step click; did you mean clicks?",
+        "spec.steps[6].join.within": 'must be a duration, e.g. 500ms, 10m or 1h30m; found "ten minutes"',
+        "spec.runtime.executors.count": 'must be a whole number without quotes; found "3"',
+        "spec.restart.policy": (
+            "\"onFailure\" is not one of 'Always', 'OnFailure' or 'Never'; did you mean OnFailure?"
+        ),
+    }  # fmt: skip
+
+
+@BAD
+def test_every_error_has_a_path_into_the_tree_and_a_sentence_for_people(case: Case) -> None:
+    for error in _errors(case.tree):
+        assert error.path
+        _holder_of(case.tree, error.path)
+        assert 5 < len(error.message) < MOST
+        assert str(error) == f"{error.dotted}: {error.message}"
+        assert len(error.shown) <= 60
+        assert not any(word in error.message for word in WORDS_OF_PYTHON), error.message
+
+
+def _holder_of(tree: Any, path: tuple[str | int, ...]) -> None:
+    """What the path leads through is there; the last field may be the one that is missing."""
+    for part in path[:-1]:
+        tree = tree[part]
+    assert isinstance(tree, (dict, list))
+
+
+@BAD
+def test_no_error_is_told_twice(case: Case) -> None:
+    told = [(error.path, error.message) for error in _errors(case.tree)]
+    assert len(set(told)) == len(told)
+
+
+def test_an_error_holds_the_value_as_the_file_has_it() -> None:
+    (error,) = _errors(put("spec.steps.matched.join.on", []))
+    assert error.value == []
+    assert error.dotted == "spec.steps[6].join.on"
+
+
+def test_an_error_under_the_name_kubectl_sends_has_its_path() -> None:
+    (error,) = _errors(put("spec.steps.matched.join.true", "ad_id", drop("spec.steps.matched.join.on")))
+    assert error.dotted == "spec.steps[6].join.true"
+
+
+@pytest.mark.parametrize("tree", [None, 5, "text", [], [{}], True])
+def test_what_is_no_object_is_one_error(tree: object) -> None:
+    (error,) = _errors(tree)
+    assert error.dotted == "(the whole file)"
+    assert error.message.startswith("must be an object")
+
+
+def test_names_that_look_alike_are_suggested_in_any_case() -> None:
+    (error,) = _errors(put("spec.streams.in.System", "files", SMALL))
+    assert "did you mean system?" in error.message
+    (error,) = _errors(put("spec.streams.in.system", "FILES", SMALL))
+    assert "did you mean files?" in error.message
+
+
+def test_without_a_likeness_the_names_there_are_are_listed() -> None:
+    (error,) = _errors(put("spec.streams.clicks.system", "pulsar"))
+    assert error.message == "there is no system pulsar (there are: events, files, made)"
+
+
+def test_the_suggestion_is_the_same_at_each_run() -> None:
+    tree = deepcopy(SMALL)
+    tree["spec"]["streams"] += [{"name": f"in-{letter}", "system": "files"} for letter in "edcba"]
+    tree["spec"]["steps"][0]["from"] = ["in-x"]
+    (error,) = _errors(tree)
+    assert error.message == "there is no stream or step in-x; did you mean in-e?"
+
+
+def test_a_list_with_wrong_items_is_not_called_too_short() -> None:
+    (error,) = _errors(put("spec.steps.matched.join.on", [5]))
+    assert error.dotted == "spec.steps[6].join.on[0]"
+
+
+def test_a_verb_left_empty_is_explained() -> None:
+    (error,) = _errors(put("spec.steps.all", {"name": "all", "from": ["in"], "merge": None}, SMALL))
+    assert "found none" in error.message
+    assert "merge: {}" in error.message
+
+
+def test_a_large_app_that_is_wrong_everywhere_says_so_in_seconds() -> None:
+    tree = deepcopy(APPS["a chain"])
+    for step in tree["spec"]["steps"]:
+        step["from"] = [f"x{step['from'][0]}"]
+    began = time.monotonic()
+    assert len(_errors(tree)) == 1000
+    assert time.monotonic() - began < 20
+
+
+def test_a_good_spec_is_what_it_says() -> None:
+    app = parse_app(BASE)
+    assert app.name == "ad-clicks"
+    assert [step.verb for step in app.spec.steps][:3] == ["filter", "select", "merge"]
+    assert [system.kind for system in app.spec.systems] == ["kafka", "log", "generator"]
+
+
+def test_the_tree_is_left_as_it_was() -> None:
+    tree = put("spec.streams.clicks.topic", None)
+    before = deepcopy(tree)
+    parse_app(tree)
+    assert tree == before
