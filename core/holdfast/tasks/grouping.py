@@ -1,0 +1,69 @@
+"""Why: which task reads which stream partitions. A task is the unit of order and state, so this must never wobble.
+
+`group` is the whole decision: the base grouping, corrected by the record of the last run where the app has state. Must
+not know about processors or places.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.tasks.expansion import Expansion, keep_with_recorded_tasks
+from holdfast.tasks.partitions import StreamPartition
+
+Tasks = dict[str, tuple[StreamPartition, ...]]
+"""Task -> its stream partitions, sorted; tasks in natural order."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingInput:
+    """What a grouping depends on."""
+
+    partitions: tuple[StreamPartition, ...]
+    """All that are read now."""
+    broadcast: frozenset[StreamPartition] = frozenset()
+    """Those that every task reads."""
+    by_stream_partition: bool = False
+    stateful: bool = False
+    expansion: Expansion = field(default_factory=Expansion)
+    record: Mapping[str, tuple[StreamPartition, ...]] | None = None
+    """Task -> partitions of the last run; None on a first run."""
+
+
+def group(given: GroupingInput) -> Tasks:
+    """Task -> partitions; raises `ExpansionRefusedError` with all reasons where tasks can't follow a growth."""
+    own = sorted(set(given.partitions) - given.broadcast)
+    name = _stream_partition_task if given.by_stream_partition else _partition_task
+    task_of = {partition: name(partition) for partition in own}
+    if given.stateful and given.expansion.enabled and given.record is not None:
+        recorded = {task: _without(parts, given.broadcast) for task, parts in given.record.items()}
+        task_of = keep_with_recorded_tasks(task_of, recorded, given.expansion)
+    return _collect(task_of, sorted(given.broadcast & set(given.partitions)))
+
+
+def _partition_task(partition: StreamPartition) -> str:
+    return f"partition-{partition.partition}"
+
+
+def _stream_partition_task(partition: StreamPartition) -> str:
+    return f"{partition.stream}-{partition.partition}"
+
+
+def _without(
+    partitions: Iterable[StreamPartition], broadcast: frozenset[StreamPartition]
+) -> tuple[StreamPartition, ...]:
+    return tuple(partition for partition in partitions if partition not in broadcast)
+
+
+def _collect(task_of: Mapping[StreamPartition, str], broadcast: list[StreamPartition]) -> Tasks:
+    tasks: dict[str, list[StreamPartition]] = {}
+    for partition, task in task_of.items():
+        tasks.setdefault(task, []).append(partition)
+    if not tasks and broadcast:
+        tasks["partition-0"] = []  # an app that reads only broadcast streams still has to run somewhere
+    return {task: tuple(sorted([*tasks[task], *broadcast])) for task in sorted(tasks, key=natural)}
+
+
+def natural(task: str) -> tuple[str, int]:
+    """Sorts `partition-10` behind `partition-9`."""
+    stem, _, number = task.rpartition("-")
+    return (stem, int(number)) if number.isascii() and number.isdigit() else (task, -1)

@@ -1,0 +1,146 @@
+"""Why: what the last run looked like: task -> stream partitions, task -> location, task -> processor.
+
+The shape of the file that `holdfast plan --record` reads and that the operator keeps. Must not read files or stores.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
+
+_FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter")
+
+
+class RecordInvalidError(UserActionError):
+    """A placement record that can't be read; nothing of it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentEnd:
+    """How far a parent partition must have been processed before its child may be read."""
+
+    parent: StreamPartition
+    offset: int
+    """The parent's end offset at the moment the child was first seen: the next offset its producers would have used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The placement record of one run."""
+
+    run_id: str
+    grouping: Mapping[str, tuple[StreamPartition, ...]]
+    task_location: Mapping[str, str]
+    task_processor: Mapping[str, str]
+    child_after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
+    """Child partition -> what of its parent comes first. Read later, rows of one key would change their order."""
+
+    def built_for(self) -> dict[str, int]:
+        """Stream -> the count its tasks were built for: how many tasks share its partitions, however often it grew."""
+        tasks: dict[str, int] = {}
+        for partitions in self.grouping.values():
+            for stream in {partition.stream for partition in partitions}:
+                tasks[stream] = tasks.get(stream, 0) + 1
+        return tasks
+
+    def counts(self) -> dict[str, int]:
+        """Stream -> how many partitions it had."""
+        counts: dict[str, int] = {}
+        for partition in {partition for partitions in self.grouping.values() for partition in partitions}:
+            counts[partition.stream] = counts.get(partition.stream, 0) + 1
+        return counts
+
+
+def parse_record(tree: object) -> Record:
+    """The record in this tree; raises `RecordInvalidError` naming the first field that is wrong."""
+    fields = _mapping(tree, "the record")
+    unknown = sorted(set(fields) - set(_FIELDS))
+    if unknown:
+        message = f"the record has no field {unknown[0]}; it has {', '.join(_FIELDS)}"
+        raise RecordInvalidError(message)
+    run_id = fields.get("runId")
+    if not isinstance(run_id, str):
+        message = f'runId of the record must be text, e.g. "1"; found {run_id!r}'
+        raise RecordInvalidError(message)
+    grouping = {task: _partitions(task, names) for task, names in _mapping(fields.get("grouping"), "grouping").items()}
+    return Record(
+        run_id=run_id,
+        grouping=grouping,
+        task_location=_texts(fields.get("taskLocation", {}), "taskLocation"),
+        task_processor=_texts(fields.get("taskProcessor", {}), "taskProcessor"),
+        child_after=_child_after(fields.get("childAfter", {})),
+    )
+
+
+def record_tree(record: Record) -> dict[str, object]:
+    """The tree `parse_record` reads; a record whose streams never grew has no `childAfter`."""
+    tree: dict[str, object] = {
+        "runId": record.run_id,
+        "grouping": {task: [str(partition) for partition in parts] for task, parts in record.grouping.items()},
+        "taskLocation": dict(record.task_location),
+        "taskProcessor": dict(record.task_processor),
+    }
+    if record.child_after:
+        tree["childAfter"] = {
+            str(child): {"parent": str(end.parent), "offset": end.offset} for child, end in record.child_after.items()
+        }
+    return tree
+
+
+def _mapping(tree: object, name: str) -> dict[str, object]:
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        message = f"{name} must be an object; found {type(tree).__name__}"
+        raise RecordInvalidError(message)
+    return tree
+
+
+def _partitions(task: str, names: object) -> tuple[StreamPartition, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        message = f"grouping.{task} must be a list of stream partitions such as clicks/0; found {names!r}"
+        raise RecordInvalidError(message)
+    try:
+        return tuple(sorted(parse_partition(name) for name in names))
+    except PartitionNameError as error:
+        message = f"grouping.{task}: {error}"
+        raise RecordInvalidError(message) from error
+
+
+def _texts(tree: object, name: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for key, value in _mapping(tree, name).items():
+        if not isinstance(value, str):
+            message = f"{name}.{key} must be text; found {value!r}"
+            raise RecordInvalidError(message)
+        texts[key] = value
+    return texts
+
+
+def _child_after(tree: object) -> dict[StreamPartition, ParentEnd]:
+    return dict(_child_and_end(child, end) for child, end in _mapping(tree, "childAfter").items())
+
+
+def _child_and_end(name: str, tree: object) -> tuple[StreamPartition, ParentEnd]:
+    field_name = f"childAfter.{name}"
+    end = _mapping(tree, field_name)
+    if set(end) != {"parent", "offset"}:
+        message = (
+            f"{field_name} must have parent and offset and nothing else; found {', '.join(sorted(end)) or 'neither'}"
+        )
+        raise RecordInvalidError(message)
+    parent_name, offset = end["parent"], end["offset"]
+    if not isinstance(parent_name, str):
+        message = f"{field_name}.parent must name a stream partition such as clicks/0; found {parent_name!r}"
+        raise RecordInvalidError(message)
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        message = f"{field_name}.offset must be a whole number, 0 or more; found {offset!r}"
+        raise RecordInvalidError(message)
+    try:
+        child, parent = parse_partition(name), parse_partition(parent_name)
+    except PartitionNameError as error:
+        message = f"{field_name}: {error}"
+        raise RecordInvalidError(message) from error
+    if parent.stream != child.stream or parent == child:
+        message = f"{field_name}.parent must be another partition of {child.stream}; found {parent}"
+        raise RecordInvalidError(message)
+    return child, ParentEnd(parent, offset)
