@@ -1,0 +1,139 @@
+"""Why: the app as a graph that can be walked: who reads whom, which tables tie whom together, in which order rows flow.
+
+Built once per plan. The order depends on names and edges alone, never on the order of a file. Must not judge: a circle
+is only noted here.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holdfast.spec.app import AppSpec
+from holdfast.spec.steps import Step
+from holdfast.spec.streams import Stream
+from holdfast.spec.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Streams, steps and tables by name, and the edges between them."""
+
+    streams: dict[str, Stream]
+    steps: dict[str, Step]
+    tables: dict[str, Table]
+    order: tuple[str, ...]
+    """Steps, each behind those it reads, and behind the writers of a table it looks up unless that is a circle."""
+    circle: tuple[str, ...]
+    """Steps that read each other in a circle. They and those behind them are not in `order`."""
+    readers: dict[str, tuple[str, ...]]
+    """Stream or step -> the steps that read it."""
+    stream_writers: dict[str, tuple[str, ...]]
+    """Stream -> its `to` steps."""
+    table_writers: dict[str, tuple[str, ...]]
+    """Table -> its `toTable` steps."""
+    lookups: dict[str, tuple[str, ...]]
+    """Table -> its `lookup` steps."""
+    side_inputs: frozenset[str]
+    """Streams that feed tables."""
+
+    def role(self, stream: str) -> str:
+        """`input`, `output`, `intermediate` or `sideInput`; a stream nobody uses counts as an output."""
+        if stream in self.steps:
+            return "intermediate"
+        read, written = bool(self.readers.get(stream)), bool(self.stream_writers.get(stream))
+        if read:
+            return "intermediate" if written else "input"
+        return "sideInput" if stream in self.side_inputs and not written else "output"
+
+    def made(self) -> tuple[str, ...]:
+        """Steps that make an intermediate stream, in order of flow."""
+        return tuple(name for name in self.order if makes_stream(self.steps[name]))
+
+
+def makes_stream(step: Step) -> bool:
+    """Whether what reads this step starts from a new intermediate stream."""
+    return step.repartition is not None or step.broadcast is not None
+
+
+def build_graph(spec: AppSpec) -> Graph:
+    """The graph of a spec whose names resolve (the rules of the spec have seen to that)."""
+    steps = {step.name: step for step in spec.steps}
+    readers: dict[str, set[str]] = defaultdict(set)
+    stream_writers: dict[str, set[str]] = defaultdict(set)
+    table_writers: dict[str, set[str]] = defaultdict(set)
+    lookups: dict[str, set[str]] = defaultdict(set)
+    for step in spec.steps:
+        for name in step.inputs:
+            readers[name].add(step.name)
+        if step.to is not None:
+            stream_writers[step.to].add(step.name)
+        if step.to_table is not None:
+            table_writers[step.to_table].add(step.name)
+        if step.lookup is not None:
+            lookups[step.lookup.table].add(step.name)
+    order = _order(steps, readers, table_writers, lookups)
+    return Graph(
+        streams={stream.name: stream for stream in spec.streams},
+        steps=steps,
+        tables={table.name: table for table in spec.tables},
+        order=order,
+        circle=_circle(set(steps).difference(order), readers),
+        readers=_sorted(readers),
+        stream_writers=_sorted(stream_writers),
+        table_writers=_sorted(table_writers),
+        lookups=_sorted(lookups),
+        side_inputs=frozenset(source for table in spec.tables for source in table.sources or ()),
+    )
+
+
+def _circle(stuck: set[str], readers: dict[str, set[str]]) -> tuple[str, ...]:
+    """Of the steps without an order, those that are not merely behind a circle."""
+    while behind := {name for name in stuck if not readers.get(name, set()) & stuck}:
+        stuck = stuck - behind
+    return tuple(sorted(stuck))
+
+
+def _sorted(edges: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(sorted(ends)) for name, ends in edges.items()}
+
+
+def _order(
+    steps: dict[str, Step],
+    readers: dict[str, set[str]],
+    table_writers: dict[str, set[str]],
+    lookups: dict[str, set[str]],
+) -> tuple[str, ...]:
+    """Kahn's algorithm by name; where only tables stand in the way, the first look-up goes ahead of its writers."""
+    waits_for = {name: len({read for read in step.inputs if read in steps}) for name, step in steps.items()}
+    # A writer that is also a reader of its own table must not wait for itself.
+    virtual = {
+        name: len(table_writers.get(step.lookup.table, set()) - {name}) if step.lookup else 0
+        for name, step in steps.items()
+    }
+    ready = [name for name in steps if not waits_for[name] and not virtual[name]]
+    held = [name for name in steps if not waits_for[name] and virtual[name]]
+    heapq.heapify(ready)
+    heapq.heapify(held)
+    order: list[str] = []
+    done: set[str] = set()
+    while ready or held:
+        name = heapq.heappop(ready) if ready else heapq.heappop(held)
+        if name in done:
+            continue
+        done.add(name)
+        order.append(name)
+        for reader in readers.get(name, ()):
+            waits_for[reader] -= 1
+            if not waits_for[reader]:
+                heapq.heappush(held if virtual[reader] else ready, reader)
+        for lookup in _freed(steps[name], lookups, done):
+            virtual[lookup] -= 1
+            if not virtual[lookup] and not waits_for[lookup]:
+                heapq.heappush(ready, lookup)
+    return tuple(order)
+
+
+def _freed(step: Step, lookups: dict[str, set[str]], done: set[str]) -> Iterable[str]:
+    """Look-ups that waited for this writer."""
+    return () if step.to_table is None else lookups.get(step.to_table, set()) - done

@@ -1,0 +1,92 @@
+"""Why: what is wrong with a plan once graph, keys and counts are known, each with numbers, path and repair.
+
+Must not derive anything: it only compares what the other modules found.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from holdfast.planning.counts import Count
+from holdfast.planning.graph import Graph
+from holdfast.planning.mending import Situation, mend
+from holdfast.planning.needs import Need
+from holdfast.planning.problems import Problem, StreamCount
+from holdfast.planning.sets import JoinSet, paths_to
+from holdfast.reasons import Reason
+
+MENDABLE = frozenset({Reason.PARTITION_COUNT_MISMATCH, Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH})
+"""Reasons for which a `repartition` in the right place is the cure."""
+
+
+def circle_problems(graph: Graph) -> Iterator[Problem]:
+    """Steps that read each other in a circle."""
+    if graph.circle:
+        names = ", ".join(graph.circle)
+        message = f"these steps read each other in a circle: {names}; no row could ever leave it"
+        yield Problem(Reason.STEP_CYCLE, message, step=graph.circle[0])
+
+
+def unknown_counts(graph: Graph, counts: Mapping[str, Count], missing_topics: frozenset[str]) -> Iterator[Problem]:
+    """Inputs and side inputs without a count."""
+    for name in sorted(graph.streams):
+        if graph.role(name) not in ("input", "sideInput") or name in counts:
+            continue
+        stream = graph.streams[name]
+        if name in missing_topics:
+            topic = stream.topic or name
+            message = f"topic {topic} of stream {name} does not exist in system {stream.system}; create it first"
+            yield Problem(Reason.TOPIC_MISSING, message, stream=name)
+        else:
+            message = (
+                f"nothing says how many partitions {name} has: set partitions: N on the stream, "
+                f"or give --partitions {name}=N"
+            )
+            yield Problem(Reason.PARTITION_COUNT_UNKNOWN, message, stream=name)
+
+
+def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str, Count]) -> Iterator[Problem]:
+    """Sets whose streams do not agree."""
+    disagreeing = [one for one in sets if len(_counts(one.streams, counts)) > 1]
+    joins = [set(one.streams) for one in disagreeing if one.is_join]
+    for one in disagreeing:
+        if one.is_join or _says_more(one, joins, counts):
+            yield _mismatch(graph, one, counts)
+
+
+def _counts(streams: tuple[str, ...], counts: Mapping[str, Count]) -> set[int]:
+    return {counts[name].partitions for name in streams if name in counts}
+
+
+def _says_more(keyed: JoinSet, joins: list[set[str]], counts: Mapping[str, Count]) -> bool:
+    """Whether a keyed step disagrees for more than joins upstream of it, which are reported already."""
+    inside = [join for join in joins if join <= set(keyed.streams)]
+    rest = tuple(sorted(set(keyed.streams).difference(*inside)))
+    return not inside or len(_counts(rest, counts)) > 1
+
+
+def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, Count]) -> Problem:
+    streams = tuple(
+        StreamCount(name, counts[name].partitions, counts[name].how) for name in one.streams if name in counts
+    )
+    listed = ", ".join(f"{stream.name} has {stream.partitions}" for stream in streams)
+    message = f"the streams that meet in {one.verb} {one.step} need one partition count, but {listed}"
+    return Problem(
+        Reason.PARTITION_COUNT_MISMATCH,
+        message,
+        step=one.step,
+        streams=streams,
+        paths=paths_to(graph, one.step, tuple(stream.name for stream in streams)),
+    )
+
+
+def with_repairs(problems: list[Problem], situation: Situation, needs: list[Need]) -> Iterator[Problem]:
+    """The same problems, each with the repair of its step where a repartition can help."""
+    need_of = {need.step.name: need for need in needs}
+    repairs = {
+        step: mend(situation, need_of[step])
+        for step in dict.fromkeys(problem.step for problem in problems if problem.reason in MENDABLE)
+        if step is not None and step in need_of
+    }
+    for problem in problems:
+        repair = repairs.get(problem.step or "") if problem.reason in MENDABLE else None
+        yield problem if repair is None else replace(problem, repair=repair)

@@ -1,0 +1,183 @@
+"""Why: how the rows on every edge are spread over tasks: by which columns, by which function, or not known.
+
+The partition key is followed through the steps by the names under which it can still be found. Must not judge: what a
+step needs of its inputs is checked elsewhere.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.planning.flow import Flow, Passes
+from holdfast.planning.graph import Graph
+from holdfast.spec.steps import Step
+
+OURS = "murmur2"
+"""The partitioner of intermediate streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How rows are spread over tasks.
+
+    `columns` has, for each part of the key in order, the names it now goes by. Without it the key is undeclared
+    (`why` is empty and `undeclared` names the streams) or lost on the way (`why` says where).
+    """
+
+    columns: tuple[frozenset[str], ...] | None = None
+    partitioner: str = OURS
+    undeclared: frozenset[str] = frozenset()
+    why: str = ""
+    everywhere: bool = False
+    """Every task has all of these rows."""
+    repeated: bool = False
+    """Some rows come out once per task."""
+
+    @property
+    def text(self) -> str:
+        """For people: `ad_id`, or why there is none."""
+        if self.everywhere:
+            return "(all rows in every task)"
+        if self.columns is not None:
+            return ", ".join(min(names) for names in self.columns)
+        return f"(lost: {self.why})" if self.why else "(undeclared)"
+
+
+EVERYWHERE = Spread(everywhere=True, repeated=True)
+
+
+def by(columns: Iterable[str], partitioner: str = OURS) -> Spread:
+    """Rows partitioned by these columns."""
+    return Spread(columns=tuple(frozenset({name}) for name in columns), partitioner=partitioner)
+
+
+def names_in(names: frozenset[str], wanted: Iterable[str]) -> list[str]:
+    """Those of the wanted columns that are one of these names; Spark does not tell cases apart."""
+    folded = {name.casefold() for name in names}
+    return [name for name in wanted if name.casefold() in folded]
+
+
+def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
+    """Stream or step -> how its rows are spread."""
+    spreads: dict[str, Spread] = {}
+    for name, stream in graph.streams.items():
+        if stream.key is None:
+            spreads[name] = Spread(partitioner=stream.partitioner, undeclared=frozenset({name}))
+        else:
+            spreads[name] = by(stream.key, stream.partitioner)
+    for name in graph.order:
+        step = graph.steps[name]
+        inputs = tuple(spreads.get(source, Spread()) for source in step.inputs)
+        passes = flow.passes.get(name, {})
+        if step.lookup is not None and inputs[0].everywhere:
+            inputs = (_fed(graph, flow, step.lookup.table, spreads),)
+        spreads[name] = _after(step, inputs, passes)
+    return spreads
+
+
+def _fed(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) -> Spread:
+    """How the rows of a table are spread; what every task looks up there comes out where the table's row is."""
+    if graph.tables[name].distribution == "Broadcast":
+        return EVERYWHERE
+    feeds = [spread for _, spread in feeds_of(graph, flow, name, spreads)]
+    return next((spread for spread in feeds if not spread.everywhere), EVERYWHERE)
+
+
+def feeds_of(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) -> Iterator[tuple[str, Spread]]:
+    """The side inputs of a table and the spread of what it stores of them; or what its writers write, likewise."""
+    for writer in graph.table_writers.get(name, ()):
+        source = graph.steps[writer].inputs[0]
+        yield source, spreads.get(source, Spread())
+    for source in graph.tables[name].sources or ():
+        spread = spreads[source]
+        if name in flow.stored:
+            spread = copied(spread, flow.stored[name], f"select of table {name} does not keep {{}}")
+        yield source, spread
+
+
+def _after(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
+    if step.repartition is not None:
+        return replace(by(step.repartition.by), repeated=inputs[0].repeated)
+    if step.broadcast is not None:
+        return EVERYWHERE
+    if step.merge is not None:
+        return _merged(step.name, inputs)
+    if step.join is not None:
+        return _joined(step, inputs, passes)
+    return _through(step, inputs[0], passes)
+
+
+def _through(step: Step, given: Spread, passes: Passes) -> Spread:
+    """One input: each part of the key goes by the names of its unchanged copies."""
+    if step.verb in ("filter", "deduplicate", "to", "toTable"):
+        return given
+    if step.apply is not None or step.process is not None:
+        return copied(given, passes, f"{step.name} may change {{}}; if it does not, name it in keeps")
+    return copied(given, passes, f"{step.name} does not pass {{}} on unchanged")
+
+
+def copied(given: Spread, passes: Passes, lost: str) -> Spread:
+    """The spread in terms of the unchanged copies of its columns; `lost` says what happened to one without a copy."""
+    if given.columns is None:
+        return given
+    columns = []
+    for names in given.columns:
+        copies = frozenset(
+            name for name, sources in passes.items() if any(names_in(names, [column]) for _, column in sources)
+        )
+        if not copies:
+            return replace(given, columns=None, why=lost.format(min(names)))
+        columns.append(copies)
+    return replace(given, columns=tuple(columns))
+
+
+def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
+    """Rows of several spreads are spread alike only if all are."""
+    placed = [spread for spread in inputs if not spread.everywhere]
+    repeated = any(spread.repeated for spread in inputs)
+    if not placed:
+        return EVERYWHERE
+    first = replace(placed[0], repeated=repeated)
+    for other in placed[1:]:
+        if first.columns is None or other.columns is None:
+            why = first.why or other.why
+            return replace(first, columns=None, undeclared=first.undeclared | other.undeclared, why=why)
+        same = first.partitioner == other.partitioner and len(first.columns) == len(other.columns)
+        common = tuple(a & b for a, b in zip(first.columns, other.columns, strict=same)) if same else ()
+        if not same or not all(common):
+            why = f"{name} merges rows partitioned by {_described(first)} with rows partitioned by {_described(other)}"
+            return replace(first, columns=None, why=why)
+        first = replace(first, columns=common)
+    return first
+
+
+def _described(spread: Spread) -> str:
+    return f"{spread.text} ({spread.partitioner})"
+
+
+def _joined(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
+    left, right = inputs
+    if left.everywhere and right.everywhere:
+        return EVERYWHERE
+    if left.everywhere or right.everywhere:
+        side = 1 if left.everywhere else 0
+        only = {name: frozenset(s for s in sources if s[0] == side) for name, sources in passes.items()}
+        return _through(step, inputs[side], {name: sources for name, sources in only.items() if sources})
+    repeated = left.repeated or right.repeated
+    if left.columns is None or right.columns is None:
+        return Spread(undeclared=left.undeclared | right.undeclared, why=left.why or right.why, repeated=repeated)
+    return replace(_through(step, left, _surviving(step, passes)), repeated=repeated)
+
+
+def _surviving(step: Step, passes: Passes) -> Passes:
+    """Copies that hold the key in every row that comes out, as copies of the left side's columns.
+
+    A column of one side alone is null in rows that had no partner on that side, so with an outer join it is no key.
+    """
+    if step.join is None:
+        return passes
+    needed = {"Inner": set[int](), "Left": {0}, "Right": {1}, "Full": {0, 1}}[step.join.type]
+    return {
+        name: frozenset((0, column) for _, column in sources)
+        for name, sources in passes.items()
+        if needed <= {side for side, _ in sources}
+    }

@@ -1,0 +1,196 @@
+"""Why: the geometry of a picture: from sizes of boxes and links between them to places and routes.
+
+`lay_out` is the list of what a layered layout does, read left to right. Every box of a column is as wide as its widest,
+links enter boxes on lanes of their own, and a lane keeps room for a label in front of the box. Must not know plans,
+colours or formats.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.planning.picture.layers import Columns, columns_of
+from holdfast.planning.picture.ordering import reduce_crossings
+from holdfast.planning.picture.pages import Lane, Route, Standing, folded, route_of
+from holdfast.planning.picture.placing import heights_of
+
+LANE = 20.0
+"""Distance of links that enter one box: a label in front of each has room."""
+_LOOP = 24.0
+_APART = 40.0
+_WAYPOINT = 2.0
+_ROW = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What has to be placed."""
+
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link between two boxes, by their indices; `label` is the width of what stands on it."""
+
+    source: int
+    target: int
+    label: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a box is."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """The x of its right edge."""
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        """The y of its bottom edge."""
+        return self.y + self.height
+
+    @property
+    def middle(self) -> float:
+        """The y halfway down."""
+        return self.y + self.height / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything is. Places and routes in the order of the boxes and links given."""
+
+    places: tuple[Place, ...]
+    routes: tuple[Route, ...]
+    width: float
+    height: float
+
+
+def lay_out(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
+    """Places for all boxes and routes for all links: each connected part by itself, the largest first."""
+    places: list[Place] = [Place(0, 0, box.width, box.height) for box in boxes]
+    routes: list[Route] = [Route(()) for _ in links]
+    parts = _parts(len(boxes), links)
+    width = top = 0.0
+    for part in (part for part in parts if part.links):
+        index = {box: i for i, box in enumerate(part.boxes)}
+        inner = [replace(links[i], source=index[links[i].source], target=index[links[i].target]) for i in part.links]
+        inside = _connected([boxes[i] for i in part.boxes], inner)
+        for i, place in zip(part.boxes, inside.places, strict=True):
+            places[i] = replace(place, y=place.y + top)
+        for i, route in zip(part.links, inside.routes, strict=True):
+            routes[i] = replace(route, lanes=tuple(replace(lane, y=lane.y + top) for lane in route.lanes))
+        width = max(width, inside.width)
+        top += inside.height + _APART
+    alone = [part.boxes[0] for part in parts if not part.links]
+    return _in_rows(alone, Layout(tuple(places), tuple(routes), width, top))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Boxes and links that hang together, by their indices."""
+
+    boxes: tuple[int, ...]
+    links: tuple[int, ...]
+
+
+def _parts(count: int, links: Sequence[Link]) -> list[_Part]:
+    beside: list[list[int]] = [[] for _ in range(count)]
+    for link in links:
+        beside[link.source].append(link.target)
+        beside[link.target].append(link.source)
+    part_of = [-1] * count
+    members: list[list[int]] = []
+    for start in range(count):
+        if part_of[start] >= 0:
+            continue
+        found = [start]
+        part_of[start] = len(members)
+        for box in found:
+            for other in beside[box]:
+                if part_of[other] < 0:
+                    part_of[other] = len(members)
+                    found.append(other)
+        members.append(sorted(found))
+    inside: dict[int, list[int]] = defaultdict(list)
+    for i, link in enumerate(links):
+        inside[part_of[link.source]].append(i)
+    parts = [_Part(tuple(boxes), tuple(inside[number])) for number, boxes in enumerate(members)]
+    return sorted(parts, key=lambda part: (-len(part.boxes), part.boxes))
+
+
+def _in_rows(alone: Sequence[int], layout: Layout) -> Layout:
+    """Boxes without any link, in rows below the others."""
+    places = list(layout.places)
+    room = max(layout.width, _ROW)
+    x, y, row, width = 0.0, layout.height, 0.0, layout.width
+    for i in alone:
+        box = places[i]
+        if x and x + box.width > room:
+            x, y, row = 0.0, y + row + _APART, 0.0
+        places[i] = replace(box, x=x, y=y)
+        x, row = x + box.width + _APART, max(row, box.height)
+        width = max(width, places[i].right)
+    height = y + row if alone else max(layout.height - _APART, 0.0)
+    return replace(layout, places=tuple(places), width=width, height=height)
+
+
+def _connected(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
+    columns = columns_of(len(boxes), [(link.source, link.target) for link in links])
+    reduce_crossings(columns)
+    entries = _set_ports(columns)
+    loops = {link.source for link in links if link.source == link.target}
+    high = [max(box.height, entries[i] * LANE + 8) for i, box in enumerate(boxes)]
+    waypoints = len(columns.column) - len(boxes)
+    tall = [h + (2 * _LOOP if i in loops else 0) for i, h in enumerate(high)] + [_WAYPOINT] * waypoints
+    middle = heights_of(columns, tall)
+    labels = [link.label for link in links]
+    page = folded(columns, [box.width for box in boxes], labels, Standing(middle, tall))
+    places = tuple(
+        Place(page.left[c], page.y[i] - high[i] / 2, page.right[c] - page.left[c], high[i])
+        for i, c in enumerate(columns.column[: len(boxes)])
+    )
+    routes = tuple(
+        route_of(columns, chain, page, backward=back)
+        if chain
+        else Route((Lane(places[link.source].x, places[link.source].right, places[link.source].y),), loop=True)
+        for link, chain, back in zip(links, columns.chains, columns.backward, strict=True)
+    )
+    return Layout(places, routes, page.width, page.height)
+
+
+def _set_ports(columns: Columns) -> list[int]:
+    """Say where links enter and leave boxes, in the order of their other ends; returns the lanes each box needs."""
+    place = {index: i for column in columns.members for i, index in enumerate(column)}
+    into: dict[int, list[int]] = defaultdict(list)
+    out: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, (chain, back) in enumerate(zip(columns.chains, columns.backward, strict=True)):
+        if chain:
+            into[columns.segments[chain[-1]].right].append(chain[-1])
+            # All links with the flow leave by one port in the middle, each link against it arrives by its own.
+            out[columns.segments[chain[0]].left][i if back else -1].append(chain[0])
+    needed = [0] * columns.boxes
+    for box, ends in into.items():
+        ends.sort(key=lambda segment: (place[columns.segments[segment].left], segment))
+        for i, segment in enumerate(ends):
+            columns.segments[segment].enters = (i - (len(ends) - 1) / 2) * LANE
+        needed[box] = len(ends)
+    for box, ports in out.items():
+        means = {
+            port: sum(place[columns.segments[s].right] for s in starts) / len(starts) for port, starts in ports.items()
+        }
+        order = sorted(ports, key=lambda port: (means[port], port))
+        centre = order.index(-1) if -1 in ports else (len(order) - 1) / 2
+        for i, port in enumerate(order):
+            for segment in ports[port]:
+                columns.segments[segment].leaves = (i - centre) * LANE
+        needed[box] = max(needed[box], 2 * len(ports) - 1)
+    return needed

@@ -1,0 +1,218 @@
+"""Why: where columns stand on the page and how links run between them; a graph too wide to read goes on in a new row.
+
+A document is narrower than a pipeline is long. Where few links pass between two columns the row ends, and those links
+turn back to the beginning of the next row. Must not move boxes within their columns.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.planning.picture.layers import Columns, Segment
+
+_ARROW, _LEAD, _BEND, _STEEP, _MOST = 9.0, 11.0, 26.0, 0.16, 64.0
+CORNER = 9.0
+"""The radius of a turn."""
+_WIDE = 1080.0
+"""How wide a row should be."""
+_WORTH = 1.15
+"""Rows are only folded where they are this much wider."""
+_TURN, _BETWEEN_TURNS, _ABOVE_ROW, _BELOW_ROW = 20.0, 12.0, 26.0, 22.0
+_TURNS_AT_MOST = 3
+_TURN_COSTS = (0.1, 0.25, 0.4, 0.55)
+
+
+Departures = dict[tuple[int, float], list[Segment]]
+"""What comes into a column, by the box or waypoint it leaves and where there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A level stretch of a link. Between two of them it bends, or turns where one runs to the left."""
+
+    start: float
+    end: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way of a link in the direction of the columns. Links that leave a box together begin with equal lanes."""
+
+    lanes: tuple[Lane, ...]
+    backward: bool = False
+    """Whether its head is at the beginning."""
+    loop: bool = False
+    """From a box to itself: over its top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The middle of each box and waypoint, and how much height it needs, before anything is folded."""
+
+    middle: Sequence[float]
+    tall: Sequence[float]
+
+
+@dataclass(slots=True)
+class Page:
+    """The x of each column and of the level stretch in front of it, the y of each box and waypoint."""
+
+    left: list[float]
+    right: list[float]
+    approach: list[float]
+    y: list[float]
+    turns: dict[tuple[int, float], tuple[Lane, Lane]]
+    """How what leaves a box or waypoint at a height (from its middle) comes to the next row: back, and on."""
+    width: float = 0.0
+    height: float = 0.0
+
+
+def folded(columns: Columns, widths: Sequence[float], labels: Sequence[float], standing: Standing) -> Page:
+    """The page for columns whose boxes have these widths and whose links have labels of these widths."""
+    count = len(columns.members)
+    wide = [max((widths[i] for i in column if columns.is_box(i)), default=0.0) for column in columns.members]
+    approach = _approaches(columns, labels)
+    bends = [_BEND / 2] * count
+    for one in columns.segments:
+        rise = abs(standing.middle[one.right] + one.enters - standing.middle[one.left] - one.leaves)
+        bends[columns.column[one.right]] = max(bends[columns.column[one.right]], _bend_width(rise))
+    before = [_LEAD + bend + room if c else 0.0 for c, (bend, room) in enumerate(zip(bends, approach, strict=True))]
+    into = [_by_departure(segments) for segments in columns.into]
+    rows = _rows([a + b for a, b in zip(before, wide, strict=True)], [len(groups) for groups in into])
+    page = Page([0.0] * count, [0.0] * count, approach, list(standing.middle), {})
+    for row, (first, end) in enumerate(rows):
+        _begin_row(columns, page, standing, into[first] if row else {}, range(first, end))
+        for c in range(first, end):
+            if c > first:
+                page.left[c] = page.right[c - 1] + before[c]
+            page.right[c] = page.left[c] + wide[c]
+        page.width = max(page.width, page.right[end - 1])
+    return page
+
+
+def _bend_width(rise: float) -> float:
+    return _BEND + min(_MOST, _STEEP * rise) if rise > 1 else _BEND / 2
+
+
+def _approaches(columns: Columns, labels: Sequence[float]) -> list[float]:
+    approach = [0.0, *[_ARROW] * (len(columns.members) - 1)]
+    for label, chain in zip(labels, columns.chains, strict=True):
+        if chain and label:
+            end = columns.column[columns.segments[chain[-1]].right]
+            approach[end] = max(approach[end], label + _ARROW + 6)
+    return approach
+
+
+def _by_departure(segments: Sequence[Segment]) -> Departures:
+    groups: Departures = {}
+    for one in segments:
+        groups.setdefault((one.left, one.leaves), []).append(one)
+    return groups
+
+
+def _rows(advance: Sequence[float], leaving: Sequence[int]) -> list[tuple[int, int]]:
+    """First column and end of each row: even widths, few links from row to row."""
+    whole, total = [(0, len(advance))], sum(advance)
+    if total <= _WIDE * _WORTH:
+        return whole
+    rows = _evenly(advance, leaving, _WIDE)
+    widest = max(sum(advance[begin:end]) for begin, end in rows)
+    if widest > _WIDE:
+        # Where one row can't be narrower, the others need not be either.
+        rows = _evenly(advance, leaving, widest)
+    return rows if widest * _WORTH <= total else whole
+
+
+def _evenly(advance: Sequence[float], leaving: Sequence[int], limit: float) -> list[tuple[int, int]]:
+    """The cheapest rows, found for every number of columns from the left."""
+    aim = sum(advance) / -(-sum(advance) // limit)
+    best, begins = [0.0], [0]
+    for _ in advance:
+        cost, begin = min(_choices(advance, leaving, best, aim, limit))
+        best.append(cost)
+        begins.append(begin)
+    ends = [len(advance)]
+    while begins[ends[-1]]:
+        ends.append(begins[ends[-1]])
+    return [(begins[end], end) for end in reversed(ends)]
+
+
+def _choices(
+    advance: Sequence[float], leaving: Sequence[int], best: Sequence[float], aim: float, limit: float
+) -> Iterator[tuple[float, int]]:
+    """Costs of rows that end where the best is not known yet, by where they begin."""
+    wide, found = 0.0, False
+    for begin in reversed(range(len(best))):
+        wide += advance[begin]
+        if found and wide > limit:
+            return
+        if not begin or leaving[begin] <= _TURNS_AT_MOST:
+            found = True
+            uneven = ((wide - aim) / aim) ** 2 if wide <= limit else 4 * (wide / limit) ** 2
+            yield best[begin] + uneven + (_TURN_COSTS[min(leaving[begin], _TURNS_AT_MOST)] if begin else 0), begin
+
+
+def _begin_row(columns: Columns, page: Page, standing: Standing, groups: Departures, row: range) -> None:
+    """Put a row below the one before, and lead what comes from there to its beginning."""
+    members = [index for c in row for index in columns.members[c]]
+    top = min(standing.middle[i] - standing.tall[i] / 2 for i in members)
+    bottom = max(standing.middle[i] + standing.tall[i] / 2 for i in members)
+    first = row[0]
+    if not groups:
+        down = page.height - top
+        page.left[first] = 0.0
+    else:
+        order = sorted(groups, key=lambda group: (page.y[group[0]] + group[1], group))
+        gutter = page.height + _BELOW_ROW
+        down = gutter + _BETWEEN_TURNS * (len(order) - 1) + _ABOVE_ROW - top
+        entries = _entries(groups, order, standing)
+        rise = max(
+            abs(y - standing.middle[s.right] - s.enters)
+            for y, group in zip(entries, order, strict=True)
+            for s in groups[group]
+        )
+        level = _BETWEEN_TURNS * (len(order) - 1) + _TURN
+        page.left[first] = level + _bend_width(rise) + page.approach[first]
+        for i, (group, y) in enumerate(zip(order, entries, strict=True)):
+            # The topmost turns widest and comes back lowest, so that turns do not cross.
+            inner = _BETWEEN_TURNS * (len(order) - 1 - i)
+            turn_at = page.right[first - 1] + _TURN + inner
+            page.width = max(page.width, turn_at)
+            page.turns[group] = (
+                Lane(turn_at - CORNER, inner, gutter + inner),
+                Lane(inner + CORNER, level, y + down),
+            )
+    for index in members:
+        page.y[index] = standing.middle[index] + down
+    page.height = bottom + down
+
+
+def _entries(groups: Departures, order: Sequence[tuple[int, float]], standing: Standing) -> list[float]:
+    """The heights at which turned links enter the next row: near what they go to, in order and apart."""
+    entries: list[float] = []
+    for group in order:
+        ends = [standing.middle[one.right] + one.enters for one in groups[group]]
+        wanted = sum(ends) / len(ends)
+        entries.append(max(wanted, entries[-1] + _BETWEEN_TURNS) if entries else wanted)
+    return entries
+
+
+def route_of(columns: Columns, chain: Sequence[int], page: Page, *, backward: bool) -> Route:
+    """The lanes of a link."""
+    lanes: list[Lane] = []
+    at = page.right[columns.column[columns.segments[chain[0]].left]]
+    for index in chain:
+        one = columns.segments[index]
+        c = columns.column[one.right]
+        turn = page.turns.get((one.left, one.leaves))
+        y = page.y[one.left] + one.leaves
+        before = page.right[c - 1]
+        if turn is None:
+            lanes.append(Lane(at, before + _LEAD, y))
+        else:
+            lanes += [Lane(at, turn[0].start + CORNER, y), *turn]
+        at = page.left[c] - page.approach[c]
+    last = columns.segments[chain[-1]]
+    c = columns.column[last.right]
+    lanes.append(Lane(at, page.left[c], page.y[last.right] + last.enters))
+    return Route(tuple(lanes), backward=backward)

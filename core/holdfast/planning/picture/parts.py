@@ -1,0 +1,128 @@
+"""Why: what a picture of a plan consists of, before anyone decides how it looks: nodes, edges, agreements, notes.
+
+All texts are ready to be read by people but not escaped for any format. Must not know coordinates or colours.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of detail below a name; `code` is for texts a user wrote as SQL or Python."""
+
+    text: str
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partition count of a stream."""
+
+    text: str
+    """`16`, `8→16` after growth, or `?`."""
+    decided_by: str
+    how: str
+    """How it came about, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A stream, a step or a table. A step that makes an intermediate stream is one node with it."""
+
+    id: str
+    """Unique in the picture: `step:matched`."""
+    kind: Literal["stream", "step", "table"]
+    name: str
+    tag: str
+    """A step's verb, a stream's role, a table's distribution."""
+    key: str
+    """How rows are spread here, short enough for a label; empty where that says nothing."""
+    key_in_words: str
+    """The same in full."""
+    details: tuple[Line, ...] = ()
+    partitions: Partitions | None = None
+    """The count of the stream this node is or makes; None where there is no stream."""
+    agreements: tuple[int, ...] = ()
+    """Indices of the agreements this stream is a member of, or this step calls for."""
+    problems: tuple[int, ...] = ()
+    """Numbers of the problems found here."""
+    warnings: tuple[int, ...] = ()
+
+    @property
+    def makes_stream(self) -> bool:
+        """Whether this is a step together with the intermediate stream it makes."""
+        return self.kind == "step" and self.partitions is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Rows that flow from one node to another."""
+
+    source: str
+    target: str
+    kind: Literal["reads", "writes", "feeds", "looks up", "dead letters"]
+    partitions: str = ""
+    """The counts of the streams whose rows these are: `16`, or `16/8` where they differ; empty where none bind."""
+    agreements: tuple[int, ...] = ()
+    """Indices of the agreements whose streams flow here on the way to the nearest step that needs them."""
+    wrong: bool = False
+    """Whether the counts that meet at its end contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Streams whose partition counts must agree, and every step that is a reason for it. `letter` names it."""
+
+    steps: tuple[tuple[str, str], ...]
+    """Name and verb."""
+    streams: tuple[str, ...]
+    partitions: str
+    kept: bool
+    """Whether the counts that are known do agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A numbered problem or warning."""
+
+    number: int
+    reason: str
+    place: str
+    """Name of the step, stream or table; empty for the app as a whole."""
+    message: str
+    repair: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The whole plan, ready to be drawn."""
+
+    app: str
+    valid: bool
+    tasks: int
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    agreements: tuple[Agreement, ...]
+    problems: tuple[Note, ...]
+    warnings: tuple[Note, ...]
+
+    @property
+    def verdict(self) -> str:
+        """`valid`, or how many problems stand in the way."""
+        if self.valid:
+            return "valid"
+        return f"rejected: {len(self.problems)} problem{'' if len(self.problems) == 1 else 's'}"
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def letter(index: int) -> str:
+    """What the agreement of an index is called: A ... Z, AA, AB ..."""
+    text = ""
+    while index >= 0:
+        index, rest = divmod(index, len(_LETTERS))
+        text = _LETTERS[rest] + text
+        index -= 1
+    return text

@@ -1,0 +1,99 @@
+"""Why: what a node says about itself beyond its name: the few words of a spec a reader needs to follow the rows.
+
+Must not shorten anything: how much fits is decided where it is drawn.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.planning.counts import Count
+from holdfast.planning.keys import Spread
+from holdfast.planning.picture.parts import Line, Partitions
+from holdfast.spec.steps import Aggregate, Join, Step
+
+
+def details(step: Step) -> tuple[Line, ...]:
+    """The settings of a step's verb, without those an edge of the picture shows anyway."""
+    return tuple(_lines(step))
+
+
+def _lines(step: Step) -> Iterator[Line]:
+    if step.filter is not None:
+        yield Line(step.filter, code=True)
+    elif step.select is not None:
+        yield Line(", ".join(step.select), code=True)
+    elif step.apply is not None:
+        yield Line(step.apply.function, code=True)
+    elif step.process is not None:
+        yield Line(step.process.function, code=True)
+        yield Line(f"by {', '.join(step.process.by)}")
+    elif step.deduplicate is not None:
+        within = f", within {step.deduplicate.within}" if step.deduplicate.within else ""
+        yield Line(f"by {', '.join(step.deduplicate.by)}{within}")
+    elif step.aggregate is not None:
+        yield Line(_grouping(step.aggregate))
+        yield Line(", ".join(step.aggregate.compute), code=True)
+    elif step.join is not None:
+        yield Line(_matching(step.join))
+    elif step.lookup is not None:
+        inner = ", inner" if step.lookup.type == "Inner" else ""
+        yield Line(f"on {', '.join(step.lookup.on)}{inner}")
+
+
+def _grouping(aggregate: Aggregate) -> str:
+    text = f"by {', '.join(aggregate.by)}"
+    if aggregate.session:
+        return f"{text}, sessions of {aggregate.session}"
+    if aggregate.window:
+        return f"{text}, {aggregate.window} windows" + (f" every {aggregate.slide}" if aggregate.slide else "")
+    return text
+
+
+def _matching(join: Join) -> str:
+    kind = "" if join.type == "Inner" else f", {join.type.lower()} outer"
+    return f"on {', '.join(join.on)} within {join.within}{kind}"
+
+
+def short_key(spread: Spread) -> str:
+    """How rows are spread, for a label."""
+    if spread.everywhere:
+        return "every task"
+    if spread.columns is None:
+        return "key lost" if spread.why else "no key"
+    return spread.text
+
+
+def key_in_words(spread: Spread) -> str:
+    """How rows are spread, for a tooltip."""
+    if spread.everywhere:
+        return "all rows in every task"
+    if spread.columns is None:
+        return f"partition key lost: {spread.why}" if spread.why else "no partition key declared"
+    return f"partitioned by {spread.text} ({spread.partitioner})"
+
+
+def partitions_of(count: Count | None) -> Partitions:
+    """The count of a stream with its origin."""
+    if count is None:
+        return Partitions("?", "", "nothing says how many partitions it has")
+    return Partitions(_short(count), count.decided_by, count.how)
+
+
+def partitions_text(count: Count | None) -> str:
+    """The count of a stream with its origin, for a label: `16 partitions · topic`."""
+    if count is None:
+        return "partitions unknown"
+    origin = count.decided_by.replace("join:", "join ")
+    if count.grown_to is not None:
+        return f"{count.grown_to} partitions, built for {count.partitions}"
+    return f"{count.partitions} partition{'' if count.partitions == 1 else 's'} · {origin}"
+
+
+def counts_text(counts: Iterable[Count | None]) -> str:
+    """The distinct counts of streams that flow together, the largest first: `16/8`."""
+    distinct = {"?" if count is None else _short(count): count.partitions if count else 0 for count in counts}
+    return "/".join(sorted(distinct, key=lambda text: (-distinct[text], text)))
+
+
+def _short(count: Count) -> str:
+    """`16`; `8→16` where tasks were built for 8 and there are 16 now."""
+    return str(count.partitions) if count.grown_to is None else f"{count.partitions}→{count.grown_to}"

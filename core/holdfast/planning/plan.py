@@ -1,0 +1,247 @@
+"""Why: the plan of an app: what `holdfast plan` prints, and what the operator checks before it makes a pod.
+
+`plan` is one of the functions to read first: it is the list of what planning does. Pure: counts, record and everything
+else from outside come in as `Known`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.planning.code import code_problems
+from holdfast.planning.counts import Count, Facts, decide_counts
+from holdfast.planning.event_time import event_time_problems
+from holdfast.planning.flow import Flow
+from holdfast.planning.graph import Graph, build_graph
+from holdfast.planning.judgement import circle_problems, count_problems, unknown_counts, with_repairs
+from holdfast.planning.keys import Spread, follow_keys
+from holdfast.planning.loose_ends import empty_tables, repeated_rows, unused_rows
+from holdfast.planning.mending import Situation
+from holdfast.planning.needs import key_problems, key_warnings, needs
+from holdfast.planning.problems import Problem
+from holdfast.planning.rows import flow_rows
+from holdfast.planning.sets import JoinSet, Reaching, join_sets
+from holdfast.planning.sql.columns import OPEN, Rows
+from holdfast.planning.task_plan import PlannedTask, TaskPlan, plan_tasks
+from holdfast.planning.topics import topic_problems, topic_warnings
+from holdfast.reasons import Reason
+from holdfast.spec.app import StreamApp
+from holdfast.spec.steps import STATEFUL_VERBS
+from holdfast.tasks.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the world before planning."""
+
+    given: Mapping[str, int] = field(default_factory=dict)
+    """Partition counts from the command line, by stream."""
+    topics: Mapping[str, int | None] = field(default_factory=dict)
+    """Partition counts from brokers, by stream; None: there is no such topic."""
+    record: Record | None = None
+    """The placement record of the last run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStream:
+    """A stream of the plan; an intermediate one goes by the name of the step that makes it."""
+
+    name: str
+    role: str
+    topic: str
+    """Its name in its system."""
+    count: Count | None
+    key: tuple[str, ...] | None
+    partitioner: str
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A step of the plan with the rows that come out of it."""
+
+    name: str
+    verb: str
+    inputs: tuple[str, ...]
+    rows: Rows
+    spread: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A table of the plan."""
+
+    name: str
+    key: tuple[str, ...]
+    distribution: str
+    sources: tuple[str, ...]
+    writers: tuple[str, ...]
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before an app runs, or everything that is wrong with it."""
+
+    app: str
+    stateful: bool
+    streams: tuple[PlannedStream, ...]
+    sets: tuple[JoinSet, ...]
+    steps: tuple[PlannedStep, ...]
+    tables: tuple[PlannedTable, ...]
+    tasks: tuple[PlannedTask, ...]
+    producers: Mapping[str, tuple[str, ...]]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether the app may run."""
+        return not self.problems
+
+    def stream(self, name: str) -> PlannedStream:
+        """The stream of this name."""
+        return next(stream for stream in self.streams if stream.name == name)
+
+    def partitions_of(self, one: JoinSet) -> int | None:
+        """The one count of a set; None where its streams disagree or have none."""
+        counts = {count.partitions for name in one.streams if (count := self.stream(name).count) is not None}
+        return counts.pop() if len(counts) == 1 else None
+
+
+def plan(app: StreamApp, known: Known | None = None) -> Plan:
+    """The plan of an app, with every problem there is. The order of lists in the spec never changes it."""
+    spec, known = app.spec, known or Known()
+    stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
+    record = known.record if known.record is not None and known.record.run_id == spec.run_id else None
+
+    graph = build_graph(spec)
+    flow = flow_rows(graph)
+    spreads = follow_keys(graph, flow)
+    wanted = list(needs(graph, flow, spreads))
+    sets = join_sets(graph)
+    facts = _facts(known, record, keeps_tasks=stateful and spec.expansion.enabled)
+    counts = decide_counts(graph, sets, spec.planning, facts)
+
+    problems = [
+        *circle_problems(graph),
+        *flow.problems,
+        *event_time_problems(graph),
+        *empty_tables(graph),
+        *topic_problems(app.name, graph),
+        *code_problems(spec),
+        *(problem for need in wanted for problem in key_problems(need)),
+        *unknown_counts(graph, counts, _missing(known)),
+        *count_problems(graph, sets, counts),
+    ]
+    tasks = plan_tasks(spec, graph, counts, record, stateful=stateful)
+    situation = Situation(spec, graph, flow, spreads, Reaching(graph), counts, facts)
+    problems = list(with_repairs([*problems, *tasks.problems], situation, wanted))
+    if problems:
+        tasks = TaskPlan()
+    warnings = [
+        *flow.warnings,
+        *(warning for need in wanted for warning in key_warnings(need)),
+        *unused_rows(graph),
+        *repeated_rows(graph, spreads),
+        *topic_warnings(graph),
+        *_surprises(app, graph, counts, known),
+    ]
+    return Plan(
+        app=app.name,
+        stateful=stateful,
+        streams=_streams(app, graph, flow, counts),
+        sets=sets,
+        steps=tuple(
+            PlannedStep(name, step.verb, step.inputs, flow.rows[name], spreads[name])
+            for name in graph.order
+            for step in (graph.steps[name],)
+        ),
+        tables=_tables(graph, flow),
+        tasks=tasks.tasks,
+        producers=tasks.producers or {},
+        problems=tuple(sorted(problems, key=lambda problem: problem.order)),
+        warnings=tuple(sorted(warnings, key=lambda warning: warning.order)),
+    )
+
+
+def _facts(known: Known, record: Record | None, *, keeps_tasks: bool) -> Facts:
+    topics = {name: count for name, count in known.topics.items() if count is not None}
+    return Facts(known.given, topics, record.built_for() if record is not None and keeps_tasks else {})
+
+
+def _missing(known: Known) -> frozenset[str]:
+    return frozenset(name for name, count in known.topics.items() if count is None)
+
+
+def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, Count]) -> tuple[PlannedStream, ...]:
+    declared = [
+        PlannedStream(
+            name,
+            graph.role(name),
+            stream.topic or name,
+            counts.get(name),
+            stream.key,
+            stream.partitioner,
+            flow.rows[name],
+        )
+        for name, stream in sorted(graph.streams.items())
+    ]
+    made = [
+        PlannedStream(
+            name,
+            "intermediate",
+            f"{app.name}-{name}",
+            counts.get(name),
+            step.repartition.by if step.repartition else None,
+            "murmur2",
+            flow.rows[name],
+        )
+        for name in sorted(graph.made())
+        for step in (graph.steps[name],)
+    ]
+    order = ("input", "sideInput", "intermediate", "output")
+    return tuple(sorted([*declared, *made], key=lambda stream: (order.index(stream.role), stream.name)))
+
+
+def _tables(graph: Graph, flow: Flow) -> tuple[PlannedTable, ...]:
+    return tuple(
+        PlannedTable(
+            name,
+            table.key,
+            table.distribution,
+            table.sources or (),
+            graph.table_writers.get(name, ()),
+            flow.tables.get(name, OPEN),
+        )
+        for name, table in sorted(graph.tables.items())
+    )
+
+
+def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, Count], known: Known) -> list[Problem]:
+    """What is legal and may not be what was meant."""
+    found = []
+    for name, stream in sorted(graph.streams.items()):
+        topic = known.topics.get(name)
+        if (
+            topic is not None
+            and stream.partitions is not None
+            and stream.partitions != topic
+            and name not in known.given
+        ):
+            message = f"the spec says {stream.partitions} partitions, its topic has {topic}; {topic} is used"
+            found.append(Problem(Reason.PARTITION_COUNT_DIFFERS, message, stream=name))
+    cap = app.spec.planning.max_intermediate_partitions
+    capped = sorted(name for name, count in counts.items() if count.decided_by == "default" and "cut to" in count.how)
+    if capped:
+        message = (
+            f"{', '.join(capped)}: the inferred count was cut to {cap}; set planning.intermediatePartitions to choose "
+            f"it, "
+            f"or raise planning.maxIntermediatePartitions"
+        )
+        found.append(Problem(Reason.COUNT_CAPPED, message, stream=capped[0]))
+    if known.record is not None and known.record.run_id != app.spec.run_id:
+        message = (
+            f"the record is of run {known.record.run_id}, the app is run {app.spec.run_id}; it starts with empty state"
+        )
+        found.append(Problem(Reason.RECORD_IGNORED, message))
+    return found

@@ -1,0 +1,84 @@
+"""Why: the plan as JSON, in the shape that scripts, the driver and the operator rely on.
+
+The pinned keys are those of the design; more keys may follow behind them, none may go. Must not decide anything.
+"""
+
+from typing import Any
+
+from holdfast.planning.plan import Plan
+from holdfast.planning.problems import Problem
+from holdfast.planning.sql.columns import Rows
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan as plain values."""
+    return {
+        "app": plan.app,
+        "valid": plan.valid,
+        "stateful": plan.stateful,
+        "streams": [
+            {
+                "name": stream.name,
+                "role": stream.role,
+                "partitions": None if stream.count is None else stream.count.actual,
+                "decidedBy": None if stream.count is None else stream.count.decided_by,
+                "how": None if stream.count is None else stream.count.how,
+                "topic": stream.topic,
+                "key": None if stream.key is None else list(stream.key),
+                "partitioner": stream.partitioner,
+                "columns": _columns(stream.rows),
+            }
+            for stream in plan.streams
+        ],
+        "joins": [
+            {"step": one.step, "streams": list(one.streams), "partitions": plan.partitions_of(one)} for one in plan.sets
+        ],
+        "tables": [
+            {
+                "name": table.name,
+                "key": list(table.key),
+                "distribution": table.distribution,
+                "sources": list(table.sources),
+                "writers": list(table.writers),
+                "columns": _columns(table.rows),
+            }
+            for table in plan.tables
+        ],
+        "steps": [
+            {
+                "name": step.name,
+                "verb": step.verb,
+                "from": list(step.inputs),
+                "columns": _columns(step.rows),
+                "partitionedBy": step.spread.text,
+            }
+            for step in plan.steps
+        ],
+        "tasks": [
+            {"name": task.name, "inputs": [str(part) for part in task.inputs], "new": [str(part) for part in task.new]}
+            for task in plan.tasks
+        ],
+        "producers": {stream: list(tasks) for stream, tasks in plan.producers.items()},
+        "assignment": {},
+        "moved": [],
+        "warnings": [problem_json(warning) for warning in plan.warnings],
+        "problems": [problem_json(problem) for problem in plan.problems],
+    }
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """One problem or warning as plain values."""
+    return {
+        "reason": problem.reason.value,
+        "step": problem.step,
+        "stream": problem.stream,
+        "streams": {stream.name: stream.partitions for stream in problem.streams},
+        "how": {stream.name: stream.how for stream in problem.streams},
+        "paths": [list(path) for path in problem.paths],
+        "message": problem.message,
+        "repair": None if problem.repair is None else problem.repair.yaml,
+    }
+
+
+def _columns(rows: Rows) -> dict[str, str]:
+    return {column.name: column.type for column in rows.columns}

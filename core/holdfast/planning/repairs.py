@@ -1,0 +1,108 @@
+"""Why: the way out of a problem as a value: what to change in the spec, readable, pasteable and applicable.
+
+Must not choose: which repair is the cheapest is decided elsewhere.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.spec.app import AppSpec
+from holdfast.spec.steps import Repartition, Step
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*|([0-9]+(ms|h|m|s))+")
+_RESERVED = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NewStep:
+    """A repartition step to insert."""
+
+    name: str
+    source: str
+    by: tuple[str, ...]
+
+    def step(self) -> Step:
+        """As the model has it."""
+        return Step(name=self.name, inputs=(self.source,), repartition=Repartition(by=self.by))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewire:
+    """An input of a step that reads something else from now on."""
+
+    step: str
+    index: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Changes that make a problem disappear."""
+
+    summary: str
+    """`repartition clicks by ad_id into 16`."""
+    new_steps: tuple[NewStep, ...] = ()
+    rewired: tuple[Rewire, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Steps nobody reads any more once the others are rewired."""
+    broadcast_tables: tuple[str, ...] = ()
+    yaml: str = ""
+    """What to paste: the new and the changed objects."""
+
+
+def apply_repair(spec: AppSpec, repair: Repair) -> AppSpec:
+    """The spec with the repair in it; new steps stand before the first step that reads them."""
+    steps: list[Step] = []
+    waiting = {new.name: new for new in repair.new_steps}
+    for step in spec.steps:
+        inputs = list(step.inputs)
+        for rewire in repair.rewired:
+            if rewire.step == step.name:
+                inputs[rewire.index] = rewire.source
+        if step.name in repair.removed:
+            continue
+        steps += [waiting.pop(name).step() for name in dict.fromkeys(inputs) if name in waiting]
+        steps.append(step if tuple(inputs) == step.inputs else step.model_copy(update={"inputs": tuple(inputs)}))
+    tables = tuple(
+        table.model_copy(update={"distribution": "Broadcast"}) if table.name in repair.broadcast_tables else table
+        for table in spec.tables
+    )
+    return spec.model_copy(update={"steps": tuple(steps), "tables": tables})
+
+
+def repair_yaml(spec: AppSpec, repair: Repair) -> str:
+    """The new and changed objects as YAML, under the lists they belong to."""
+    repaired = apply_repair(spec, repair)
+    touched = {new.name for new in repair.new_steps} | {rewire.step for rewire in repair.rewired}
+    lines = [f"# {repair.summary}"]
+    if touched:
+        lines.append("steps:")
+        lines += [f"- {flow(_written(step))}" for step in repaired.steps if step.name in touched]
+        lines += [f"# and remove step {name}" for name in repair.removed]
+    if repair.broadcast_tables:
+        lines.append("tables:")
+        lines += [f"- {flow(_written(table))}" for table in repaired.tables if table.name in repair.broadcast_tables]
+    return "\n".join(lines)
+
+
+def _written(model: Any) -> Any:
+    """What a user would write: the fields given, without defaults."""
+    fields = model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    fields.setdefault("name", model.name)
+    return dict(
+        sorted(fields.items(), key=lambda item: ("name", "from").index(item[0]) if item[0] in ("name", "from") else 2)
+    )
+
+
+def flow(value: object) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,141 @@
+"""Why: which streams must agree in their partition counts because their rows meet in one step.
+
+A stream belongs to every `join` and `lookup` downstream of it, through tables too, up to the next `repartition` or
+`broadcast`. A keyed step (`aggregate`, `deduplicate`, `process`) that several streams reach needs agreement for the
+same reason: equal keys in one task. Sets of names are bits of one integer here, because cascaded joins make them large.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.planning.graph import Graph, makes_stream
+
+MANY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSet:
+    """The streams that meet in one step. An intermediate stream goes by the name of the step that makes it."""
+
+    step: str
+    verb: str
+    streams: tuple[str, ...]
+
+    @property
+    def is_join(self) -> bool:
+        """Whether two sides are matched here, rather than one keyed."""
+        return self.verb in ("join", "lookup")
+
+
+def join_sets(graph: Graph) -> tuple[JoinSet, ...]:
+    """All sets, in order of flow."""
+    reaching = Reaching(graph)
+    return tuple(
+        JoinSet(step=name, verb=graph.steps[name].verb, streams=streams)
+        for name in graph.order
+        if (streams := reaching.set_of(name)) is not None
+    )
+
+
+class Reaching:
+    """Which streams' rows reach which step."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._names = sorted({*graph.streams, *graph.made()})
+        self._bit = {name: 1 << i for i, name in enumerate(self._names)}
+        self._into: dict[str, int] = dict.fromkeys(graph.order, 0)
+        self._table: dict[str, int] = dict.fromkeys(graph.tables, 0)
+        # One pass suffices unless tables make a circle; then until nothing is added, which must happen.
+        while self._pass():
+            pass
+
+    def _pass(self) -> bool:
+        grew = False
+        for name in self._graph.order:
+            step = self._graph.steps[name]
+            mask = 0
+            for source in step.inputs:
+                mask |= self._of(source)
+            if step.lookup is not None:
+                mask |= self._table[step.lookup.table]
+            self._into[name] = mask
+            if step.to_table is not None and self._table[step.to_table] | mask != self._table[step.to_table]:
+                self._table[step.to_table] |= mask
+                grew = True
+        return grew
+
+    def _of(self, source: str) -> int:
+        step = self._graph.steps.get(source)
+        if step is None:
+            return self._bit[source]
+        if step.broadcast is not None:
+            return 0  # every task sees all of it, so it constrains nobody
+        return self._bit[source] if makes_stream(step) else self._into.get(source, 0)
+
+    def names(self, mask: int) -> tuple[str, ...]:
+        """The streams of a mask, sorted."""
+        found = []
+        while mask:
+            low = mask & -mask
+            found.append(self._names[low.bit_length() - 1])
+            mask ^= low
+        return tuple(found)
+
+    def along(self, source: str) -> tuple[str, ...]:
+        """The streams whose rows a reader of this stream or step gets."""
+        return self.names(self._of(source))
+
+    def set_of(self, name: str) -> tuple[str, ...] | None:
+        """The streams that must agree at this step; None where nothing must."""
+        step = self._graph.steps[name]
+        if step.lookup is not None:
+            table = self._graph.tables[step.lookup.table]
+            if table.distribution == "Broadcast":
+                return None
+            mask = self._into[name]
+            for source in table.sources or ():
+                mask |= self._bit[source]
+            return self.names(mask)
+        if step.join is not None:
+            return self.names(self._into[name])
+        if step.aggregate or step.deduplicate or step.process:
+            mask = self._into[name]
+            return self.names(mask) if mask.bit_count() >= MANY else None
+        return None
+
+
+def paths_to(graph: Graph, step: str, streams: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """A shortest path from each stream to the step, found by walking back from the step."""
+    towards: dict[str, str] = {}
+    queue = deque([step])
+    while queue:
+        name = queue.popleft()
+        for earlier in _before(graph, name, target=step):
+            if earlier not in towards and earlier != step:
+                towards[earlier] = name
+                if earlier in graph.tables or (earlier in graph.steps and not makes_stream(graph.steps[earlier])):
+                    queue.append(earlier)
+    return tuple(_path(graph, stream, step, towards) for stream in streams)
+
+
+def _before(graph: Graph, name: str, *, target: str) -> Iterator[str]:
+    if name in graph.tables:
+        yield from graph.table_writers.get(name, ())
+        # Side inputs tie in at the look-up itself; they do not flow on.
+        if graph.steps[target].lookup is not None and graph.steps[target].lookup.table == name:  # type: ignore[union-attr]
+            yield from graph.tables[name].sources or ()
+        return
+    step = graph.steps[name]
+    yield from step.inputs
+    if step.lookup is not None:
+        yield step.lookup.table
+
+
+def _path(graph: Graph, stream: str, step: str, towards: dict[str, str]) -> tuple[str, ...]:
+    path, at = [stream], stream
+    while at != step and at in towards:
+        at = towards[at]
+        path.append(f"table {at}" if at in graph.tables else at)
+    return tuple(path)

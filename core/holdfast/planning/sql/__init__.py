@@ -1,0 +1,1 @@
+"""What the planner understands of Spark SQL: schemas, expressions, and the types they give."""

@@ -1,0 +1,299 @@
+"""Why: a typo in an expression must be a problem of the plan, with its cure, and not a stack trace from a driver.
+
+Checks the Spark SQL of `filter`, `select` and `compute` against the rows that reach the step, and tells name, type and
+origin of what comes out. Must not know steps or the graph, and raises nothing: whatever the text, findings come back.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from holdfast.planning.sql.columns import UNKNOWN, Column
+from holdfast.planning.sql.ddl import parse_type
+from holdfast.planning.sql.findings import ExpressionError, Finding, did_you_mean, excerpt, listed
+from holdfast.planning.sql.functions import WITHOUT_BRACKETS
+from holdfast.planning.sql.reading import Reading, path_of
+from holdfast.planning.sql.scope import Found, Scope, Source
+from holdfast.planning.sql.text import parse
+from holdfast.reasons import Reason
+
+__all__ = ["Checked", "Finding", "Scope", "check_compute", "check_filter", "check_select"]
+
+PLAIN_ITEM = re.compile(
+    r"\s*(?:(left|right)\.)?([A-Za-z_]\w*)(?:\s+AS\s+([A-Za-z_]\w*))?\s*\Z", re.IGNORECASE | re.ASCII
+)
+LITERAL_WORDS = frozenset({"null", "true", "false", "case", "interval", "not", "exists"})
+EXPLODING = ("explode", "explode_outer")
+OTHER_GENERATORS = {
+    "posexplode": "use explode(sequence(0, size(a) - 1)) AS i and take a[i] in the next step",
+    "inline": "use explode(a) AS x and take x.field in the next step",
+    "stack": "use explode(array(...)) AS x",
+    "json_tuple": "use get_json_object(text, '$.name') AS name for each of them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one expression gives: one column of a `select` or `compute`, or the condition of a `filter`.
+
+    `type` is `UNKNOWN` where it can't be told. `source` is set when it is nothing but a column passed through. A `*`
+    over rows that are not closed ends with a `Checked` without name and findings: whatever columns there are besides.
+    """
+
+    name: str | None
+    type: str
+    source: Source | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it stands for columns nobody declared."""
+        return self.name is None and not self.findings
+
+
+def check_filter(text: str, scope: Scope) -> Checked:
+    """Check a condition that judges one row."""
+    try:
+        tree = parse(text, scope.names)
+    except ExpressionError as error:
+        return _failed(error)
+    reading = Reading(scope)
+    if isinstance(tree, exp.Alias | exp.Aliases):
+        reading.find(Reason.INVALID_EXPRESSION, f"a filter has no name; write {excerpt(text)} without AS")
+        tree = tree.this
+    reading.walk(tree)
+    _refuse_aggregates(reading, "a filter judges each row alone")
+    if reading.generators:
+        name = reading.generators[0].name.lower()
+        reading.find(
+            Reason.INVALID_EXPRESSION, f"{name} makes rows and can't stand in a filter; use it in a select step"
+        )
+    kind = reading.type_of(tree)
+    if not reading.findings and kind not in ("BOOLEAN", UNKNOWN):
+        message = f"{excerpt(text)} gives {excerpt(kind)}; a filter needs true or false, as a comparison gives"
+        reading.find(Reason.FILTER_NOT_BOOLEAN, message)
+    return Checked(None, kind, reading.source(tree), tuple(reading.findings))
+
+
+def check_select(texts: Iterable[str], scope: Scope) -> tuple[Checked, ...]:
+    """Check the items of a `select`; a `*` becomes one `Checked` for each of its columns."""
+    checked: list[Checked] = []
+    generated: list[str] = []
+    for text in texts:
+        plain = _plain_item(text, scope)
+        if plain is not None:
+            checked.append(plain)
+            continue
+        try:
+            tree = parse(text, scope.names)
+        except ExpressionError as error:
+            checked.append(_failed(error))
+            continue
+        if _is_star(tree):
+            checked.extend(_star(tree, scope))
+        else:
+            checked.append(_item(text, tree, scope, generated))
+    return _with_duplicates(checked)
+
+
+def check_compute(texts: Iterable[str], scope: Scope, by: tuple[str, ...]) -> tuple[Checked, ...]:
+    """Check what an aggregate computes of the rows that are equal in their `by` columns."""
+    return _with_duplicates([_computed(text, scope, by) for text in texts])
+
+
+def _failed(error: ExpressionError) -> Checked:
+    return Checked(None, UNKNOWN, None, error.findings)
+
+
+def _plain_item(text: str, scope: Scope) -> Checked | None:
+    """An item that is only a column, read without a parser: most items are, and graphs are large."""
+    match = PLAIN_ITEM.match(text)
+    if match is None or match[2].lower() in LITERAL_WORDS:
+        return None
+    side, name, alias = match.groups()
+    found = scope.find((name,) if side is None else (side, name))
+    if not isinstance(found, Found) or (found.type == UNKNOWN and name.lower() in WITHOUT_BRACKETS):
+        return None
+    return Checked(alias or name, found.type, found.source, ())
+
+
+def _named(tree: exp.Expr) -> tuple[exp.Expr, str | None]:
+    """The expression without its alias, and the name it gives its column."""
+    if isinstance(tree, exp.Alias):
+        return tree.this, tree.alias
+    path = path_of(tree)
+    return tree, path[-1] if path else None
+
+
+def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Checked:
+    reading = Reading(scope)
+    if isinstance(tree, exp.Aliases):
+        names = ", ".join(name.name for name in tree.expressions)
+        reading.find(
+            Reason.INVALID_EXPRESSION, f"{excerpt(text)} gives one column several names ({names}); give it one"
+        )
+        tree = tree.this
+        value, name = tree, None
+    else:
+        value, name = _named(tree)
+    reading.walk(value)
+    _refuse_aggregates(reading, "a select looks at each row alone")
+    kind = reading.type_of(value)
+    if reading.generators:
+        kind = _generated(value, reading, generated)
+    if name is None and not reading.findings:
+        reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
+    return Checked(name, kind, reading.source(value), tuple(reading.findings))
+
+
+def _generated(value: exp.Expr, reading: Reading, generated: list[str]) -> str:
+    """The type of the column `explode` gives."""
+    names = [node.name.lower() for node in reading.generators]
+    generated.extend(names)
+    for name in names:
+        if name not in EXPLODING:
+            cure = OTHER_GENERATORS.get(name.removesuffix("_outer"), "use explode(array) AS x")
+            reading.find(Reason.INVALID_EXPRESSION, f"{name} can't be used in a select; {cure}")
+    if len(generated) > 1:
+        message = f"{generated[0]} and {generated[1]} in one select; only one may make rows, so use two select steps"
+        reading.find(Reason.INVALID_EXPRESSION, message)
+    if value is not reading.generators[0]:
+        message = f"{names[0]} must stand alone, as in {names[0]}(a) AS x; compute with x in the next step"
+        reading.find(Reason.INVALID_EXPRESSION, message)
+    if reading.findings or len(value.expressions) != 1:
+        return UNKNOWN
+    kind = reading.kind(value.expressions[0])
+    if kind is not None and kind.word != "ARRAY":
+        given = value.expressions[0].sql("spark")
+        cure = f"map_entries({excerpt(given)})" if kind.word == "MAP" else "an array"
+        message = f"{names[0]} makes rows of an array, but {excerpt(given)} is {excerpt(str(kind))}; give it {cure}"
+        reading.find(Reason.INVALID_EXPRESSION, message)
+        return UNKNOWN
+    return UNKNOWN if kind is None else str(kind.inner[0])
+
+
+def _refuse_aggregates(reading: Reading, why: str) -> None:
+    for name in (*reading.aggregates, *reading.windows):
+        message = f"{name} works over many rows, and {why}; use an aggregate step"
+        reading.find(Reason.AGGREGATE_NOT_ALLOWED, message)
+
+
+def _is_star(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star))
+
+
+def _star(tree: exp.Expr, scope: Scope) -> list[Checked]:
+    star = tree if isinstance(tree, exp.Star) else tree.this
+    if star.args.get("replace") or star.args.get("rename") or star.args.get("ilike"):
+        message = (
+            "* takes only EXCEPT in Spark SQL; leave the column out with * EXCEPT (a) and write it as its own item"
+        )
+        return [Checked(None, UNKNOWN, None, (Finding(Reason.INVALID_EXPRESSION, message),))]
+    path = path_of(tree)
+    side = scope.side(path[0]) if len(path) == 1 else None
+    if path and side is None:
+        columns, rest, problem = _fields(path, scope)
+    else:
+        columns, problem = scope.star(side[0] if side else ""), None
+        rest = not (side[1].closed if side else scope.closed)
+    left_out, findings = _left_out(
+        star.args.get("except_") or (), [column.name for _, column in columns], closed=not rest
+    )
+    if problem is not None:
+        findings.append(problem)
+    checked = [
+        Checked(column.name, column.type, source, ())
+        for source, column in columns
+        if column.name.casefold() not in left_out
+    ]
+    if findings:
+        checked.append(Checked(None, UNKNOWN, None, tuple(findings)))
+    elif rest:
+        checked.append(Checked(None, UNKNOWN, None, ()))
+    return checked
+
+
+def _fields(
+    path: tuple[str, ...], scope: Scope
+) -> tuple[tuple[tuple[Source | None, Column], ...], bool, Finding | None]:
+    """The columns of `struct.*`, whether there may be more, and what is wrong with it."""
+    found = scope.find(path)
+    if isinstance(found, Finding):
+        return (), False, found
+    kind = parse_type(found.type)
+    if kind is None:
+        return (), True, None
+    if kind.word != "STRUCT":
+        written = excerpt(".".join(path))
+        message = f"{written} is {excerpt(str(kind))} and has no fields, so there is no {written}.*"
+        return (), False, Finding(Reason.UNKNOWN_COLUMN, message)
+    pairs = zip(kind.names, kind.inner, strict=True)
+    return tuple((None, Column(name, str(inner))) for name, inner in pairs), False, None
+
+
+def _left_out(
+    excepted: Sequence[exp.Expr] | exp.Expr, names: Sequence[str], *, closed: bool
+) -> tuple[set[str], list[Finding]]:
+    """The names EXCEPT takes away, and what is wrong with them."""
+    findings: list[Finding] = []
+    known = {name.casefold() for name in names}
+    left_out: set[str] = set()
+    for item in excepted if isinstance(excepted, Sequence) else (excepted,):
+        path = path_of(item)
+        if len(path) != 1:
+            message = f"EXCEPT takes names of columns, not {excerpt(item.sql('spark'))}"
+            findings.append(Finding(Reason.INVALID_EXPRESSION, message))
+        elif path[0].casefold() not in known and closed:
+            message = f"EXCEPT names {excerpt(path[0])}, which is no column here{did_you_mean(path[0], names)}"
+            findings.append(Finding(Reason.UNKNOWN_COLUMN, f"{message} (columns: {listed(names)})"))
+        left_out.add(path[-1].casefold() if path else "")
+    return left_out, findings
+
+
+def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> Checked:
+    try:
+        tree = parse(text, scope.names)
+    except ExpressionError as error:
+        return _failed(error)
+    reading = Reading(scope)
+    value, name = (tree.this, tree.alias) if isinstance(tree, exp.Alias) else (tree, None)
+    reading.walk(value)
+    for nested in reading.nested:
+        message = f"{nested} can't be computed in one go; compute the inner one in an aggregate step of its own"
+        reading.find(Reason.INVALID_EXPRESSION, message)
+    for window in reading.windows:
+        message = f"{window} works over a window of rows, which a stream does not have; use the aggregate's own window"
+        reading.find(Reason.AGGREGATE_NOT_ALLOWED, message)
+    for generator in reading.generators:
+        message = f"{generator.name.lower()} makes rows and can't be computed here; use it in a select step before"
+        reading.find(Reason.INVALID_EXPRESSION, message)
+    grouped = {column.casefold() for column in by}
+    for path in reading.loose:
+        if path[0].casefold() not in grouped:
+            written, column = excerpt(".".join(path)), excerpt(path[0])
+            message = (
+                f"{written} is neither aggregated nor in by ({listed(by) or 'which is empty'}); add {column} to by, "
+                f"or write max({written}) or any_value({written})"
+            )
+            reading.find(Reason.AGGREGATE_MISSING, message)
+    if name is None and not reading.findings:
+        reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
+    return Checked(name, reading.type_of(value), reading.source(value), tuple(reading.findings))
+
+
+def _with_duplicates(checked: list[Checked]) -> tuple[Checked, ...]:
+    """The same, with a finding on every column whose name was given before."""
+    seen: set[str] = set()
+    for at, column in enumerate(checked):
+        if column.name is None:
+            continue
+        folded = column.name.casefold()
+        if folded in seen:
+            name = excerpt(column.name)
+            message = f"two columns are named {name}; give one another name with AS, or leave it out with EXCEPT"
+            finding = Finding(Reason.DUPLICATE_COLUMN, message)
+            checked[at] = replace(column, findings=(*column.findings, finding))
+        seen.add(folded)
+    return tuple(checked)

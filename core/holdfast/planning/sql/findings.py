@@ -1,0 +1,50 @@
+"""Why: what is wrong with one text of a spec, as a value that many checks can produce and one place can print.
+
+Must not know steps: who asked adds where it was found.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from holdfast.errors import UserActionError
+from holdfast.reasons import Reason
+
+SHOWN_NAMES = 12
+SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, and what to do about it."""
+
+    reason: Reason
+    message: str
+
+
+class ExpressionError(UserActionError):
+    """A text of the spec that can't be used at all; `findings` say why."""
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__("; ".join(finding.message for finding in findings))
+        self.findings = findings
+
+
+def excerpt(text: str) -> str:
+    """The text fit for a message: one line of printable characters, cut where it gets long."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text[: SHOWN_CHARACTERS + 1])
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`; did you mean user?`, or nothing where no name comes near."""
+    spelled = {known.casefold(): known for known in names}
+    near = get_close_matches(name.casefold(), spelled, n=1, cutoff=0.6)
+    return f"; did you mean {spelled[near[0]]}?" if near else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c`, and only how many more there are once the list would bury the message."""
+    known = list(dict.fromkeys(names))
+    more = len(known) - SHOWN_NAMES
+    return ", ".join(known[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")

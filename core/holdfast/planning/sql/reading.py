@@ -1,0 +1,320 @@
+"""Why: one walk over the tree of an expression that resolves its names, types its nodes and finds what is wrong.
+
+Without recursion, so that long chains of AND can't exhaust the stack. Must not decide what a step may hold: it reports
+which aggregates and generators there are, and `expressions.py` judges.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from sqlglot import exp
+
+from holdfast.planning.sql import functions
+from holdfast.planning.sql.call import Call
+from holdfast.planning.sql.collection_types import lambda_kinds
+from holdfast.planning.sql.columns import UNKNOWN
+from holdfast.planning.sql.ddl import parse_type
+from holdfast.planning.sql.findings import Finding, did_you_mean, excerpt
+from holdfast.planning.sql.function_types import result
+from holdfast.planning.sql.operator_types import RULES, UNTYPED, cast_type, field_of
+from holdfast.planning.sql.scope import Found, Scope, Source, no_field
+from holdfast.planning.sql.spark_type import TIMES, SparkType
+from holdfast.reasons import Reason
+
+ENCRYPT_ARGUMENTS = 5
+UNIT_ARGUMENTS = 3
+CLAUSES: dict[type[exp.Expr], str] = {exp.Where: "FILTER", exp.Order: "ORDER BY"}
+STARRED = frozenset(
+    {
+        "array", "coalesce", "concat", "concat_ws", "count", "greatest", "hash", "least", "map", "md5", "named_struct",
+        "struct", "to_json", "xxhash64",
+    }
+)  # fmt: skip
+"""Functions that may be given all columns at once."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one walk found."""
+
+    scope: Scope
+    findings: list[Finding] = field(default_factory=list)
+    aggregates: list[str] = field(default_factory=list)
+    windows: list[str] = field(default_factory=list)
+    generators: list[exp.Expr] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    loose: list[tuple[str, ...]] = field(default_factory=list)
+    """The names outside of every aggregate."""
+
+    _kinds: dict[int, SparkType | None] = field(default_factory=dict)
+    _sources: dict[int, Source] = field(default_factory=dict)
+    _variables: list[dict[str, SparkType | None]] = field(default_factory=list)
+    _inside: list[str] = field(default_factory=list)
+
+    def kind(self, node: object) -> SparkType | None:
+        """The type of a node that was walked over."""
+        return self._kinds.get(id(node))
+
+    def type_of(self, node: exp.Expr) -> str:
+        """The type of a node in Spark's spelling, or `UNKNOWN`."""
+        kind = self.kind(node)
+        return UNKNOWN if kind is None else str(kind)
+
+    def source(self, node: exp.Expr) -> Source | None:
+        """Where the node comes from, if it is nothing but a column."""
+        return self._sources.get(id(node))
+
+    def walk(self, root: exp.Expr) -> None:
+        """Read the whole tree: a node is entered before its children and left after them."""
+        todo: list[tuple[exp.Expr, bool]] = [(root, False)]
+        while todo:
+            node, entered = todo.pop()
+            if entered:
+                self._leave(node)
+            else:
+                children = self._enter(node)
+                if children is not None:
+                    todo.append((node, True))
+                    todo.extend((child, False) for child in reversed(children))
+
+    def find(self, reason: Reason, message: str) -> None:
+        """Note something that is wrong."""
+        finding = Finding(reason, message)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def _enter(self, node: exp.Expr) -> list[exp.Expr] | None:
+        """The children to walk over, or None for a node that is done."""
+        handle = self._ENTERING.get(type(node))
+        if handle is not None:
+            return handle(self, node)
+        if isinstance(node, exp.Query):
+            self._query(node)
+        elif type(node) in RULES or isinstance(node, UNTYPED):
+            return list(node.iter_expressions())
+        else:
+            words = type(node).key.replace("_", " ")
+            self.find(Reason.INVALID_EXPRESSION, f"Spark SQL has no expression like this ({words} in it)")
+        return None
+
+    def _leave(self, node: exp.Expr) -> None:
+        kind: SparkType | None = None
+        match node:
+            case exp.Anonymous():
+                name = node.name.lower()
+                kind = result(name, self._arguments(node))
+                if functions.kinds().get(name) == functions.AGGREGATE:
+                    self._inside.pop()
+            case exp.Where() | exp.Order():
+                self._inside.pop()
+            case exp.Lambda():
+                self._variables.pop()
+                kind = self.kind(node.this)
+            case exp.Distinct() if len(node.expressions) == 1:
+                kind = self.kind(node.expressions[0])
+            case exp.Dot():
+                holder, name = self.kind(node.this), node.expression.name
+                kind = field_of(holder, name)
+                if holder is not None and kind is None:
+                    self.findings.append(no_field(node.this.sql("spark"), holder, name))
+            case _:
+                rule = RULES.get(type(node))
+                kind = rule(node, self.kind) if rule else None
+                if isinstance(node, exp.Paren) and (source := self._sources.get(id(node.this))):
+                    self._sources[id(node)] = source
+        self._kinds[id(node)] = kind
+
+    def _arguments(self, node: exp.Expr) -> Call:
+        return Call(node.expressions, tuple(self.kind(argument) for argument in node.expressions))
+
+    def _leaf(self, node: exp.Expr) -> None:
+        self._leave(node)
+
+    def _names(self, node: exp.Expr) -> None:
+        self._name(node, path_of(node))
+
+    def _dot(self, node: exp.Expr) -> list[exp.Expr] | None:
+        if path := path_of(node):
+            self._name(node, path)
+        elif isinstance(node.expression, exp.Identifier):
+            return [node.this]
+        else:
+            name = excerpt(".".join(part.name for part in node.flatten()))
+            message = f"there is no function {name}; only Spark's own functions are there"
+            self.find(Reason.INVALID_EXPRESSION, message)
+        return None
+
+    def _window(self, node: exp.Expr) -> None:
+        self.windows.append(f"{_called(node.this)} OVER")
+
+    def _query(self, _: exp.Expr) -> None:
+        message = "a query inside an expression is not possible; read the other rows with a join or lookup step"
+        self.find(Reason.SUBQUERY_NOT_ALLOWED, message)
+
+    def _in(self, node: exp.Expr) -> list[exp.Expr] | None:
+        if not node.expressions and not node.args.get("query"):
+            self.find(Reason.INVALID_EXPRESSION, "IN needs its values in brackets, as in IN (1, 2)")
+            return None
+        return list(node.iter_expressions())
+
+    def _alias(self, node: exp.Expr) -> list[exp.Expr]:
+        """A name inside of an expression, which only a field of a struct may have."""
+        parent = node.parent
+        if not isinstance(parent, exp.Tuple) and not (
+            isinstance(parent, exp.Anonymous) and parent.name.lower() == "struct"
+        ):
+            message = f"{excerpt(node.alias)} names a part of an expression; put AS at the end, for the whole of it"
+            self.find(Reason.INVALID_EXPRESSION, message)
+        return [node.this]
+
+    def _clause(self, node: exp.Expr) -> list[exp.Expr]:
+        # What an aggregate filters or sorts by belongs to it, though it stands outside of its brackets.
+        self._inside.append(CLAUSES[type(node)])
+        return list(node.iter_expressions())
+
+    def _name(self, node: exp.Expr, path: tuple[str, ...]) -> None:
+        for variables in reversed(self._variables):
+            if path[0].casefold() in variables:
+                self._kinds[id(node)] = self._variable(path, variables[path[0].casefold()])
+                return
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            message = f"{excerpt('.'.join(path))}.* stands for several columns; name the one that is meant"
+            self.find(Reason.INVALID_EXPRESSION, message)
+            return
+        found = self.scope.find(path)
+        if len(path) == 1 and self._is_call_without_brackets(path[0], found):
+            self._unrepeatable(path[0].lower())
+            return
+        if isinstance(found, Finding):
+            if found not in self.findings:
+                self.findings.append(found)
+            return
+        self._kinds[id(node)] = parse_type(found.type)
+        if found.source is not None:
+            self._sources[id(node)] = found.source
+        if not self._inside:
+            self.loose.append(path)
+
+    def _is_call_without_brackets(self, name: str, found: Found | Finding) -> bool:
+        """Whether the name is a function like current_date: columns go first, and undeclared ones may be named user."""
+        if name.lower() not in functions.WITHOUT_BRACKETS:
+            return False
+        if isinstance(found, Finding):
+            return True
+        declared = any(name.casefold() == column.casefold() for column in self.scope.names)
+        return found.type == UNKNOWN and not declared and name.lower() != "user"
+
+    def _variable(self, path: tuple[str, ...], kind: SparkType | None) -> SparkType | None:
+        taken = path[0]
+        for name in path[1:]:
+            inner = field_of(kind, name)
+            if kind is not None and inner is None:
+                self.findings.append(no_field(taken, kind, name))
+            kind, taken = inner, f"{taken}.{name}"
+        return kind
+
+    def _call(self, node: exp.Expr) -> list[exp.Expr] | None:
+        name = node.name.lower()
+        kind = functions.kinds().get(name)
+        if kind is None or kind == functions.TABLE:
+            near = did_you_mean(name, functions.kinds())
+            self.find(Reason.INVALID_EXPRESSION, f"there is no function {excerpt(name)} in Spark SQL{near}")
+            return list(node.expressions)
+        if name in functions.ELSEWHERE:
+            self.find(Reason.INVALID_EXPRESSION, f"{name} has no place in an expression: {functions.ELSEWHERE[name]}")
+            return None
+        self._check_repeatable(name, node)
+        if kind == functions.AGGREGATE:
+            self.aggregates.append(name)
+            if self._inside:
+                self.nested.append(f"{name} inside {self._inside[-1]}")
+            self._inside.append(name)
+        elif kind == functions.WINDOW:
+            self.windows.append(name)
+        elif kind == functions.GENERATOR:
+            self.generators.append(node)
+        if name in functions.UNIT_FIRST and len(node.expressions) == UNIT_ARGUMENTS:
+            return list(node.expressions[1:])
+        return list(node.expressions)
+
+    def _check_repeatable(self, name: str, node: exp.Expr) -> None:
+        arguments = node.expressions
+        if name in functions.UNREPEATABLE or (name == functions.CLOCK_WITHOUT_ARGUMENTS and not arguments):
+            self._unrepeatable(name)
+        elif name == "aes_encrypt" and len(arguments) < ENCRYPT_ARGUMENTS:
+            mode = (self._arguments(node).text(2) or "").upper()
+            if mode != "ECB":
+                self.find(Reason.NOT_DETERMINISTIC, f"{name} {functions.RANDOM_START}")
+
+    def _unrepeatable(self, name: str) -> None:
+        why = functions.UNREPEATABLE.get(name, functions.CLOCK)
+        self.find(Reason.NOT_DETERMINISTIC, f"{name} {why}")
+
+    def _lambda(self, node: exp.Expr) -> list[exp.Expr]:
+        names = [variable.name.casefold() for variable in node.expressions]
+        kinds: tuple[SparkType | None, ...] = ()
+        parent = node.parent
+        if isinstance(parent, exp.Anonymous) and node.arg_key == "expressions":
+            kinds = lambda_kinds(parent.name.lower(), self._arguments(parent), node.index or 0)
+        self._variables.append({name: kinds[at] if at < len(kinds) else None for at, name in enumerate(names)})
+        return [node.this]
+
+    def _cast(self, node: exp.Expr) -> list[exp.Expr]:
+        value, to = node.this, cast_type(node)
+        if to in TIMES and isinstance(value, exp.Literal) and str(value.this).strip().lower() in functions.CLOCK_WORDS:
+            self.find(Reason.NOT_DETERMINISTIC, f"{to} '{str(value.this).strip()}' {functions.CLOCK_LITERAL}")
+        return [value]
+
+    def _interval(self, node: exp.Expr) -> None:
+        amount = node.this.this if isinstance(node.this, exp.Neg | exp.Paren) else node.this
+        if amount is not None and not isinstance(amount, exp.Literal):
+            written = excerpt(amount.sql("spark"))
+            message = f"INTERVAL takes a number as it is, not {written}; write INTERVAL 1 DAY * {written}"
+            self.find(Reason.INVALID_EXPRESSION, message)
+        self._leave(node)
+
+    def _star(self, node: exp.Expr) -> None:
+        parent = node.parent
+        if not isinstance(parent, exp.Anonymous) or parent.name.lower() not in STARRED:
+            self.find(Reason.INVALID_EXPRESSION, "* stands for several columns; name the one that is meant")
+
+    _ENTERING: ClassVar[dict[type[exp.Expr], Callable[["Reading", exp.Expr], list[exp.Expr] | None]]] = {
+        **dict.fromkeys((exp.Boolean, exp.Literal, exp.Null, exp.Var), _leaf),
+        **dict.fromkeys((exp.Column, exp.Identifier), _names),
+        **dict.fromkeys((exp.Exists, exp.Subquery), _query),
+        **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
+        **dict.fromkeys(CLAUSES, _clause),
+        exp.Dot: _dot,
+        exp.Window: _window,
+        exp.Anonymous: _call,
+        exp.Lambda: _lambda,
+        exp.Interval: _interval,
+        exp.Star: _star,
+        exp.In: _in,
+        exp.Distinct: lambda _, node: list(node.expressions),
+        exp.Kwarg: lambda _, node: [node.expression],
+        exp.Alias: _alias,
+    }
+
+
+def path_of(node: exp.Expr) -> tuple[str, ...]:
+    """The names of `a.b.c`; empty where it is anything more than names."""
+    parts: list[str] = []
+    while isinstance(node, exp.Dot):
+        if not isinstance(node.expression, exp.Identifier):
+            return ()
+        parts.append(node.expression.name)
+        node = node.this
+    if isinstance(node, exp.Identifier):
+        parts.append(node.name)
+    elif isinstance(node, exp.Column):
+        parts.extend(part.name for part in reversed(node.parts) if isinstance(part, exp.Identifier))
+    else:
+        return ()
+    return tuple(reversed(parts))
+
+
+def _called(node: exp.Expr) -> str:
+    calls: Iterator[exp.Anonymous] = node.find_all(exp.Anonymous)
+    return next((call.name.lower() for call in calls), "a function")

@@ -1,0 +1,153 @@
+"""Why: what a name in an expression means: a column of the rows at hand, of one side of a join, or a field inside one.
+
+Resolves as Spark does: the exact spelling first, then without regard to case. Must not parse or type expressions.
+"""
+
+from dataclasses import dataclass
+from itertools import chain
+
+from holdfast.planning.sql.columns import UNKNOWN, Column, Rows
+from holdfast.planning.sql.ddl import parse_type
+from holdfast.planning.sql.findings import Finding, did_you_mean, excerpt, listed
+from holdfast.planning.sql.operator_types import field_of
+from holdfast.planning.sql.spark_type import SparkType
+from holdfast.reasons import Reason
+
+SIDES = ("left", "right")
+
+Source = tuple[str, str]
+"""Where a column comes from: the side ("", "left" or "right") and its name there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a name stands for. `source` is None for a field, and where nobody can tell the side."""
+
+    type: str
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The rows an expression sees. Make one with `of` or `sides`."""
+
+    rows: Rows
+    left: Rows | None = None
+    right: Rows | None = None
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Scope":
+        """One input."""
+        return cls(rows)
+
+    @classmethod
+    def sides(cls, left: Rows, right: Rows, both: Rows) -> "Scope":
+        """Two inputs; `both` are the columns they were matched on, which stand there once."""
+        return cls(both, left, right)
+
+    @property
+    def closed(self) -> bool:
+        """Whether every column is known."""
+        return all(rows.closed for rows in (self.rows, self.left, self.right) if rows is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that may stand without a side."""
+        sides = (rows.names for rows in (self.left, self.right) if rows is not None)
+        return tuple(dict.fromkeys(chain(self.rows.names, *sides)))
+
+    def side(self, word: str) -> tuple[str, Rows] | None:
+        """The side of this name, where there are sides."""
+        if self.left is not None and self.right is not None:
+            match word.casefold():
+                case "left":
+                    return "left", self.left
+                case "right":
+                    return "right", self.right
+        return None
+
+    def find(self, parts: tuple[str, ...]) -> Found | Finding:
+        """What `a`, `a.field`, `left.a` or `left.a.field` stands for."""
+        side = self.side(parts[0]) if len(parts) > 1 else None
+        depth = 1 if side is None else 2
+        found = self._unqualified(parts[0]) if side is None else _in_rows(side[1], side[0], parts[1])
+        if found is None:
+            return (
+                self._nowhere(parts) if side is None else _unknown(parts[1], side[1].names, f" on the {side[0]} side")
+            )
+        if isinstance(found, Finding) or len(parts) == depth:
+            return found
+        return _inside(found, ".".join(parts[:depth]), parts[depth:])
+
+    def star(self, side: str = "") -> tuple[tuple[Source, Column], ...]:
+        """The columns `*`, `left.*` or `right.*` stands for, each with its source."""
+        if side:
+            rows = self.left if side == "left" else self.right
+            return tuple(((side, column.name), column) for column in rows.columns) if rows else ()
+        columns = [(("", column.name), column) for column in self.rows.columns]
+        for name, rows in (("left", self.left), ("right", self.right)):
+            if rows is not None:
+                own = (column for column in rows.columns if self.rows.find(column.name) is None)
+                columns += [((name, column.name), column) for column in own]
+        return tuple(columns)
+
+    def _unqualified(self, name: str) -> Found | Finding | None:
+        if self.left is None or self.right is None:
+            return _in_rows(self.rows, "", name)
+        if (column := self.rows.find(name)) is not None:
+            return Found(column.type, ("", column.name))
+        sides = {"left": self.left, "right": self.right}
+        on = {side: column for side, rows in sides.items() if (column := rows.find(name)) is not None}
+        if len(on) > 1:
+            name = excerpt(name)
+            message = f"{name} stands on both sides; write left.{name} or right.{name} AS other_name"
+            return Finding(Reason.AMBIGUOUS_COLUMN, message)
+        for side, column in on.items():
+            return Found(column.type, (side, column.name))
+        undeclared = [side for side, rows in sides.items() if not rows.closed]
+        if len(undeclared) == 1:
+            return Found(UNKNOWN, (undeclared[0], name))
+        return Found(UNKNOWN, None) if undeclared or not self.rows.closed else None
+
+    def _nowhere(self, parts: tuple[str, ...]) -> Finding:
+        if parts[0].casefold() in SIDES and len(parts) > 1 and self.left is None:
+            written, bare = excerpt(".".join(parts)), excerpt(".".join(parts[1:]))
+            message = f"{written} names a side, but only join and lookup have sides; write {bare}"
+            return Finding(Reason.UNKNOWN_COLUMN, message)
+        return _unknown(parts[0], self.names, "")
+
+
+def _in_rows(rows: Rows, side: str, name: str) -> Found | None:
+    column = rows.find(name)
+    if column is not None:
+        return Found(column.type, (side, column.name))
+    return None if rows.closed else Found(UNKNOWN, (side, name))
+
+
+def _unknown(name: str, names: tuple[str, ...], where: str) -> Finding:
+    have = f"columns: {listed(names)}" if names else "there are no columns"
+    message = f"there is no column {excerpt(name)}{where}{did_you_mean(name, names)} ({have})"
+    return Finding(Reason.UNKNOWN_COLUMN, message)
+
+
+def _inside(found: Found, path: str, fields: tuple[str, ...]) -> Found | Finding:
+    kind = parse_type(found.type)
+    for name in fields:
+        if kind is None:
+            break
+        inner = field_of(kind, name)
+        if inner is None:
+            return no_field(path, kind, name)
+        kind, path = inner, f"{path}.{name}"
+    return Found(UNKNOWN if kind is None else str(kind), None)
+
+
+def no_field(path: str, kind: SparkType, name: str) -> Finding:
+    """Why `.name` takes nothing out of a value of this type."""
+    holder = kind.inner[0] if kind.word == "ARRAY" else kind
+    if holder.word != "STRUCT":
+        path, written = excerpt(path), excerpt(str(kind))
+        return Finding(Reason.UNKNOWN_COLUMN, f"{path} is {written} and has no fields, so no {path}.{excerpt(name)}")
+    near = did_you_mean(name, holder.names)
+    message = f"{excerpt(path)} has no field {excerpt(name)}{near} (fields: {listed(holder.names)})"
+    return Finding(Reason.UNKNOWN_COLUMN, message)

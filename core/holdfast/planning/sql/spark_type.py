@@ -1,0 +1,156 @@
+"""Why: Spark SQL types as values, so that typing rules compare and build them without cutting up strings.
+
+A type nobody can tell is `None` here and `UNKNOWN` outside. Must not hold rules of single functions.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+MAX_PRECISION = 38
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+INTERVAL_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkType:
+    """A type: its word, and what is inside (elements, key and value, fields with their names, digits)."""
+
+    word: str
+    inner: tuple["SparkType", ...] = ()
+    names: tuple[str, ...] = ()
+    digits: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """Spark's own spelling."""
+        if self.names or self.word == "STRUCT":
+            pairs = zip(self.names, self.inner, strict=True)
+            return f"{self.word}<{', '.join(f'{quoted(name)}: {kind}' for name, kind in pairs)}>"
+        if self.inner:
+            return f"{self.word}<{', '.join(map(str, self.inner))}>"
+        if self.digits:
+            return f"{self.word}({','.join(map(str, self.digits))})"
+        return self.word
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is a span of time."""
+        return self.word.startswith("INTERVAL")
+
+    def field(self, name: str) -> "SparkType | None":
+        """The type of the struct field of this name: the exact name first, then without regard to case."""
+        if name not in self.names:
+            folded = name.casefold()
+            name = next((known for known in self.names if known.casefold() == folded), name)
+        return self.inner[self.names.index(name)] if name in self.names else None
+
+
+def quoted(name: str) -> str:
+    """The name as it must stand in a type or an expression."""
+    return name if PLAIN_NAME.match(name) else f"`{name.replace('`', '``')}`"
+
+
+BOOLEAN, BINARY, DATE, VOID = SparkType("BOOLEAN"), SparkType("BINARY"), SparkType("DATE"), SparkType("VOID")
+TINYINT, SMALLINT, INT, BIGINT = (SparkType(word) for word in ("TINYINT", "SMALLINT", "INT", "BIGINT"))
+FLOAT, DOUBLE, STRING = SparkType("FLOAT"), SparkType("DOUBLE"), SparkType("STRING")
+TIMESTAMP, TIMESTAMP_NTZ = SparkType("TIMESTAMP"), SparkType("TIMESTAMP_NTZ")
+
+INTEGRAL = (TINYINT, SMALLINT, INT, BIGINT)
+FRACTIONAL = (FLOAT, DOUBLE)
+TIMES = (DATE, TIMESTAMP_NTZ, TIMESTAMP)
+WHOLE_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
+
+
+def array(element: SparkType) -> SparkType:
+    """`ARRAY<element>`."""
+    return SparkType("ARRAY", (element,))
+
+
+def mapping(key: SparkType, value: SparkType) -> SparkType:
+    """`MAP<key, value>`."""
+    return SparkType("MAP", (key, value))
+
+
+def struct(fields: Iterable[tuple[str, SparkType]]) -> SparkType:
+    """`STRUCT<name: type, ...>`."""
+    pairs = tuple(fields)
+    return SparkType("STRUCT", tuple(kind for _, kind in pairs), tuple(name for name, _ in pairs))
+
+
+def decimal(precision: int, scale: int) -> SparkType:
+    """A decimal cut to 38 digits the way arithmetic cuts it: the fraction gives way down to 6 digits."""
+    if precision > MAX_PRECISION:
+        whole = precision - scale
+        precision, scale = MAX_PRECISION, max(MAX_PRECISION - whole, min(scale, 6))
+    return SparkType("DECIMAL", digits=(precision, scale))
+
+
+def is_number(kind: SparkType | None) -> bool:
+    """Whether arithmetic knows it."""
+    return kind is not None and (kind in INTEGRAL or kind in FRACTIONAL or kind.word == "DECIMAL")
+
+
+def as_decimal(kind: SparkType) -> tuple[int, int] | None:
+    """Precision and scale of a decimal, or of the decimal that holds any value of a whole number type."""
+    if kind.word == "DECIMAL":
+        return kind.digits[0], kind.digits[1]
+    return (WHOLE_DIGITS[kind], 0) if kind in WHOLE_DIGITS else None
+
+
+def interval(first: str, last: str) -> SparkType:
+    """`INTERVAL DAY TO SECOND`, or `INTERVAL DAY` when it spans one unit."""
+    return SparkType(f"INTERVAL {first}" if first == last else f"INTERVAL {first} TO {last}")
+
+
+def wider_interval(left: SparkType, right: SparkType) -> SparkType | None:
+    """The interval both fit into; none for months with days, which Spark keeps apart."""
+    ranks = [
+        INTERVAL_FIELDS.index(word) for kind in (left, right) for word in kind.word.split() if word in INTERVAL_FIELDS
+    ]
+    if not left.is_interval or not right.is_interval or "INTERVAL" in (left.word, right.word):
+        return None
+    if min(ranks) < INTERVAL_FIELDS.index("DAY") <= max(ranks):
+        return None
+    return interval(INTERVAL_FIELDS[min(ranks)], INTERVAL_FIELDS[max(ranks)])
+
+
+def wider(left: SparkType | None, right: SparkType | None) -> SparkType | None:
+    """The type that holds both, as `coalesce` and `CASE` look for it; none where Spark's answer is not certain."""
+    if left is None or right is None:
+        return None
+    if right in {left, VOID}:
+        return left
+    if left == VOID:
+        return right
+    if is_number(left):
+        return wider_number(left, right) if is_number(right) else None
+    if left in TIMES:
+        return max(left, right, key=TIMES.index) if right in TIMES else None
+    return wider_interval(left, right) if left.is_interval else wider_nested(left, right)
+
+
+def wider_nested(left: SparkType, right: SparkType) -> SparkType | None:
+    """The array, map or struct that holds both, where they differ only in what is inside."""
+    if left.word != right.word or left.names != right.names or not len(left.inner) == len(right.inner) > 0:
+        return None
+    inner = (wider(one, other) for one, other in zip(left.inner, right.inner, strict=True))
+    known = tuple(kind for kind in inner if kind is not None)
+    return SparkType(left.word, known, left.names) if len(known) == len(left.inner) else None
+
+
+def wider_number(left: SparkType, right: SparkType) -> SparkType:
+    """The number type that holds both."""
+    if left in INTEGRAL and right in INTEGRAL:
+        return max(left, right, key=INTEGRAL.index)
+    one, other = as_decimal(left), as_decimal(right)
+    if one and other:
+        scale = max(one[1], other[1])
+        precision = max(one[0] - one[1], other[0] - other[1]) + scale
+        return SparkType("DECIMAL", digits=(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION)))
+    return FLOAT if left == right == FLOAT else DOUBLE
+
+
+def widest(kinds: Iterable[SparkType | None]) -> SparkType | None:
+    """The type that holds all of them."""
+    return reduce(wider, kinds)

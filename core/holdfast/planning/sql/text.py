@@ -1,0 +1,137 @@
+"""Why: one text of a spec becomes the tree of one Spark SQL expression, or a sentence that says where it goes wrong.
+
+Functions stay under the name the user wrote: sqlglot's own classes fold several Spark functions into one and know some
+that Spark does not have. Must not know columns, and nothing but `ExpressionError` may come out, whatever goes in.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from holdfast.errors import UserActionError
+from holdfast.planning.sql.findings import ExpressionError, Finding, excerpt
+from holdfast.reasons import Reason
+
+MAX_LENGTH = 20_000
+MAX_DEPTH = 40
+OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
+STATEMENTS = (TokenType.SELECT, TokenType.WITH)
+CLOSES = {
+    TokenType.L_PAREN: TokenType.R_PAREN,
+    TokenType.L_BRACKET: TokenType.R_BRACKET,
+    TokenType.L_BRACE: TokenType.R_BRACE,
+}
+BEHIND_A_VALUE = (TokenType.DOT, TokenType.DCOLON)
+HANGING = (*CLOSES, TokenType.COMMA)
+
+SPARK = Dialect.get_or_raise("spark")
+
+
+class _ExpressionParser(SparkParser):
+    """Spark's syntax with all functions alike, but for those whose brackets have a grammar of their own."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: SparkParser.FUNCTION_PARSERS[name] for name in OWN_SYNTAX}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+    # The arrows into JSON are not Spark's, and sqlglot logs warnings about paths it does not understand.
+    COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {sign: SparkParser.COLUMN_OPERATORS[sign] for sign in BEHIND_A_VALUE}
+
+    def _parse_types(self, *given: Any, **named: Any) -> exp.Expr | None:
+        # struct( and decimal( in a value are calls. Tried as types first, each level of nesting doubles the time.
+        if named.get("check_func") and self._next.token_type == TokenType.L_PAREN:
+            return None
+        return super()._parse_types(*given, **named)
+
+
+try:
+    _ExpressionParser(dialect=SPARK)
+except TypeError as error:
+    _MESSAGE = "sqlglot is installed in its compiled form, which can't be extended; uninstall the package sqlglotc"
+    raise UserActionError(_MESSAGE) from error
+
+
+def parse(text: str, columns: Sequence[str] = ()) -> exp.Expr:
+    """The tree of the one expression in the text. `columns` only serve a better message."""
+    if not text.strip():
+        _refuse("the expression is empty")
+    if len(text) > MAX_LENGTH:
+        _refuse(f"an expression is {len(text)} characters long; at most {MAX_LENGTH} are read")
+    tokens = _tokens(text)
+    _check_brackets(text, tokens)
+    parser = _ExpressionParser(error_level=ErrorLevel.IMMEDIATE, dialect=SPARK)
+    try:
+        trees = parser.parse_into(exp.Expr, tokens, text)
+    except ParseError as error:
+        _refuse(_where(text, tokens, error, columns))
+    except RecursionError:
+        _refuse(f"{excerpt(text)} is nested too deeply to be read")
+    except (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Some texts break the parser instead of being refused by it, and a plan must survive every text.
+        _refuse(f"{excerpt(text)} is not a Spark SQL expression ({type(error).__name__} while reading it)")
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None:
+        _refuse(f"{excerpt(text)} is not one Spark SQL expression")
+    return tree
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ExpressionError(Finding(Reason.INVALID_EXPRESSION, message)) from None
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        tokens = SPARK.tokenize(text)
+    except (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        _refuse(f"{excerpt(text)} can't be cut into words; is a quote or comment left open?")
+    if not tokens:
+        _refuse(f"{excerpt(text)} holds nothing but a comment")
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            _refuse(f"{excerpt(text)} has a ; at character {token.start + 1}; write one expression without ;")
+    if tokens[0].token_type in STATEMENTS and len(tokens) > 1 and tokens[1].token_type != TokenType.L_PAREN:
+        _refuse(f"{excerpt(text)} is a statement; write only an expression, like user IS NOT NULL")
+    return tokens
+
+
+def _check_brackets(text: str, tokens: list[Token]) -> None:
+    """Refuse what sqlglot overlooks (a comma too many) or tells badly (brackets that don't match)."""
+    opened: list[Token] = []
+    before: Token | None = None
+    for token in tokens:
+        closes = token.token_type in CLOSES.values()
+        if token.token_type in CLOSES:
+            opened.append(token)
+        elif closes and (not opened or CLOSES[opened.pop().token_type] != token.token_type):
+            _refuse(f"in {excerpt(text)} the {token.text} at character {token.start + 1} closes nothing")
+        elif closes and before is not None and before.token_type == TokenType.COMMA:
+            _refuse(f"in {excerpt(text)} the comma at character {before.start + 1} is one too many")
+        elif token.token_type == TokenType.COMMA and (before is None or before.token_type in HANGING):
+            _refuse(f"in {excerpt(text)} the comma at character {token.start + 1} is one too many")
+        if len(opened) > MAX_DEPTH:
+            _refuse(f"{excerpt(text)} nests brackets deeper than {MAX_DEPTH} levels")
+        before = token
+    if opened:
+        last = opened[-1]
+        _refuse(f"in {excerpt(text)} the {last.text} at character {last.start + 1} is never closed")
+
+
+def _where(text: str, tokens: list[Token], error: ParseError, columns: Sequence[str]) -> str:
+    """Where the text goes wrong; and the likely cure when it trips over a column named like a word of SQL."""
+    place = error.errors[0] if error.errors else {}
+    spots = [at for at, token in enumerate(tokens) if (token.line, token.col) == (place.get("line"), place.get("col"))]
+    at = spots[0] if spots else len(tokens) - 1
+    end = "its end, at " if at and at == len(tokens) - 1 else ""
+    where = f"{end}{excerpt(tokens[at].text)} (character {tokens[at].start + 1})"
+    message = f"{excerpt(text)} is not a Spark SQL expression: it goes wrong at {where}"
+    known = {name.casefold() for name in columns}
+    for token in tokens[max(at - 1, 0) : at + 1]:
+        if token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER) and token.text.casefold() in known:
+            return f"{message}; the column {token.text} is named like a word of SQL, so write `{token.text}`"
+    return message

@@ -1,0 +1,107 @@
+"""Why: which tasks a plan makes, which of their partitions are new since the last run, and which streams they feed.
+
+Must not decide tasks itself: it asks `holdfast.tasks` and puts the answer into the plan's words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.planning.counts import Count
+from holdfast.planning.graph import Graph
+from holdfast.planning.problems import Problem
+from holdfast.planning.sets import Reaching
+from holdfast.reasons import Reason
+from holdfast.spec.app import AppSpec
+from holdfast.tasks.expansion import Expansion, ExpansionRefusedError
+from holdfast.tasks.grouping import GroupingInput, Tasks, group
+from holdfast.tasks.parent import ParentMappingError
+from holdfast.tasks.partitions import StreamPartition, partitions_of
+from holdfast.tasks.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task with what it reads."""
+
+    name: str
+    inputs: tuple[StreamPartition, ...]
+    new: tuple[StreamPartition, ...] = ()
+    """Those of `inputs` that the last run did not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """All tasks, or why there are none."""
+
+    tasks: tuple[PlannedTask, ...] = ()
+    producers: Mapping[str, tuple[str, ...]] | None = None
+    """Stream written by the app -> the tasks that write it."""
+    problems: tuple[Problem, ...] = ()
+
+
+def plan_tasks(
+    spec: AppSpec, graph: Graph, counts: Mapping[str, Count], record: Record | None, *, stateful: bool
+) -> TaskPlan:
+    """Tasks from counts and the record of the run."""
+    own, shared = _read(graph, counts)
+    given = GroupingInput(
+        partitions=(*own, *shared),
+        broadcast=frozenset(shared),
+        by_stream_partition=spec.grouping == "ByStreamPartition",
+        stateful=stateful,
+        expansion=Expansion(
+            enabled=spec.expansion.enabled,
+            parent=spec.expansion.parent,
+            unknown_partitioner=frozenset(s.name for s in spec.streams if s.partitioner == "none"),
+        ),
+        record=None if record is None else record.grouping,
+    )
+    try:
+        # Also where nothing has grown yet: what could not be followed then must be known now.
+        given.expansion.mapping()
+        tasks = group(given)
+    except ParentMappingError as error:
+        return TaskPlan(problems=(Problem(Reason.INVALID_EXPRESSION, str(error)),))
+    except ExpansionRefusedError as error:
+        return TaskPlan(problems=tuple(Problem(one.reason, one.message, stream=one.stream) for one in error.refusals))
+    known = None if record is None else {part for parts in record.grouping.values() for part in parts}
+    planned = tuple(
+        PlannedTask(name, inputs, () if known is None else tuple(part for part in inputs if part not in known))
+        for name, inputs in tasks.items()
+    )
+    return TaskPlan(planned, _producers(graph, tasks))
+
+
+def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[list[StreamPartition], list[StreamPartition]]:
+    """Partitions that belong to one task each, and those every task reads.
+
+    Side inputs of a Broadcast table are neither: one designated task per location reads them for all.
+    """
+    partitioned = {
+        s for table in graph.tables.values() if table.distribution == "Partitioned" for s in table.sources or ()
+    }
+    read = {name for name in graph.streams if name in graph.readers or name in partitioned}
+    made = {name for name in graph.made() if name in graph.readers}
+    shared = {name for name in made if graph.steps[name].broadcast is not None}
+    own = {name: counts[name].actual for name in (read | made) - shared if name in counts}
+    return partitions_of(own), partitions_of({name: counts[name].actual for name in shared if name in counts})
+
+
+def _producers(graph: Graph, tasks: Tasks) -> dict[str, tuple[str, ...]]:
+    reaching = Reaching(graph)
+    tasks_of: dict[str, set[str]] = {}
+    for task, inputs in tasks.items():
+        for partition in inputs:
+            tasks_of.setdefault(partition.stream, set()).add(task)
+    writers: dict[str, set[str]] = {name: {graph.steps[name].inputs[0]} for name in graph.made()}
+    for stream, steps in graph.stream_writers.items():
+        writers[stream] = {graph.steps[step].inputs[0] for step in steps}
+    producers: dict[str, tuple[str, ...]] = {}
+    for stream in sorted(writers):
+        feeding: set[str] = set()
+        for source in writers[stream]:
+            upstream = [tasks_of.get(name, set()) for name in reaching.along(source)]
+            # Rows that come from broadcast streams alone are in every task.
+            feeding |= set().union(*upstream) if upstream else set(tasks)
+        producers[stream] = tuple(task for task in tasks if task in feeding)
+    return producers

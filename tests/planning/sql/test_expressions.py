@@ -1,0 +1,615 @@
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.planning.sql.columns import OPEN, UNKNOWN, Column, Rows
+from holdfast.planning.sql.ddl import parse_schema
+from holdfast.planning.sql.expressions import Checked, Scope, check_compute, check_filter, check_select
+from holdfast.reasons import Reason
+
+ROWS = parse_schema(
+    """ad_id STRING, user STRING, ts TIMESTAMP, v INT, flag BOOLEAN,
+       home STRUCT<street: STRING, at: STRUCT<lat: DOUBLE>>, tags ARRAY<STRING>, counts MAP<STRING, BIGINT>,
+       visits ARRAY<STRUCT<page: STRING, ms: INT>>, `order` INT"""
+)
+ONE = Scope.of(ROWS)
+CLICKS = parse_schema("ad_id STRING, user STRING, ts TIMESTAMP")
+IMPRESSIONS = parse_schema("ad_id STRING, campaign STRING, ts TIMESTAMP")
+TWO = Scope.sides(CLICKS, IMPRESSIONS, parse_schema("ad_id STRING"))
+
+
+def told(checked: Checked | Iterable[Checked]) -> list[tuple[Reason, str]]:
+    results = [checked] if isinstance(checked, Checked) else checked
+    return [(finding.reason, finding.message) for result in results for finding in result.findings]
+
+
+def reasons(checked: Checked | Iterable[Checked]) -> list[Reason]:
+    return [reason for reason, _ in told(checked)]
+
+
+def outline(checked: Iterable[Checked]) -> list[tuple[str | None, str]]:
+    return [(result.name, result.type) for result in checked]
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "usr IS NOT NULL",
+            f"there is no column usr; did you mean user? (columns: {', '.join(ROWS.names)})",
+        ),
+        ("home.stret = 'x'", "home has no field stret; did you mean street? (fields: street, at)"),
+        ("home.at.latt > 1", "home.at has no field latt; did you mean lat? (fields: lat)"),
+        ("v.x = 1", "v is INT and has no fields, so no v.x"),
+        ("visits.pge IS NULL", "visits has no field pge; did you mean page? (fields: page, ms)"),
+        ("visits[0].pge IS NULL", "visits[0] has no field pge; did you mean page? (fields: page, ms)"),
+        ("exists(visits, x -> x.pge = 'a')", "x has no field pge; did you mean page? (fields: page, ms)"),
+        ("left.user = 'x'", "left.user names a side, but only join and lookup have sides; write user"),
+    ],
+)
+def test_a_wrong_name_is_told_with_the_nearest_right_one(text: str, message: str) -> None:
+    assert told(check_filter(text, ONE)) == [(Reason.UNKNOWN_COLUMN, message)]
+
+
+def test_a_long_list_of_columns_is_cut() -> None:
+    rows = Rows(tuple(Column(f"c{number}", "INT") for number in range(40)))
+    ((_, message),) = told(check_filter("z > 1", Scope.of(rows)))
+    assert message.endswith("c10, c11 and 28 more)")
+
+
+def test_rows_without_columns_say_so() -> None:
+    ((_, message),) = told(check_select(["a"], Scope.of(Rows(()))))
+    assert message == "there is no column a (there are no columns)"
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "kind"),
+    [
+        ("user", "user", "STRING"),
+        ("USER", "USER", "STRING"),
+        ("user AS who", "who", "STRING"),
+        ("home.street", "street", "STRING"),
+        ("home.at.lat", "lat", "DOUBLE"),
+        ("HOME.At.LAT AS lat", "lat", "DOUBLE"),
+        ("visits.ms", "ms", "ARRAY<INT>"),
+        ("counts.clicks AS n", "n", "BIGINT"),
+        ("visits[0].ms AS first", "first", "INT"),
+        ("`order`", "order", "INT"),
+        ("v + 1 AS `next one`", "next one", "INT"),
+        ("transform(visits, x -> x.ms + v) AS ms", "ms", "ARRAY<INT>"),
+    ],
+)
+def test_names_resolve_and_are_typed_as_in_spark(item: str, name: str, kind: str) -> None:
+    (result,) = check_select([item], ONE)
+    assert (result.name, result.type, result.findings) == (name, kind, ())
+
+
+def test_a_variable_of_a_lambda_hides_a_column_only_inside_of_it() -> None:
+    assert reasons(check_filter("exists(tags, v -> v = 'a')", ONE)) == []
+    assert reasons(check_filter("exists(tags, w -> w = 'a') AND w > 1", ONE)) == [Reason.UNKNOWN_COLUMN]
+
+
+def test_rows_with_undeclared_columns_take_any_name_as_unknown() -> None:
+    scope = Scope.of(Rows((Column("a", "INT"),), closed=False))
+    assert outline(check_select(["a", "b", "b.c.d", "a + b AS e", "upper(b) AS f"], scope)) == [
+        ("a", "INT"), ("b", UNKNOWN), ("d", UNKNOWN), ("e", UNKNOWN), ("f", "STRING")
+    ]  # fmt: skip
+    assert check_filter("b > 1 AND c.d", scope).findings == ()
+
+
+# What passes through
+
+
+@pytest.mark.parametrize(
+    ("item", "source"),
+    [
+        ("user", ("", "user")),
+        ("User AS who", ("", "user")),
+        ("(user) AS who", ("", "user")),
+        ("home.street", None),
+        ("upper(user) AS u", None),
+        ("v + 0 AS v", None),
+    ],
+)
+def test_a_source_is_given_for_a_column_that_is_passed_through_unchanged(
+    item: str, source: tuple[str, str] | None
+) -> None:
+    (result,) = check_select([item], ONE)
+    assert result.source == source
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "source"),
+    [
+        ("ad_id", "ad_id", ("", "ad_id")),
+        ("left.ad_id", "ad_id", ("left", "ad_id")),
+        ("RIGHT.TS AS seen", "seen", ("right", "ts")),
+        ("campaign", "campaign", ("right", "campaign")),
+        ("user AS u", "u", ("left", "user")),
+    ],
+)
+def test_a_source_names_the_side_of_a_join(item: str, name: str, source: tuple[str, str]) -> None:
+    (result,) = check_select([item], TWO)
+    assert (result.name, result.source, result.findings) == (name, source, ())
+
+
+def test_a_name_on_both_sides_must_say_which_is_meant() -> None:
+    message = "ts stands on both sides; write left.ts or right.ts AS other_name"
+    assert told(check_select(["ts"], TWO)) == [(Reason.AMBIGUOUS_COLUMN, message)]
+    assert reasons(check_filter("ts > TIMESTAMP '2026-01-01 00:00:00'", TWO)) == [Reason.AMBIGUOUS_COLUMN]
+
+
+def test_a_name_missing_on_its_side_is_told_with_that_sides_columns() -> None:
+    message = "there is no column usr on the left side; did you mean user? (columns: ad_id, user, ts)"
+    assert told(check_select(["left.usr"], TWO)) == [(Reason.UNKNOWN_COLUMN, message)]
+
+
+def test_a_name_nobody_declared_belongs_to_the_only_side_that_may_have_it() -> None:
+    scope = Scope.sides(CLICKS, OPEN, parse_schema("ad_id STRING"))
+    assert [result.source for result in check_select(["owner", "user"], scope)] == [
+        ("right", "owner"),
+        ("left", "user"),
+    ]
+    both_open = Scope.sides(OPEN, OPEN, parse_schema("ad_id STRING"))
+    assert [result.source for result in check_select(["owner", "left.owner AS o"], both_open)] == [
+        None,
+        ("left", "owner"),
+    ]
+
+
+# Stars
+
+
+def test_a_star_stands_for_every_column() -> None:
+    results = check_select(["*"], ONE)
+    assert outline(results) == [(column.name, column.type) for column in ROWS.columns]
+    assert [result.source for result in results] == [("", name) for name in ROWS.names]
+
+
+def test_except_leaves_columns_out_and_must_know_them() -> None:
+    names = [
+        result.name for result in check_select(["* EXCEPT (home, Tags, counts, visits, `order`)", "v + 1 AS w"], ONE)
+    ]
+    assert names == ["ad_id", "user", "ts", "v", "flag", "w"]
+    ((reason, message),) = told(check_select(["* EXCEPT (usr)"], ONE))
+    assert reason == Reason.UNKNOWN_COLUMN
+    assert message.startswith("EXCEPT names usr, which is no column here; did you mean user?")
+
+
+def test_the_star_of_a_join_puts_the_matched_columns_once() -> None:
+    results = check_select(["* EXCEPT (ts)", "left.ts AS clicked"], TWO)
+    assert [(result.name, result.source) for result in results] == [
+        ("ad_id", ("", "ad_id")),
+        ("user", ("left", "user")),
+        ("campaign", ("right", "campaign")),
+        ("clicked", ("left", "ts")),
+    ]
+
+
+def test_a_side_has_a_star_of_its_own() -> None:
+    results = check_select(["left.*", "right.campaign"], TWO)
+    assert [result.name for result in results] == ["ad_id", "user", "ts", "campaign"]
+
+
+def test_the_star_of_a_struct_stands_for_its_fields() -> None:
+    assert outline(check_select(["home.*"], ONE)) == [("street", "STRING"), ("at", "STRUCT<lat: DOUBLE>")]
+    assert reasons(check_select(["v.*"], ONE)) == [Reason.UNKNOWN_COLUMN]
+
+
+def test_a_star_over_undeclared_columns_ends_with_the_rest() -> None:
+    known, rest = check_select(["*"], Scope.of(Rows((Column("a", "INT"),), closed=False)))
+    assert (known.name, known.is_rest) == ("a", False)
+    assert (rest.name, rest.type, rest.findings, rest.is_rest) == (None, UNKNOWN, (), True)
+
+
+def test_a_star_takes_nothing_but_except() -> None:
+    assert reasons(check_select(["* REPLACE (1 AS v)"], ONE)) == [Reason.INVALID_EXPRESSION]
+
+
+# Names of what comes out
+
+
+def test_a_computed_column_needs_a_name() -> None:
+    assert told(check_select(["v + 1"], ONE)) == [
+        (Reason.UNNAMED_COLUMN, "v + 1 has no name; write v + 1 AS some_name")
+    ]
+    assert reasons(check_compute(["count(*)"], ONE, ())) == [Reason.UNNAMED_COLUMN]
+
+
+@pytest.mark.parametrize(
+    "items", [["v", "V"], ["v", "user AS v"], ["*", "v + 1 AS v"], ["home.street", "user AS street"]]
+)
+def test_two_columns_of_one_name_are_refused_at_the_second(items: list[str]) -> None:
+    results = check_select(items, ONE)
+    assert reasons(results) == [Reason.DUPLICATE_COLUMN]
+    assert results[-1].findings[0].message.startswith("two columns are named")
+
+
+# Functions
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cuont(v) > 1", "there is no function cuont in Spark SQL; did you mean count?"),
+        ("mydb.score(v) > 1", "there is no function mydb.score; only Spark's own functions are there"),
+        (
+            "window(ts, '1 minute') IS NULL",
+            "window has no place in an expression: windows are made by an aggregate step; write window: 1m there",
+        ),
+    ],
+)
+def test_a_function_that_is_not_there_is_told(text: str, message: str) -> None:
+    assert told(check_filter(text, ONE)) == [(Reason.INVALID_EXPRESSION, message)]
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("rand() > 0.5", "rand draws by chance; use a hash"),
+        ("uuid() = user", "uuid draws by chance; use a hash"),
+        ("ts > current_timestamp()", "current_timestamp reads the clock; use the event time column"),
+        ("ts > current_timestamp", "current_timestamp reads the clock; use the event time column"),
+        ("ts > now()", "now reads the clock; use the event time column"),
+        ("v > unix_timestamp()", "unix_timestamp reads the clock; use the event time column"),
+        ("ts > TIMESTAMP 'now'", "TIMESTAMP 'now' reads the clock; use the event time column"),
+        ("ts > DATE 'Today'", "DATE 'Today' reads the clock; use the event time column"),
+        ("user = current_user()", "current_user tells who runs the app"),
+        ("v > monotonically_increasing_id()", "monotonically_increasing_id tells where the row is processed"),
+        ("user = input_file_name()", "input_file_name tells where the row is processed"),
+        ("reflect('java.lang.Math', 'random') > 1", "reflect calls Java code Holdfast can't look into"),
+        ("aes_encrypt(user, user) IS NULL", "aes_encrypt encrypts with a start value drawn by chance"),
+        ("exists(tags, x -> x = uuid())", "uuid draws by chance"),
+    ],
+)
+def test_what_a_replay_would_not_repeat_is_refused_with_what_to_use(text: str, cure: str) -> None:
+    ((reason, message),) = told(check_filter(text, ONE))
+    assert reason == Reason.NOT_DETERMINISTIC
+    assert message.startswith(cure)
+
+
+@pytest.mark.parametrize("text", ["unix_timestamp(ts) > 1", "user = 'now'", "xxhash64(user) % 2 = 0", "user IS NULL",
+                                  "aes_encrypt(user, user, 'ECB') IS NULL"])  # fmt: skip
+def test_what_a_replay_repeats_is_taken(text: str) -> None:
+    assert told(check_filter(text, ONE)) == []
+
+
+def test_a_name_without_brackets_is_a_function_only_where_no_column_has_it() -> None:
+    assert reasons(check_select(["current_date"], Scope.of(parse_schema("current_date DATE")))) == []
+    assert reasons(check_select(["current_date"], Scope.of(OPEN))) == [Reason.NOT_DETERMINISTIC]
+    assert reasons(check_select(["user"], Scope.of(OPEN))) == []
+
+
+@pytest.mark.parametrize("text", ["v IN (SELECT 1)", "EXISTS (SELECT 1 FROM t)", "(SELECT max(v) FROM t) > v"])
+def test_a_query_inside_an_expression_is_refused(text: str) -> None:
+    assert reasons(check_filter(text, ONE)) == [Reason.SUBQUERY_NOT_ALLOWED]
+
+
+# Filters
+
+
+@pytest.mark.parametrize(
+    "text", ["flag", "NOT flag", "user LIKE 'a%' AND v BETWEEN 1 AND 3", "exists(tags, x -> x = 'a')"]
+)
+def test_a_filter_is_a_condition(text: str) -> None:
+    result = check_filter(text, ONE)
+    assert (result.name, result.type, result.findings) == (None, "BOOLEAN", ())
+
+
+def test_a_filter_that_is_no_condition_is_refused_with_its_type() -> None:
+    message = "v + 1 gives INT; a filter needs true or false, as a comparison gives"
+    assert told(check_filter("v + 1", ONE)) == [(Reason.FILTER_NOT_BOOLEAN, message)]
+
+
+def test_a_filter_whose_type_is_unknown_is_taken() -> None:
+    assert check_filter("b", Scope.of(OPEN)).findings == ()
+
+
+@pytest.mark.parametrize("text", ["count(*) > 1", "sum(v) OVER () > 1", "row_number() > 1"])
+def test_aggregates_and_windows_are_refused_where_each_row_is_judged_alone(text: str) -> None:
+    assert reasons(check_filter(text, ONE)) == [Reason.AGGREGATE_NOT_ALLOWED]
+    assert reasons(check_select([f"{text} AS x"], ONE)) == [Reason.AGGREGATE_NOT_ALLOWED]
+
+
+@pytest.mark.parametrize("text", ["explode(tags)", "v = 1 AS x", "*"])
+def test_a_filter_makes_no_rows_and_no_columns(text: str) -> None:
+    assert reasons(check_filter(text, ONE)) == [Reason.INVALID_EXPRESSION]
+
+
+# Rows out of arrays
+
+
+@pytest.mark.parametrize("function", ["explode", "explode_outer"])
+def test_explode_is_typed_by_the_elements_of_its_array(function: str) -> None:
+    assert outline(check_select(["v", f"{function}(visits) AS visit"], ONE)) == [
+        ("v", "INT"), ("visit", "STRUCT<page: STRING, ms: INT>")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (
+            "explode(counts) AS x",
+            "explode makes rows of an array, but counts is MAP<STRING, BIGINT>; give it map_entries(counts)",
+        ),
+        ("explode(v) AS x", "explode makes rows of an array, but v is INT; give it an array"),
+        (
+            "upper(explode(tags)) AS x",
+            "explode must stand alone, as in explode(a) AS x; compute with x in the next step",
+        ),
+        (
+            "inline(visits) AS x",
+            "inline can't be used in a select; use explode(a) AS x and take x.field in the next step",
+        ),
+        ("stack(2, 1, 2) AS x", "stack can't be used in a select; use explode(array(...)) AS x"),
+        (
+            "json_tuple(user, 'a') AS x",
+            "json_tuple can't be used in a select; use get_json_object(text, '$.name') AS name for each of them",
+        ),
+    ],
+)
+def test_other_ways_to_make_rows_are_refused_with_the_cure(item: str, message: str) -> None:
+    assert told(check_select([item], ONE)) == [(Reason.INVALID_EXPRESSION, message)]
+
+
+def test_only_one_item_may_make_rows() -> None:
+    message = "explode and explode_outer in one select; only one may make rows, so use two select steps"
+    items = ["explode(tags) AS x", "explode_outer(tags) AS y"]
+    assert told(check_select(items, ONE)) == [(Reason.INVALID_EXPRESSION, message)]
+
+
+# Aggregates
+
+
+def test_an_aggregate_computes_over_its_groups() -> None:
+    items = [
+        "count(*) AS n",
+        "max(v) - min(v) AS spread",
+        "user AS who",
+        "sum(v) FILTER (WHERE flag) AS flagged",
+        "1 AS one",
+    ]
+    results = check_compute(items, ONE, ("user",))
+    assert outline(results) == [
+        ("n", "BIGINT"),
+        ("spread", "INT"),
+        ("who", "STRING"),
+        ("flagged", "BIGINT"),
+        ("one", "INT"),
+    ]
+    assert told(results) == []
+    assert results[2].source == ("", "user")
+
+
+@pytest.mark.parametrize("item", ["v AS x", "sum(v) + v AS x", "home.street AS x"])
+def test_a_column_that_is_neither_grouped_nor_aggregated_is_refused(item: str) -> None:
+    assert reasons(check_compute([item], ONE, ("user",))) == [Reason.AGGREGATE_MISSING]
+
+
+def test_the_field_of_a_grouped_column_may_stand_alone() -> None:
+    assert told(check_compute(["HOME.street AS s"], ONE, ("home",))) == []
+
+
+def test_the_cure_for_a_loose_column_is_told() -> None:
+    ((_, message),) = told(check_compute(["v AS x"], ONE, ("user",)))
+    assert message == "v is neither aggregated nor in by (user); add v to by, or write max(v) or any_value(v)"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "sum(count(*)) AS x",
+        "sum(v) FILTER (WHERE max(v) > 1) AS x",
+        "explode(tags) AS user",
+        "* AS x",
+        "window(ts, '1 minute') AS w",
+    ],
+)
+def test_what_no_aggregate_can_compute_is_refused(item: str) -> None:
+    assert Reason.INVALID_EXPRESSION in reasons(check_compute([item], ONE, ("user",)))
+
+
+def test_a_window_function_is_no_aggregate() -> None:
+    assert reasons(check_compute(["sum(v) OVER (ORDER BY ts) AS x"], ONE, ())) == [Reason.AGGREGATE_NOT_ALLOWED]
+    assert reasons(check_compute(["rank() AS x"], ONE, ())) == [Reason.AGGREGATE_NOT_ALLOWED]
+
+
+def test_aggregates_that_go_by_order_are_taken() -> None:
+    items = ["first(user) AS f", "last(v) AS l", "any_value(ts) AS a", "collect_list(v) AS c"]
+    assert outline(check_compute(items, ONE, ())) == [
+        ("f", "STRING"),
+        ("l", "INT"),
+        ("a", "TIMESTAMP"),
+        ("c", "ARRAY<INT>"),
+    ]
+
+
+# Texts that are no expression
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the expression is empty"),
+        ("-- all", "-- all holds nothing but a comment"),
+        ("v +", "v + is not a Spark SQL expression: it goes wrong at its end, at + (character 3)"),
+        ("v > 1 1 AND flag", "v > 1 1 AND flag is not a Spark SQL expression: it goes wrong at 1 (character 7)"),
+        ("lower(user", "in lower(user the ( at character 6 is never closed"),
+        ("flag)", "in flag) the ) at character 5 closes nothing"),
+        ("v IN (1, 2,)", "in v IN (1, 2,) the comma at character 11 is one too many"),
+        ("v IN ()", "IN needs its values in brackets, as in IN (1, 2)"),
+        ("flag; DROP TABLE t", "flag; DROP TABLE t has a ; at character 5; write one expression without ;"),
+        ("SELECT v", "SELECT v is a statement; write only an expression, like user IS NOT NULL"),
+        ("user = 'x", "user = 'x can't be cut into words; is a quote or comment left open?"),
+        ("(v AS x) > 1", "x names a part of an expression; put AS at the end, for the whole of it"),
+        ("v = :limit", "Spark SQL has no expression like this (placeholder in it)"),
+    ],
+)
+def test_a_text_that_is_no_expression_is_told_where_it_goes_wrong(text: str, message: str) -> None:
+    assert told(check_filter(text, ONE)) == [(Reason.INVALID_EXPRESSION, message)]
+
+
+def test_a_column_named_like_a_word_of_sql_is_told_its_backquotes() -> None:
+    ((_, message),) = told(check_filter("values > 1", Scope.of(parse_schema("`values` INT"))))
+    assert message.endswith("the column values is named like a word of SQL, so write `values`")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 100_000,
+        "(" * 39 + "v" + ")" * 39,
+        "struct(" * 39 + "v" + ")" * 39,
+        "NOT " * 4_000 + "flag",
+        "- " * 9_000 + "v",
+        "case when " * 1_500,
+        "x -> " * 3_000,
+        " AND ".join(["flag"] * 2_000),
+        "+".join(["v"] * 9_000),
+        ".".join(["v"] * 5_000),
+        "a" * 9_000,
+        "a" * 9_000 + "(v)",
+        "home." + "a" * 9_000,
+        "\x00",
+        "v\x00",
+        "😀 = 1",
+        "'\ud800'",
+        "9" * 19_000,
+        "\\" * 1_000,
+        "`" * 999,
+        "cast(v as " + "array<" * 2_000,
+    ],
+)
+def test_a_monstrous_text_gives_findings_or_a_type_and_nothing_else(text: str) -> None:
+    for result in (check_filter(text, ONE), *check_select([text], ONE), *check_compute([text], ONE, ())):
+        assert all(len(message) < 400 for _, message in told(result))
+        assert "\x1b" not in "".join(message for _, message in told(result))
+
+
+@pytest.mark.parametrize("text", ["v -> 5.", "user:a", "user ->> '$[1.5]' = 1"])
+def test_a_refused_text_is_told_by_findings_and_not_in_the_log(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert Reason.INVALID_EXPRESSION in reasons(check_filter(text, ONE))
+    assert caplog.records == []
+
+
+WORDS = st.sampled_from(
+    [
+        "v",
+        "user",
+        "home.at",
+        "tags[0]",
+        "counts",
+        "1",
+        "1.5",
+        "'x'",
+        "NULL",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        ".",
+        "->",
+        "=>",
+        "=",
+        "<",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "||",
+        "&&",
+        "!",
+        "~",
+        ":",
+        "::",
+        "?",
+        "@",
+        "$",
+        "#",
+        "{",
+        "}",
+        ";",
+        "--",
+        "/*",
+        "*/",
+        "AS",
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "IN",
+        "LIKE",
+        "BETWEEN",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "CAST(",
+        "AS",
+        "INT",
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "ORDER",
+        "BY",
+        "OVER",
+        "FILTER",
+        "WITHIN",
+        "GROUP",
+        "INTERVAL",
+        "DAY",
+        "DATE",
+        "TIMESTAMP",
+        "EXCEPT",
+        "explode(",
+        "sum(",
+        "count(*",
+        "transform(",
+        "struct(",
+        "x",
+        "left.",
+        "right.",
+        "*",
+        "`",
+        "'",
+        '"',
+        "EXISTS",
+        "extract(",
+        "DISTINCT",
+        "VALUES",
+        "LATERAL",
+        "VIEW",
+        "ARRAY<",
+        "STRUCT<",
+        ">",
+        "trim(",
+        "BOTH",
+        "overlay(",
+        "PLACING",
+        "AT",
+        "TIME",
+        "ZONE",
+        "COLLATE",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=30))
+def test_any_text_gives_findings_or_a_type_and_nothing_else(text: str) -> None:
+    for scope in (ONE, TWO, Scope.of(OPEN)):
+        results = (
+            check_filter(text, scope),
+            *check_select([text, "*"], scope),
+            *check_compute([text], scope, ("user",)),
+        )
+        assert all(result.type == UNKNOWN or result.type for result in results)

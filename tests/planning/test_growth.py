@@ -1,0 +1,129 @@
+"""An app that survived a growth stays valid, and a growth that can't be followed is refused with its numbers."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.planning.plan import Known, Plan
+from holdfast.reasons import Reason
+from holdfast.tasks.record import Record, RecordInvalidError, parse_record
+from tests.planning.apps import join, only, plan_of, reasons, step, stream, warned
+
+
+def record_of(run_id: str = "1", **streams: int) -> Record:
+    """The record of a run whose streams never grew."""
+    tasks = max(streams.values())
+    grouping = {
+        f"partition-{i}": [f"{name}/{i}" for name, count in sorted(streams.items()) if i < count] for i in range(tasks)
+    }
+    return parse_record({"runId": run_id, "grouping": grouping})
+
+
+def grown(record: Record, a: int, b: int, **spec: Any) -> Plan:
+    return plan_of([stream("a", a), stream("b", b)], [join("j", "a", "b")], Known(record=record), **spec)
+
+
+def test_one_side_of_a_join_may_grow_because_its_keys_stay_with_their_tasks() -> None:
+    result = grown(record_of(a=4, b=4), a=8, b=4)
+    assert result.valid
+    assert {task.name: [str(part) for part in task.new] for task in result.tasks} == {
+        "partition-0": ["a/4"],
+        "partition-1": ["a/5"],
+        "partition-2": ["a/6"],
+        "partition-3": ["a/7"],
+    }
+
+
+def test_an_app_that_survived_a_growth_is_valid_at_its_next_planning() -> None:
+    after = record_of(a=4, b=4)
+    grouping = {task: [*map(str, parts), f"a/{i + 4}"] for i, (task, parts) in enumerate(after.grouping.items())}
+    record = parse_record({"runId": "1", "grouping": grouping})
+    assert grown(record, a=8, b=4).valid
+    assert grown(record, a=24, b=4).valid
+
+
+def test_without_the_record_the_same_counts_are_a_mismatch() -> None:
+    result = plan_of([stream("a", 8), stream("b", 4)], [join("j", "a", "b")])
+    assert reasons(result) == [Reason.PARTITION_COUNT_MISMATCH]
+
+
+def test_with_expansion_off_growth_counts_as_it_is() -> None:
+    result = grown(record_of(a=4, b=4), a=8, b=4, expansion={"enabled": False})
+    assert reasons(result) == [Reason.PARTITION_COUNT_MISMATCH]
+
+
+def test_growth_that_is_no_multiple_is_refused_with_the_next_count_that_is() -> None:
+    problem = only(grown(record_of(a=4, b=4), a=6, b=4))
+    assert problem.reason is Reason.NOT_A_MULTIPLE
+    assert all(number in problem.message for number in ("4", "6", "8"))
+
+
+def test_a_shrunk_stream_is_refused_with_both_counts() -> None:
+    result = grown(record_of(a=4, b=4), a=2, b=4)
+    shrunk = [problem for problem in result.problems if problem.reason is Reason.PARTITIONS_SHRANK]
+    assert "4" in shrunk[0].message
+    assert "2" in shrunk[0].message
+
+
+def test_growth_under_an_unknown_partitioner_needs_a_mapping_of_ones_own() -> None:
+    streams = [stream("a", 8, partitioner="none")]
+    steps = [step("d", "a", deduplicate={"by": ["k"]})]
+    known = Known(record=record_of(a=4))
+    assert only(plan_of(streams, steps, known)).reason is Reason.PARTITIONER_UNKNOWN
+    mapped = plan_of(streams, steps, known, expansion={"parent": "partition / (current / previous)"})
+    assert mapped.valid
+    assert [str(part) for part in mapped.tasks[0].inputs] == ["a/0", "a/1"]
+
+
+@pytest.mark.parametrize("parent", ["partition", "partition - 100", "partition / 0", "current"])
+def test_a_mapping_that_gives_no_old_partition_is_refused(parent: str) -> None:
+    streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
+    problem = only(plan_of(streams, steps, Known(record=record_of(a=4)), expansion={"parent": parent}))
+    assert "expansion.parent" in problem.message
+
+
+def test_a_record_of_another_run_is_never_used_and_that_is_said() -> None:
+    result = grown(record_of("0", a=2, b=2), a=4, b=4)
+    assert len(result.tasks) == 4
+    assert Reason.RECORD_IGNORED in warned(result)
+
+
+def test_an_intermediate_stream_keeps_the_count_its_tasks_were_built_for() -> None:
+    steps = [step("p", "a", repartition={"by": ["k"]}), step("d", "p", deduplicate={"by": ["k"]})]
+    result = plan_of(
+        [stream("a", 4), stream("big", 64)],
+        [*steps, step("f", "big", filter="v > 1")],
+        Known(record=record_of(a=4, p=4)),
+    )
+    count = result.stream("p").count
+    assert count is not None
+    assert count.partitions == 4
+
+
+@pytest.mark.parametrize(
+    ("tree", "named"),
+    [
+        (3, "must be an object"),
+        ({"runId": 1, "grouping": {}}, "runId"),
+        ({"runId": "1"}, "grouping"),
+        ({"runId": "1", "grouping": {"t": "a/0"}}, "grouping.t"),
+        ({"runId": "1", "grouping": {"t": ["a"]}}, "'a'"),
+        ({"runId": "1", "grouping": {}, "taskLocation": {"t": 1}}, "taskLocation.t"),
+        ({"runId": "1", "grouping": {}, "tasks": {}}, "tasks"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_refused_by_field(tree: object, named: str) -> None:
+    with pytest.raises(RecordInvalidError, match=named.replace("[", "\\[")):
+        parse_record(tree)
+
+
+@pytest.mark.parametrize("parent", ["partition %", "(partition", "partition ** 2", "2 + (previous"])
+def test_a_mapping_that_is_no_arithmetic_is_refused_before_anything_grows(parent: str) -> None:
+    streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
+    assert only(plan_of(streams, steps, expansion={"parent": parent})).reason is Reason.INVALID_EXPRESSION
+
+
+def test_a_mapping_may_divide_by_what_is_zero_until_something_grows() -> None:
+    streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
+    parent = "partition % previous + 0 * (partition / (current - previous))"
+    assert plan_of(streams, steps, Known(record=record_of(a=4)), expansion={"parent": parent}).valid

@@ -1,0 +1,291 @@
+import itertools
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from holdfast.planning.picture.dot import dot_of
+from holdfast.planning.picture.layout import Box, Link, Place, lay_out
+from holdfast.planning.picture.mermaid import mermaid_of
+from holdfast.planning.picture.parts import Picture, letter
+from holdfast.planning.picture.svg import layout_of, svg_of
+from holdfast.planning.picture.text import clean, fitted, width_of, wrapped
+from holdfast.spec.parse import SpecInvalidError
+from tests.planning.picture_cases import (
+    HOSTILE,
+    REJECTED,
+    SELF_JOIN,
+    STEP_CIRCLE,
+    TABLE_CIRCLE,
+    conformance_pictures,
+    drawn,
+    hostile_specs,
+    long_chain,
+    many_joins,
+    spec,
+    stream,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+PICTURES: dict[str, Picture] = {
+    **dict(conformance_pictures()),
+    "rejected": drawn(REJECTED),
+    "table-circle": drawn(TABLE_CIRCLE),
+    "step-circle": drawn(STEP_CIRCLE),
+    "self-join": drawn(SELF_JOIN),
+    "many-joins": drawn(many_joins(20)),
+    "long-chain": drawn(long_chain(60)),
+}
+every_picture = pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
+WRITERS: list[Callable[[Picture], str]] = [svg_of, mermaid_of, dot_of]
+
+
+def texts(picture: Picture) -> list[str]:
+    """What is written in the SVG, for people who see it: not tooltips."""
+    root = ET.fromstring(svg_of(picture))  # noqa: S314 - our own text
+    return ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+
+
+def apart(one: Place, other: Place) -> bool:
+    return one.right <= other.x or other.right <= one.x or one.bottom <= other.y or other.bottom <= one.y
+
+
+# What the picture says
+
+
+@every_picture
+def test_every_stream_step_and_table_is_drawn_in_every_format(picture: Picture) -> None:
+    svg, mermaid, dot = svg_of(picture), mermaid_of(picture), dot_of(picture)
+    written = texts(picture)
+    for node in picture.nodes:
+        assert node.name in written
+        assert f" {node.name}" in svg  # the tooltip has the whole name
+        assert f'"{node.name}<br/>' in mermaid
+        assert f'"{node.id}" [' in dot
+
+
+@every_picture
+def test_counts_stand_on_the_edges(picture: Picture) -> None:
+    written = texts(picture)
+    for edge in picture.edges:
+        if edge.partitions and edge.source != edge.target:
+            assert edge.partitions in written
+            assert f'label="{edge.partitions}"' in dot_of(picture)
+            assert f'|"{edge.partitions}"|' in mermaid_of(picture)
+
+
+@every_picture
+def test_problems_are_numbered_at_their_node_and_told_below(picture: Picture) -> None:
+    whole = " ".join(texts(picture))
+    for note in picture.problems:
+        assert f"{note.reason}at {note.place}" in whole
+        for word in clean(note.message).split():
+            assert word in whole
+    numbered = {number for node in picture.nodes for number in node.problems}
+    assert {note.number for note in picture.problems if note.place} == numbered
+
+
+def test_the_title_says_whether_the_plan_is_valid() -> None:
+    assert "valid" in texts(PICTURES["self-join"])
+    assert f"rejected: {len(PICTURES['rejected'].problems)} problems" in texts(PICTURES["rejected"])
+    assert "rejected: 1 problem" in texts(PICTURES["seed-fig5"])
+
+
+def test_counts_that_disagree_are_shown_together_the_largest_first() -> None:
+    edges = {(edge.source, edge.target): edge for edge in PICTURES["rejected"].edges}
+    assert edges["step:large", "step:paid"].partitions == "16"
+    assert edges["step:paid", "step:known"].partitions == "16/8"
+    assert edges["step:moved", "step:counts"].partitions == "16"
+    assert edges["step:large", "step:paid"].wrong
+    assert not edges["step:moved", "step:counts"].wrong
+
+
+def test_a_step_that_makes_a_stream_is_one_node_with_it() -> None:
+    moved = [node for node in PICTURES["rejected"].nodes if node.name == "moved"]
+    assert [(node.kind, node.partitions and node.partitions.text) for node in moved] == [("step", "16")]
+
+
+def test_an_agreement_is_shown_from_its_streams_to_the_step_that_needs_it() -> None:
+    picture = PICTURES["rejected"]
+    assert [agreement.streams for agreement in picture.agreements] == [
+        ("orders", "payments"),
+        ("orders", "payments", "people"),
+    ]
+    carries = {(edge.source, edge.target): edge.agreements for edge in picture.edges}
+    assert carries["stream:orders", "step:large"] == (0,)
+    assert carries["step:large", "step:paid"] == (0,)
+    assert carries["step:paid", "step:known"] == (1,)
+    assert carries["stream:people", "table:persons"] == (1,)
+    assert carries["table:persons", "step:known"] == (1,)
+    assert carries["step:moved", "step:counts"] == ()
+    marks = {node.name: node.agreements for node in picture.nodes if node.agreements}
+    assert marks == {"orders": (0, 1), "payments": (0, 1), "people": (1,), "paid": (0,), "known": (1,)}
+
+
+def test_join_sets_with_the_same_streams_are_one_agreement() -> None:
+    (one,) = PICTURES["random-14"].agreements
+    assert (one.streams, [name for name, _ in one.steps], one.kept) == (("s2", "s3"), ["x0", "x5"], False)
+
+
+def test_a_stream_that_is_joined_with_itself_needs_no_agreement() -> None:
+    assert PICTURES["self-join"].agreements == ()
+    assert len(PICTURES["self-join"].edges) == 2
+
+
+def test_agreements_beyond_the_colours_are_told_apart_by_letter_mark_and_dash() -> None:
+    svg = svg_of(PICTURES["many-joins"])
+    assert all(letter(i) in texts(PICTURES["many-joins"]) for i in range(20))
+    assert "stroke-dasharray" in svg
+    assert [letter(i) for i in (0, 25, 26, 27, 51, 52)] == ["A", "Z", "AA", "AB", "AZ", "BA"]
+
+
+def test_steps_of_a_circle_are_drawn_though_the_plan_does_not_follow_them() -> None:
+    assert {node.name for node in PICTURES["step-circle"].nodes} == {"events", "x", "y", "own"}
+
+
+def test_many_warnings_become_a_count() -> None:
+    steps = [{"name": f"s{i}", "from": ["events"], "filter": "true"} for i in range(12)]
+    assert "and 4 more warnings" in texts(drawn(spec([stream("events")], steps)))
+
+
+# The same app gives the same bytes
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=15)
+def test_the_order_of_a_file_does_not_change_the_picture(write: Callable[[Picture], str], seed: int) -> None:
+    shuffled: dict[str, Any] = dict(REJECTED)
+    for part in ("streams", "steps", "tables"):
+        shuffled[part] = random.Random(seed).sample(REJECTED[part], len(REJECTED[part]))  # noqa: S311 - no secret
+    assert write(drawn(shuffled)) == write(PICTURES["rejected"])
+
+
+# Hostile texts
+
+
+@given(hostile_specs())
+def test_any_text_the_model_allows_gives_valid_xml_and_one_line_per_statement(given_spec: dict[str, Any]) -> None:
+    try:
+        picture = drawn(given_spec)
+    except SpecInvalidError:
+        assume(False)
+    written = texts(picture)
+    assert all(clean(node.name)[:8] in " ".join(written) for node in picture.nodes)
+    assert all(apart(a, b) for a, b in itertools.combinations(layout_of(picture).places, 2))
+    lines = mermaid_of(picture).splitlines()
+    assert sum(bool(re.match(r"  n\d+[\[(].*:::[a-z]+$", line)) for line in lines) == len(picture.nodes)
+    assert all(line.count('"') in (0, 2) for line in lines if not line.startswith("  %%"))
+    for line in dot_of(picture).splitlines():
+        assert line.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0
+
+
+def test_texts_can_not_become_markup() -> None:
+    steps = [{"name": "f", "from": ["events"], "filter": HOSTILE}]
+    picture = drawn(spec([stream("events")], steps))
+    svg, mermaid, dot = (write(picture) for write in WRITERS)
+    root = ET.fromstring(svg)  # noqa: S314 - our own text
+    known = {"svg", "title", "desc", "style", "g", "rect", "path", "circle", "text", "tspan"}
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= known
+    assert not any(forbidden in svg for forbidden in ("<b>", "<!--", "\u202e", "\u0007", "href", "<script", "url("))
+    assert "%%{" not in mermaid
+    assert "<b>" not in mermaid
+    assert '\\"' in dot
+
+
+def test_control_characters_and_marks_of_direction_are_replaced() -> None:
+    assert clean("a\u0000b\u202ec\ud800d\ufffee\u2028f  g\n\th") == "a\ufffdb\ufffdc\ufffdd\ufffde f g h"
+
+
+# Geometry
+
+
+@every_picture
+def test_cards_do_not_overlap_and_stand_inside_the_picture(picture: Picture) -> None:
+    layout = layout_of(picture)
+    assert all(apart(a, b) for a, b in itertools.combinations(layout.places, 2))
+    assert all(place.x >= 0 and place.right <= layout.width + 0.1 for place in layout.places)
+    assert all(place.y >= -0.1 and place.bottom <= layout.height + 0.1 for place in layout.places)
+
+
+@every_picture
+def test_lines_do_not_run_through_cards(picture: Picture) -> None:
+    layout = layout_of(picture)
+    for route in layout.routes:
+        for lane in () if route.loop else route.lanes:
+            left, right = sorted((lane.start, lane.end))
+            for place in layout.places:
+                assert not (place.y < lane.y < place.bottom and left < place.right - 0.1 and place.x + 0.1 < right)
+
+
+@every_picture
+def test_links_enter_a_card_on_lanes_of_their_own(picture: Picture) -> None:
+    layout = layout_of(picture)
+    ends = [(route.lanes[-1].end, route.lanes[-1].y) for route in layout.routes if not route.loop]
+    assert all(abs(a[1] - b[1]) > 16 or a[0] != b[0] for a, b in itertools.combinations(ends, 2))
+
+
+links = st.integers(1, 14).flatmap(
+    lambda count: st.tuples(
+        st.just(count),
+        st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=30),
+    )
+)
+
+
+@given(links)
+def test_any_graph_is_laid_out_without_overlaps(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    count, pairs = graph
+    layout = lay_out([Box(100 + i, 50) for i in range(count)], [Link(a, b, 20) for a, b in pairs])
+    assert len(layout.places) == count
+    assert all(apart(a, b) for a, b in itertools.combinations(layout.places, 2))
+    for (a, b), route in zip(pairs, layout.routes, strict=True):
+        first, last = (b, a) if route.backward else (a, b)
+        assert route.loop == (a == b)
+        if a != b:
+            assert route.lanes[0].start == pytest.approx(layout.places[first].right)
+            assert route.lanes[-1].end == pytest.approx(layout.places[last].x)
+            assert layout.places[first].y < route.lanes[0].y < layout.places[first].bottom
+            assert layout.places[last].y < route.lanes[-1].y < layout.places[last].bottom
+
+
+def test_a_chain_runs_straight() -> None:
+    layout = lay_out([Box(100, 50)] * 4, [Link(i, i + 1) for i in range(3)])
+    assert {place.middle for place in layout.places} == {25}
+
+
+def test_a_graph_too_wide_for_a_page_goes_on_in_a_new_row() -> None:
+    layout = layout_of(PICTURES["long-chain"])
+    assert layout.width < 1300
+    assert len({place.y for place in layout.places}) > 5
+
+
+def test_a_thousand_nodes_are_laid_out() -> None:
+    count = 1000
+    chain = [Link(i, i + 1, 20) for i in range(count - 1)]
+    far = [Link(i, min(count - 1, i + 1 + i * 7919 % 37), 20) for i in range(0, count - 1, 3)]
+    layout = lay_out([Box(120, 60)] * count, [*chain, *far])
+    places = sorted(layout.places, key=lambda place: (place.x, place.y))
+    assert all(apart(a, b) for a, b in itertools.pairwise(places))
+
+
+def test_an_app_of_a_thousand_steps_is_drawn() -> None:
+    picture = drawn(long_chain(1000))
+    root = ET.fromstring(svg_of(picture))  # noqa: S314 - our own text
+    assert len(root.findall(f"{SVG}g/{SVG}g/{SVG}title")) == 2001
+
+
+# Text
+
+
+@given(st.text(max_size=60), st.floats(20, 400))
+def test_a_text_never_takes_more_room_than_it_is_given(text: str, room: float) -> None:
+    shown = clean(text)
+    assert width_of(fitted(shown, room, 12), 12) <= room
+    assert all(width_of(line, 12) <= room + 1e-6 for line in wrapped(shown, room, 12))
+    assert "".join(wrapped(shown, room, 12)).replace(" ", "") == shown.replace(" ", "")

@@ -1,0 +1,104 @@
+"""What holds for every app there is."""
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.planning.fixing import fixed
+from holdfast.planning.judgement import MENDABLE
+from holdfast.planning.plan import Known, plan
+from holdfast.planning.plan_json import plan_json
+from holdfast.planning.repairs import apply_repair
+from holdfast.spec.app import StreamApp
+from holdfast.spec.parse import parse_app
+from tests.planning.reference import reference_counts, reference_sets
+from tests.planning.specs import app_tree, specs
+
+
+def parsed(spec: dict[str, Any]) -> StreamApp:
+    return parse_app(app_tree(spec))
+
+
+@given(specs(), st.randoms(use_true_random=False))
+def test_the_order_of_streams_steps_and_tables_never_changes_the_plan(
+    spec: dict[str, Any], pick: random.Random
+) -> None:
+    shuffled = {**spec, **{name: pick.sample(spec[name], len(spec[name])) for name in ("streams", "steps", "tables")}}
+    one, other = plan_json(plan(parsed(spec))), plan_json(plan(parsed(shuffled)))
+    assert without_yaml(one) == without_yaml(other)
+
+
+def without_yaml(tree: dict[str, Any]) -> dict[str, Any]:
+    """A repair shows changed steps in the order of the file; all else must not depend on it."""
+    for problem in tree["problems"]:
+        problem["repair"] = None if problem["repair"] is None else sorted(problem["repair"].splitlines())
+    return tree
+
+
+@given(specs())
+def test_an_accepted_plan_has_equal_counts_in_each_set(spec: dict[str, Any]) -> None:
+    result = plan(parsed(spec))
+    if result.valid:
+        for one in result.sets:
+            assert len({result.stream(name).count for name in one.streams} - {None}) <= 1 or result.partitions_of(one)
+            assert not one.streams or result.partitions_of(one) is not None
+
+
+@given(specs())
+def test_a_proposed_repair_makes_its_problem_disappear(spec: dict[str, Any]) -> None:
+    app = parsed(spec)
+    for problem in plan(app).problems:
+        if problem.repair is None:
+            continue
+        repaired = app.model_copy(update={"spec": apply_repair(app.spec, problem.repair)})
+        left = [(other.reason, other.step) for other in plan(repaired).problems]
+        assert (problem.reason, problem.step) not in left, problem.repair.yaml
+
+
+@given(specs())
+def test_mendable_problems_have_a_repair(spec: dict[str, Any]) -> None:
+    for problem in plan(parsed(spec)).problems:
+        assert problem.reason not in MENDABLE or problem.repair is not None, problem.message
+
+
+@given(specs())
+def test_fixing_all_that_can_be_mended_gives_a_plan_without_such_problems(spec: dict[str, Any]) -> None:
+    result = fixed(parsed(spec), Known())
+    assert not [problem for problem in result.plan.problems if problem.reason in MENDABLE]
+
+
+@given(specs())
+def test_sets_and_counts_are_those_of_a_walk_written_without_cleverness(spec: dict[str, Any]) -> None:
+    app = parsed(spec)
+    result = plan(app)
+    sets = reference_sets(app.spec)
+    assert {one.step: set(one.streams) for one in result.sets if one.is_join} == sets
+    if all(one.is_join for one in result.sets):
+        counts = {stream.name: stream.count.partitions for stream in result.streams if stream.count}
+        assert counts == reference_counts(app.spec, sets)
+
+
+@given(specs())
+def test_every_path_runs_from_its_stream_to_the_step(spec: dict[str, Any]) -> None:
+    for problem in plan(parsed(spec)).problems:
+        for stream, path in zip(problem.streams, problem.paths, strict=False):
+            assert (path[0], path[-1]) == (stream.name, problem.step)
+
+
+@given(specs(any_keys=False))
+def test_every_partition_that_is_read_belongs_to_exactly_one_task(spec: dict[str, Any]) -> None:
+    result = plan(parsed(spec))
+    if not result.valid:
+        return
+    broadcast = {stream.name for stream in result.streams if stream.count and stream.count.decided_by == "broadcast"}
+    inputs = [part for task in result.tasks for part in task.inputs if part.stream not in broadcast]
+    assert len(inputs) == len(set(inputs))
+
+
+@settings(max_examples=50)
+@given(specs())
+def test_planning_twice_gives_the_same_plan(spec: dict[str, Any]) -> None:
+    app = parsed(spec)
+    assert plan(app) == plan(app)
