@@ -1,0 +1,379 @@
+"""Why: a real Kafka for tests, one KRaft node on loopback, made from jars of Maven Central.
+
+Called by the `broker` fixture and by tests that kill or reconfigure a broker of their own. Must not be imported by
+product code, and ends only the process it started. Leaves nothing behind, unless pytest itself is killed: then the
+broker runs on.
+
+The jars (44 MiB) and a class data archive that halves the start of the JVM are made once and kept in
+`~/.cache/holdfast/kafka-<version>/`, which may be deleted at any time.
+"""
+
+import base64
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+POM = Path(__file__).with_name("pom.xml")
+START_TIMEOUT = 90.0  # a loaded two-core machine with a cold disk needed 8 s
+ANSWER_TIMEOUT = 30.0
+STOP_TIMEOUT = 30.0
+
+# C1 and the serial collector: a test broker lives for seconds, so what counts is how soon it answers.
+JVM = (
+    "-Xmx512m",
+    "-Xms64m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+)
+
+# One node with data to throw away: no replication, small internal topics, few threads, no waiting for members.
+SETTINGS: Mapping[str, str] = {
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.session.timeout.ms": "2000",  # a killed broker may come back only when its old session has ended
+    "broker.heartbeat.interval.ms": "500",
+    "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),  # the default takes 128 MiB of a 512 MiB heap
+    "log.retention.hours": "-1",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}
+
+USER = "reader"
+PASSWORD = "a right password"  # noqa: S105 - the test broker's own
+
+_SILENT = logging.Logger("tests.kafka.broker")  # outside the tree of loggers: nothing configured there shows it
+_SILENT.addHandler(logging.NullHandler())
+
+
+class BrokerFailedError(Exception):
+    """The broker did not start, died, or could not be made; the message ends with its log."""
+
+
+def kafka_jars() -> Path:
+    """Return the directory of the broker's jars, made by Maven if it is not there yet."""
+    cache, version = _cache(), kafka_version()
+    # Keyed by the pom as well, or an edited one would go on with the jars of the old.
+    jars = cache / f"kafka-{version}" / f"jars-{_digest(POM.read_text())}"
+    with _locked(cache / f"kafka-{version}.lock"):
+        if not jars.is_dir():
+            partial = jars.with_suffix(".partial")  # under the lock, so what stands there is a dead build's
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            _run([_tool("mvn"), "-B", "-q", "-f", str(POM), "dependency:copy-dependencies",
+                  "-DincludeScope=runtime", f"-DoutputDirectory={partial}"], timeout=600)  # fmt: skip
+            partial.rename(jars)
+    return jars
+
+
+def kafka_version() -> str:
+    """Return the version pom.xml names, which is the only place that names one."""
+    found = re.search(r"<kafka\.version>([^<]+)</kafka\.version>", POM.read_text())
+    if found is None:
+        msg = f"{POM} has no property kafka.version"
+        raise BrokerFailedError(msg)
+    return found[1]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return distinct loopback ports nobody listens on, below those the kernel hands to clients.
+
+    A client that keeps dialling a dead broker on a port of that range can be given the very port as its own end, and
+    then talks to itself and keeps the broker from coming back.
+    """
+    with ExitStack() as held:  # all stay bound until every one is known, or two of them could be the same
+        ports: list[int] = []
+        while len(ports) < count:
+            sock = held.enter_context(socket.socket())
+            with suppress(OSError):
+                sock.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
+                ports.append(sock.getsockname()[1])
+        return ports
+
+
+def wait_until(condition: Callable[[], bool], timeout: float, what: str) -> None:
+    """Return as soon as `condition()` holds; fail with `what` when it does not within `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            msg = f"not within {timeout:g} s: {what}"
+            raise TimeoutError(msg)
+        pause.wait(0.02)
+
+
+class Broker:
+    """A broker in a directory of its own: `with Broker() as broker: ... broker.bootstrap`.
+
+    `sasl=True` adds a second listener, `sasl_bootstrap`, where USER logs in with PASSWORD and may do only what an ACL
+    allows; who comes by `bootstrap` may do everything. `settings` are broker properties on top of SETTINGS.
+    """
+
+    def __init__(self, *, sasl: bool = False, settings: Mapping[str, str] | None = None) -> None:
+        self._sasl = sasl
+        self._settings = {**SETTINGS, **(settings or {})}
+        self._client_port, self._controller_port, self._sasl_port = free_ports(3)
+        self._jars = kafka_jars()
+        self._directory = Path(tempfile.mkdtemp(prefix="holdfast-kafka-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients without a login."""
+        return f"127.0.0.1:{self._client_port}"
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """The address for clients that log in; only with `sasl=True`."""
+        return f"127.0.0.1:{self._sasl_port}"
+
+    def __enter__(self) -> Self:
+        try:
+            self._format()
+            self._start(_archive(self._jars))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic and wait until the broker shows it to clients."""
+        with self.admin() as admin:
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ANSWER_TIMEOUT)
+            self._wait_for_count(admin, name, partitions)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions and wait until the broker shows them to clients."""
+        with self.admin() as admin:
+            admin.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_TIMEOUT)
+            self._wait_for_count(admin, name, partitions)
+
+    def admin(self) -> AdminClient:
+        """Return a client that may do everything, for a `with`: one that is not kept alive drops its requests."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 100}, logger=_SILENT)
+
+    def kill(self) -> None:
+        """End the broker as a power cut would, and keep its data."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start again with the same addresses and data, whether it runs or was killed."""
+        self._end(signal.SIGTERM)
+        self._start(_archive(self._jars))
+
+    def stop(self) -> None:
+        """End the broker and remove its data. Harmless when repeated."""
+        self._end(signal.SIGKILL)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def log_tail(self, size: int = 4000) -> str:
+        """Return the end of what the broker printed."""
+        log = self._directory / "broker.log"
+        return log.read_text(errors="replace")[-size:] if log.exists() else "(no log)"
+
+    @staticmethod
+    def _wait_for_count(admin: AdminClient, topic: str, partitions: int) -> None:
+        def shown() -> bool:
+            found = admin.list_topics(timeout=ANSWER_TIMEOUT).topics.get(topic)
+            return found is not None and len(found.partitions) == partitions
+
+        wait_until(shown, ANSWER_TIMEOUT, f"topic {topic} shows {partitions} partitions")
+
+    def _format(self) -> None:
+        properties = "".join(f"{key}={value}\n" for key, value in self._properties().items())
+        (self._directory / "server.properties").write_text(properties)
+        # With "=", because an id may begin with "-" and would be taken for an option.
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        _run(
+            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", self._config),
+            timeout=START_TIMEOUT,
+        )
+
+    def _properties(self) -> dict[str, str]:
+        listeners = {"PLAINTEXT": self._client_port, "CONTROLLER": self._controller_port}
+        sasl: dict[str, str] = {}
+        if self._sasl:
+            listeners["LOGIN"] = self._sasl_port
+            sasl = {
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.login.plain.sasl.jaas.config": (
+                    f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+                ),
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+            }
+        addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in listeners.items()}
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join(addresses.values()),
+            "advertised.listeners": ",".join(value for name, value in addresses.items() if name != "CONTROLLER"),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+            "log.dirs": str(self._directory / "data"),
+            **sasl,
+            **self._settings,
+        }
+
+    @property
+    def _config(self) -> str:
+        return str(self._directory / "server.properties")
+
+    def _java(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        return [_tool("java"), *JVM, *options, "-cp", f"{self._jars}/*", main, *arguments]
+
+    def _start(self, archive: Path | None, *options: str) -> None:
+        if archive is not None:
+            options = (*options, f"-XX:SharedArchiveFile={archive}")
+        with (self._directory / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", self._config, options=options),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # otherwise ^C of pytest ends the broker first, and every test fails slowly
+            )
+        try:
+            with self.admin() as admin:
+                wait_until(lambda: self._answers(admin), START_TIMEOUT, "the broker answers")
+        except TimeoutError as error:
+            msg = f"{error}; the end of its log:\n{self.log_tail()}"
+            raise BrokerFailedError(msg) from error
+
+    def _answers(self, admin: AdminClient) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            msg = f"the broker died; the end of its log:\n{self.log_tail()}"
+            raise BrokerFailedError(msg)
+        try:
+            return len(admin.list_topics(timeout=0.5).brokers) == 1  # a fenced broker answers but lists no broker
+        except KafkaException:
+            return False
+
+    def _end(self, how: signal.Signals) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        if process.poll() is None:
+            process.send_signal(how)
+        try:
+            return process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait(STOP_TIMEOUT)
+
+
+class _ArchivingBroker(Broker):
+    """A broker that writes the classes it loaded into a file when it ends."""
+
+    def __init__(self, target: Path) -> None:
+        super().__init__()
+        self._target = target
+
+    def __enter__(self) -> Self:
+        try:
+            self._format()
+            self._start(None, f"-XX:ArchiveClassesAtExit={self._target}")
+            self.create_topic("warm-up", 1)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def end_softly(self) -> bool:
+        """End it so that the JVM writes the archive; False if it had to be killed, maybe half way through."""
+        return self._end(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+def _archive(jars: Path) -> Path | None:
+    """Return the class data archive for this JVM and these jars, made by running a broker once; None if it can't."""
+    java = Path(_tool("java")).resolve()
+    # Another JVM would ignore the archive without a word, so each JVM gets its own.
+    archive = jars.with_name(f"classes-{_digest(f'{java} {java.stat().st_mtime_ns} {jars.name}')}.jsa")
+    with _locked(jars.with_name("classes.lock")):
+        if not archive.exists():
+            partial = archive.with_suffix(".partial")
+            partial.unlink(missing_ok=True)
+            with _ArchivingBroker(partial) as broker:
+                written = broker.end_softly()
+            if not written or not partial.exists():
+                return None  # only the start is slower
+            partial.rename(archive)
+    return archive
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast"
+
+
+def _tool(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = f"{home}/bin/java" if home and name == "java" else shutil.which(name)
+    if found is None:
+        msg = f"{name} is not on the PATH; Kafka tests need a JDK 17 and Maven"
+        raise BrokerFailedError(msg)
+    return found
+
+
+def _run(command: list[str], timeout: float) -> None:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=timeout,
+        check=False,
+    )
+    if done.returncode:
+        msg = f"{command[0]} ended with {done.returncode}:\n{done.stdout.decode(errors='replace')[-4000:]}"
+        raise BrokerFailedError(msg)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; the kernel drops it when its holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

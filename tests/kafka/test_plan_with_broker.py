@@ -1,0 +1,56 @@
+"""`holdfast plan` asks a real broker for the counts nobody gave."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast_cli.main import main
+from tests.kafka.broker import Broker, free_ports
+
+pytestmark = pytest.mark.kafka
+
+
+def write_app(bootstrap: str, folder: Path) -> str:
+    stream = {"system": "events", "key": ["k"], "schema": "k STRING, ts TIMESTAMP", "eventTime": {"column": "ts"}}
+    join = {"on": ["k"], "within": "10m", "select": ["k", "left.ts"]}
+    spec = {
+        "systems": [{"name": "events", "kafka": {"bootstrapServers": bootstrap}}],
+        "streams": [
+            {"name": "clicks", "topic": "plan.clicks", **stream},
+            {"name": "views", "topic": "plan.views", **stream},
+        ],
+        "steps": [{"name": "j", "from": ["clicks", "views"], "join": join}],
+    }
+    path = folder / "app.json"
+    tree = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "a"}, "spec": spec}
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    return str(path)
+
+
+def test_counts_come_from_the_topics(broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broker.create_topic("plan.clicks", 6)
+    app = write_app(broker.bootstrap, tmp_path)
+    assert main(["plan", app]) == 1
+    assert "topic plan.views of stream views does not exist in system events" in capsys.readouterr().out
+    broker.create_topic("plan.views", 3)
+    assert main(["plan", app]) == 1
+    out = capsys.readouterr().out
+    assert "PartitionCountMismatch at j" in out
+    assert "its topic plan.clicks has them" in out
+    assert main(["plan", app, "--partitions", "views=6"]) == 0
+
+
+def test_a_broker_that_cannot_be_reached_is_named_and_exits_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
+    assert main(["plan", write_app(bootstrap, tmp_path), "--timeout", "1"]) == 2
+    err = capsys.readouterr().err
+    assert "events" in err
+    assert bootstrap in err
+
+
+def test_with_all_counts_given_no_broker_is_asked(tmp_path: Path) -> None:
+    app = write_app(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
+    assert main(["plan", app, "--partitions", "clicks=4", "--partitions", "views=4"]) == 0
