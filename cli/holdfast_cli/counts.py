@@ -1,0 +1,91 @@
+"""Why: partition counts a plan needs and the spec does not give, from the command line and from Kafka brokers.
+
+Must not plan.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.spec.app import StreamApp
+from holdfast.spec.streams import Stream
+from holdfast_cli.yaml_file import read_text
+
+
+class CountsUnknownError(WorldChangeError):
+    """A broker did not say how many partitions its topics have."""
+
+
+class UsageError(UserActionError):
+    """The command line asks for something that can't be."""
+
+
+def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
+    """`clicks=16` ... as a mapping; every name must be a stream of the app."""
+    streams = {stream.name for stream in app.spec.streams}
+    counts: dict[str, int] = {}
+    for argument in arguments:
+        name, _, number = argument.partition("=")
+        if name not in streams:
+            message = (
+                f"--partitions {argument}: {app.name} has no stream {name} (streams: {', '.join(sorted(streams))})"
+            )
+            raise UsageError(message)
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            message = f"--partitions {argument}: write {name}=N with N at least 1"
+            raise UsageError(message)
+        counts[name] = int(number)
+    return counts
+
+
+def topic_counts(
+    app: StreamApp, given: Mapping[str, int], config_file: str | None, timeout: float
+) -> dict[str, int | None]:
+    """Counts of Kafka topics that nobody gave, asked of each broker once; None where there is no such topic."""
+    counts: dict[str, int | None] = {}
+    config = _properties(config_file) if config_file else {}
+    for system in app.spec.systems:
+        wanted = [s for s in app.spec.streams if s.system == system.name and s.name not in given]
+        if system.kafka is None or not wanted:
+            continue
+        answers = _ask(system.name, system.kafka.bootstrap_servers, {**system.kafka.config, **config}, wanted, timeout)
+        counts |= {stream.name: answers[stream.topic or stream.name] for stream in wanted}
+    return counts
+
+
+def _ask(
+    system: str, bootstrap: str, config: Mapping[str, str], streams: Sequence[Stream], timeout: float
+) -> dict[str, int | None]:
+    try:
+        from holdfast_operator.partition_counts import read_counts  # noqa: PLC0415 - needs the extra `kafka`
+    except ModuleNotFoundError as error:
+        if error.name != "confluent_kafka":
+            raise
+        names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
+        message = (
+            f"system {system} is Kafka, and asking {bootstrap} for partition counts needs the Kafka client: "
+            f"pip install 'holdfast[kafka]', or give {names}"
+        )
+        raise UsageError(message) from error
+    topics = {stream.topic or stream.name for stream in streams}
+    try:
+        return read_counts(system, bootstrap, config, topics, timeout=timeout)
+    except HoldfastError as error:
+        names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
+        message = f"{error} Settings for the client can be given in a file with --kafka-config; {names} asks no broker."
+        raise CountsUnknownError(message) from error
+
+
+def _properties(path: str) -> dict[str, str]:
+    """Settings of the Kafka client, `key=value` on each line, as Kafka's own tools read them."""
+    settings: dict[str, str] = {}
+    for number, line in enumerate(read_text(Path(path)).splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, equals, value = text.partition("=")
+        if not equals:
+            message = f"{path}:{number}: write key=value"
+            raise UsageError(message)
+        settings[key.strip()] = value.strip()
+    return settings

@@ -1,0 +1,46 @@
+"""Why: the `holdfast` command: parses the command line, calls one command, turns its errors into exit codes.
+
+Exit codes are the same everywhere: 0 done, 1 the answer is no (a rejected plan, a refused change), 2 a file that
+can't be read or bad usage. Must not hold what a command does.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from holdfast.errors import HoldfastError
+from holdfast_cli import crd_command, diff_command, plan_command
+
+_COMMANDS = (plan_command, diff_command, crd_command)
+_BAD_USAGE = 2
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and say how it ended."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - the terminal is this side
+        return _BAD_USAGE
+    except BrokenPipeError:
+        # `holdfast plan | head`: whoever read has seen enough. Nothing may be written any more, not even at exit.
+        sys.stdout = None
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast", description="Stateful Spark streaming on Kubernetes whose state stays where it is."
+    )
+    parser.add_argument("--version", action="version", version=f"holdfast {version('holdfast')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser

@@ -1,0 +1,65 @@
+"""Why: one way of printing for people: aligned, coloured where there is a terminal, whole lines where there is none."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+_WIDE = 10_000
+"""Without a terminal nothing may be cut or wrapped: a script or a log reads it."""
+_GAP = "  "
+
+
+def screen(color: str, *, to_stderr: bool = False) -> Console:
+    """A console for `--color auto | always | never`. Texts are printed as they are, never as markup."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    return Console(
+        file=stream,
+        width=None if stream.isatty() else _WIDE,
+        force_terminal=True if color == "always" else None,
+        no_color=color == "never",
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A text of plain and (text, style) parts."""
+    return Text.assemble(*parts)
+
+
+class Columns:
+    """Rows of cells under headings like those of kubectl, each column as wide as its widest cell."""
+
+    def __init__(self, *headings: str, right: Sequence[str] = (), indent: str = "") -> None:
+        self._headings, self._right, self._indent = headings, set(right), indent
+        self._rows: list[list[Text]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, *cells: str | tuple[str, str]) -> None:
+        """One row; a cell may be (text, style)."""
+        self._rows.append([styled(cell) for cell in cells])
+
+    def print(self, console: Console) -> None:
+        """Print headings, if there are any, and rows."""
+        heads = [styled((heading, "bold")) for heading in self._headings]
+        rows = [heads, *self._rows] if any(self._headings) else self._rows
+        widths = [max(row[i].cell_len for row in rows) for i in range(len(self._headings))] if rows else []
+        for row in rows:
+            console.print(self._line(row, widths))
+
+    def _line(self, row: Sequence[Text], widths: Sequence[int]) -> Text:
+        line = Text(self._indent)
+        for i, (cell, width, heading) in enumerate(zip(row, widths, self._headings, strict=True)):
+            space = " " * (width - cell.cell_len)
+            last = i == len(row) - 1
+            line.append_text(
+                Text.assemble(space, cell) if heading in self._right else Text.assemble(cell, "" if last else space)
+            )
+            line.append("" if last else _GAP)
+        return line

@@ -1,0 +1,40 @@
+"""Runs `holdfast` in this process, in a folder of its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast_cli.main import main
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ad-clicks" / "app.yaml"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Holdfast = Callable[..., Ran]
+
+
+@pytest.fixture
+def holdfast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Holdfast:
+    """Run a command line; `app.yaml` in its folder is the ad-clicks example."""
+    monkeypatch.chdir(tmp_path)
+    Path("app.yaml").write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+
+    def run(*arguments: str) -> Ran:
+        try:
+            code = main(arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run

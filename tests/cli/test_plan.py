@@ -1,0 +1,235 @@
+"""`holdfast plan` as a user meets it: exit codes, what is printed where, files of all kinds."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.planning.fixing import fixed
+from holdfast.planning.plan import Known
+from holdfast.spec.diff import diff
+from holdfast_cli.app_file import load_app
+from holdfast_cli.fix import repaired_text
+from tests.cli.conftest import Holdfast
+
+
+def edit(*replaced: tuple[str, str], path: str = "app.yaml") -> None:
+    text = Path(path).read_text(encoding="utf-8")
+    for old, new in replaced:
+        assert old in text
+        text = text.replace(old, new)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def test_a_valid_plan_exits_0_and_ends_with_its_verdict(holdfast: Holdfast) -> None:
+    ran = holdfast("plan", "app.yaml")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == "valid: 2 inputs, 1 intermediate stream, 6 steps, 16 tasks"
+
+
+def test_a_rejected_plan_exits_1_and_shows_line_numbers_counts_paths_and_repair(holdfast: Holdfast) -> None:
+    ran = holdfast("plan", "app.yaml", "--partitions", "clicks=8")
+    assert ran.code == 1
+    for part in (
+        "PartitionCountMismatch at matched (app.yaml:44:5)",
+        "clicks -> valid -> matched",
+        "- {name: valid-by-ad-id, from: [valid], repartition: {by: [ad_id]}}",
+        "rejected: 1 problem",
+    ):
+        assert part in ran.out
+
+
+def test_no_line_ends_in_spaces_and_no_colour_leaks_into_a_pipe(holdfast: Holdfast) -> None:
+    ran = holdfast("plan", "app.yaml", "--wide", "--partitions", "clicks=8")
+    assert "\x1b" not in ran.out
+    assert [line for line in ran.out.splitlines() if line != line.rstrip()] == []
+
+
+def test_colours_come_when_asked_for(holdfast: Holdfast) -> None:
+    assert "\x1b[" in holdfast("plan", "app.yaml", "--color", "always").out
+
+
+def test_the_json_of_a_plan_has_the_pinned_shape(holdfast: Holdfast) -> None:
+    tree = json.loads(holdfast("plan", "app.yaml", "--partitions", "clicks=8", "-o", "json").out)
+    assert (tree["app"], tree["valid"]) == ("ad-clicks", False)
+    assert {
+        name: type(tree[name]) for name in ("streams", "joins", "tasks", "assignment", "moved", "warnings", "problems")
+    } == {
+        "streams": list,
+        "joins": list,
+        "tasks": list,
+        "assignment": dict,
+        "moved": list,
+        "warnings": list,
+        "problems": list,
+    }
+    clicks = next(one for one in tree["streams"] if one["name"] == "clicks")
+    assert (clicks["role"], clicks["partitions"], clicks["decidedBy"]) == ("input", 8, "given")
+    problem = tree["problems"][0]
+    assert (problem["reason"], problem["step"]) == ("PartitionCountMismatch", "matched")
+    assert problem["streams"] == {"clicks": 8, "impressions": 16}
+    assert "repartition valid by ad_id into 16" in problem["repair"]
+
+
+def test_tasks_in_json_list_their_partitions(holdfast: Holdfast) -> None:
+    tree = json.loads(holdfast("plan", "app.yaml", "-o", "json").out)
+    assert tree["tasks"][0]["name"] == "partition-0"
+    assert {"clicks/0", "impressions/0"} <= set(tree["tasks"][0]["inputs"])
+    assert tree["joins"] == [{"step": "matched", "streams": ["clicks", "impressions"], "partitions": 16}]
+
+
+def test_schema_errors_are_all_reported_with_line_column_path_and_cure(holdfast: Holdfast) -> None:
+    edit(
+        ("lateness: 10s}", "latenes: 10s}"),
+        ("partitions: 4\n", 'partitions: "4"\n'),
+        ("from: [counts]", "from: [count]"),
+    )
+    ran = holdfast("plan", "app.yaml")
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert (
+        lines[0]
+        == "app.yaml:24:29: spec.streams[1].eventTime.latenes: there is no field latenes here; did you mean lateness?"
+    )
+    assert lines[1] == "app.yaml:27:5: spec.streams[2].partitions: must be a whole number without quotes; found \"4\""
+    assert lines[2].startswith(
+        "app.yaml:57:12: spec.steps[5].from[0]: there is no stream or step count; did you mean counts?"
+    )
+    assert lines[-1] == "rejected: InvalidSpec: 3 errors in app.yaml"
+
+
+def test_schema_errors_in_json_carry_reason_path_and_place(holdfast: Holdfast) -> None:
+    edit(('runId: "1"', "runId: 1"))
+    ran = holdfast("plan", "app.yaml", "-o", "json")
+    tree = json.loads(ran.out)
+    assert (ran.code, tree["app"], tree["valid"]) == (1, "ad-clicks", False)
+    problem = tree["problems"][0]
+    assert (problem["reason"], problem["path"], problem["line"]) == ("InvalidSpec", "spec.runId", 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spec: [", "not YAML"),
+        ("", "holds no StreamApp"),
+        ("kind: Pod\n---\nkind: Service\n", "holds no StreamApp"),
+        ("kind: StreamApp\n---\nkind: StreamApp\n", "2 StreamApps"),
+    ],
+)
+def test_a_file_without_an_app_is_unreadable_and_exits_2(holdfast: Holdfast, text: str, said: str) -> None:
+    Path("other.yaml").write_text(text, encoding="utf-8")
+    ran = holdfast("plan", "other.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "other.yaml" in ran.err
+    assert said in ran.err
+
+
+def test_a_missing_file_is_named(holdfast: Holdfast) -> None:
+    ran = holdfast("plan", "nowhere.yaml")
+    assert ran.code == 2
+    assert "nowhere.yaml" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--partitions", "click=8"), "has no stream click (streams: attributed, campaigns, clicks, impressions)"),
+        (("--partitions", "clicks=0"), "N at least 1"),
+        (("--partitions", "clicks"), "clicks=N"),
+        (("--record", "nowhere.json"), "nowhere.json"),
+        (("--timeout", "0"), "more than 0"),
+        (("-o", "png"), "invalid choice"),
+    ],
+)
+def test_bad_usage_exits_2_and_says_what_is_right(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+    ran = holdfast("plan", "app.yaml", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_an_app_beside_other_objects_is_found(holdfast: Holdfast) -> None:
+    text = Path("app.yaml").read_text(encoding="utf-8")
+    Path("app.yaml").write_text(
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\n---\n{text}", encoding="utf-8"
+    )
+    assert holdfast("plan", "app.yaml").code == 0
+
+
+def test_standard_input_is_read_for_a_dash(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(Path("app.yaml").read_text(encoding="utf-8")))
+    assert holdfast("plan", "-").code == 0
+
+
+def test_words_that_kubectl_reads_as_booleans_are_refused_where_they_stand(holdfast: Holdfast) -> None:
+    edit(("key: [ad_id]", "key: [y]"))
+    ran = holdfast("plan", "app.yaml")
+    assert ran.code == 1
+    assert "kubectl reads the unquoted y as a boolean; put it in quotes" in ran.out
+
+
+def test_keys_given_twice_are_refused(holdfast: Holdfast) -> None:
+    edit(("    partitions: 4\n", "    partitions: 4\n    partitions: 5\n"))
+    assert "partitions is given twice" in holdfast("plan", "app.yaml").out
+
+
+def test_fix_changes_nothing_but_what_the_repair_says(holdfast: Holdfast) -> None:
+    ran = holdfast("plan", "app.yaml", "--partitions", "clicks=8", "--fix")
+    assert ran.code == 0
+    assert ran.err == "repaired: repartition valid by ad_id into 16\n"
+    before, after = Path("app.yaml").read_text(encoding="utf-8").splitlines(), ran.out.splitlines()
+    assert [line for line in after if line not in before] == [
+        "  - {name: valid-by-ad-id, from: [valid], repartition: {by: [ad_id]}}",
+        "    from: [valid-by-ad-id, impressions]",
+    ]
+    assert [line for line in before if line not in after] == ["    from: [valid, impressions]"]
+    Path("fixed.yaml").write_text(ran.out, encoding="utf-8")
+    assert holdfast("plan", "fixed.yaml", "--partitions", "clicks=8").code == 0
+
+
+def test_a_repaired_file_says_what_the_repaired_model_says(holdfast: Holdfast) -> None:
+    assert holdfast("plan", "app.yaml").code == 0
+    file = load_app("app.yaml")
+    assert file.app is not None
+    result = fixed(file.app, Known(given={"clicks": 8}))
+    Path("fixed.yaml").write_text(repaired_text(file, result.repairs), encoding="utf-8")
+    rewritten = load_app("fixed.yaml").app
+    assert rewritten is not None
+    assert diff(result.app, rewritten).changes == ()
+
+
+def test_fix_says_what_it_cannot_mend_and_exits_1(holdfast: Holdfast) -> None:
+    edit(("user IS NOT NULL", "usr IS NOT NULL"))
+    ran = holdfast("plan", "app.yaml", "--fix")
+    assert ran.code == 1
+    assert "left: UnknownColumn at valid" in ran.err
+
+
+def test_a_growth_shows_which_task_gets_which_new_partition(holdfast: Holdfast) -> None:
+    grouping = {f"partition-{i}": [f"clicks/{i}", f"impressions/{i}"] for i in range(16)}
+    Path("record.json").write_text(json.dumps({"runId": "1", "grouping": grouping}), encoding="utf-8")
+    ran = holdfast("plan", "app.yaml", "--record", "record.json", "--partitions", "clicks=32")
+    assert ran.code == 0
+    assert "clicks/16 to partition-0, clicks/17 to partition-1" in ran.out
+    refused = holdfast("plan", "app.yaml", "--record", "record.json", "--partitions", "clicks=20")
+    assert refused.code == 1
+    assert "NotAMultiple" in refused.out
+
+
+@pytest.mark.parametrize(("output", "start"), [("svg", "<svg"), ("mermaid", "flowchart"), ("dot", "digraph")])
+def test_pictures_are_printed(holdfast: Holdfast, output: str, start: str) -> None:
+    ran = holdfast("plan", "app.yaml", "-o", output)
+    assert ran.code == 0
+    assert start in ran.out[:200]
+
+
+@pytest.mark.parametrize("command", ["plan", "diff", "crd"])
+def test_every_command_has_help(holdfast: Holdfast, command: str) -> None:
+    ran = holdfast(command, "--help")
+    assert ran.code == 0
+    assert ran.out.startswith(f"usage: holdfast {command}")
+
+
+def test_the_crd_is_printed_as_it_is_committed(holdfast: Holdfast) -> None:
+    committed = Path(__file__).parents[2] / "crds" / "streamapps.holdfast.dev.yaml"
+    assert holdfast("crd").out == committed.read_text(encoding="utf-8")
