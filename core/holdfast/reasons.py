@@ -96,6 +96,11 @@ class Reason(StrEnum):
         "Rows that every task sees are written by every task, so they come out once per task.",
     )
 
+    TABLE_EMPTY = "TableEmpty", "Nothing feeds a table: it has neither sources nor toTable steps."
+    TOPIC_SHARED = "TopicShared", "Two streams of one system mean the same topic in ways that contradict or feed back."
+    STREAM_CIRCLE = "StreamCircle", "Rows written to a stream come back to the steps that wrote them."
+    CODE_INVALID = "CodeInvalid", "A module of runtime.code is not valid Python, or lacks a function a step names."
+
     # Growth of inputs (record of the last run)
     NOT_A_MULTIPLE = "NotAMultiple", "A stream grew to a count that is not a multiple of what its tasks were built for."
     PARTITIONS_SHRANK = "PartitionsShrank", "A stream has fewer partitions than the last run recorded."
