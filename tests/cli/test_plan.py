@@ -92,7 +92,7 @@ def test_schema_errors_are_all_reported_with_line_column_path_and_cure(holdfast:
         lines[0]
         == "app.yaml:24:29: spec.streams[1].eventTime.latenes: there is no field latenes here; did you mean lateness?"
     )
-    assert lines[1] == "app.yaml:27:5: spec.streams[2].partitions: must be a whole number without quotes; found \"4\""
+    assert lines[1] == 'app.yaml:27:5: spec.streams[2].partitions: must be a whole number without quotes; found "4"'
     assert lines[2].startswith(
         "app.yaml:57:12: spec.steps[5].from[0]: there is no stream or step count; did you mean counts?"
     )

@@ -48,6 +48,7 @@ BASE: dict[str, Any] = {
             {"name": "campaigns", "system": "events", "key": ["campaign"], "schema": "campaign STRING, owner STRING"},
             {"name": "attributed", "system": "files"},
             {"name": "unread", "system": "files"},
+            {"name": "owners", "system": "files"},
             {"name": "ticks", "system": "made", "schema": "ad_id STRING, ts TIMESTAMP"},
         ],
         "tables": [

@@ -134,6 +134,7 @@ def _of_rules() -> Iterator[Case]:
         "a step writes a side input": put("spec.steps.out.to", "campaigns"),
         "a step writes a table with sources": put("spec.steps.keep.toTable", "campaign-info"),
         "a step writes a generator": put("spec.steps.out.to", "ticks"),
+        "dead letters go to a side input": put("spec.streams.impressions.deadLetter", "campaigns"),
         "dead letters go to a generator": put("spec.streams.impressions.deadLetter", "ticks"),
         "a table with sources and schema": put("spec.tables.campaign-info.schema", "a INT"),
         "a written table with select": put("spec.tables.last-click.select", ["ad_id"]),

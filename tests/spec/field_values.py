@@ -97,7 +97,7 @@ _TABLES = (
     Row("spec.tables", "list", (), ([5], [{}], [{"name": "x"}])),
     Row("spec.tables.campaign-info", "object"),
     Row("spec.tables.campaign-info.name", "text", (), _NAME_BAD, required=True),
-    Row("spec.tables.campaign-info.sources", "list", (["campaigns", "unread"],), ([""], [5], ["nowhere"])),
+    Row("spec.tables.campaign-info.sources", "list", (["campaigns", "owners"],), ([""], [5], ["nowhere"])),
     Row("spec.tables.campaign-info.key", "list", _COLUMNS, _NO_COLUMNS, required=True),
     Row("spec.tables.last-click.schema", "text", _DDL, _NO_DDL),
     Row("spec.tables.campaign-info.select", "list", _EXPRESSIONS, _NO_EXPRESSIONS),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
-from holdfast.spec.tree import did_you_mean
+from holdfast.suggest import did_you_mean
 
 
 def code_problems(spec: AppSpec) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from holdfast.planning.sql.ddl import parse_schema
 from holdfast.planning.sql.expressions import Checked
 from holdfast.planning.sql.findings import ExpressionError, Finding
 from holdfast.reasons import Reason
-from holdfast.spec.tree import did_you_mean
+from holdfast.suggest import did_you_mean
 
 Passes = dict[str, frozenset[tuple[int, str]]]
 """Column that comes out -> (input, column) it is an unchanged copy of; a joined column is a copy of both."""

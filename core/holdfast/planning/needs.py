@@ -84,7 +84,8 @@ def key_problems(need: Need) -> Iterator[Problem]:
         if side.spread.columns is None and side.spread.why:
             yield Problem(
                 Reason.KEY_MISMATCH,
-                f"{step} needs equal {columns} in one task, but {side.says} has lost its partition key: {side.spread.why}",
+                f"{step} needs equal {columns} in one task, but {side.says} has lost its partition key: "
+                f"{side.spread.why}",
                 step=step,
             )
         elif side.spread.columns is not None and not contained(side.spread, need.columns):

@@ -11,7 +11,7 @@ from holdfast.planning.sql.findings import Finding
 from holdfast.reasons import Reason
 from holdfast.spec.streams import Stream
 from holdfast.spec.tables import Table
-from holdfast.spec.tree import did_you_mean
+from holdfast.suggest import did_you_mean
 
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _ONE_VALUE = {"string": Rows((Column("value", "STRING"),)), "binary": Rows((Column("value", "BINARY"),))}

@@ -25,7 +25,8 @@ def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
         counts = {stream.partitions, other.partitions} - {None}
         if len(counts) > 1:
             message = (
-                f"streams {other.name} and {name} mean one topic, {topic}, but the spec gives it {other.partitions} and "
+                f"streams {other.name} and {name} mean one topic, {topic}, but the spec gives it {other.partitions} "
+                f"and "
                 f"{stream.partitions} partitions"
             )
             yield Problem(Reason.TOPIC_SHARED, message, stream=name)

@@ -14,6 +14,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.change import Change
 from holdfast.spec.fields import change_of
 from holdfast.spec.steps import Step
+from holdfast.spec.streams import Stream
 from holdfast.spec.tables import Table
 
 
@@ -105,6 +106,8 @@ def _given_up(removed: BaseModel) -> str:
         return f"the state of {removed.name} is given up"
     if isinstance(removed, Step) and removed.verb in ("repartition", "broadcast"):
         return f"rows not yet read from the intermediate stream of {removed.name} are given up"
+    if isinstance(removed, Stream):
+        return f"the position up to which {removed.name} was read is given up"
     return f"what table {removed.name} holds is given up" if isinstance(removed, Table) else ""
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 from holdfast.spec.node_rules import Broken, Path
 from holdfast.spec.steps import STATEFUL_VERBS
-from holdfast.spec.tree import did_you_mean, fields_of, has_name, items_of, names_of, strings_of
+from holdfast.spec.tree import fields_of, has_name, items_of, names_of, strings_of
+from holdfast.suggest import did_you_mean
 
 
 def unique(field: str) -> Callable[[object], Iterator[Broken]]:
@@ -90,7 +91,7 @@ def known_dead_letters(spec: object) -> Iterator[Broken]:
 
 
 def side_inputs_apart(spec: object) -> Iterator[Broken]:
-    """A side input is not read or written by steps."""
+    """A side input is not read or written by steps, and takes no dead letters."""
     sources = {name for _, table in items_of(spec, "tables") for _, name in strings_of(table.get("sources"))}
     advice = "is a side input: its records are stored, not delivered; declare a second stream of the same topic"
     for i, step in items_of(spec, "steps"):
@@ -99,6 +100,9 @@ def side_inputs_apart(spec: object) -> Iterator[Broken]:
                 yield ("steps", i, "from", j), f"{name} {advice}"
         if isinstance(step.get("to"), str) and step["to"] in sources:
             yield ("steps", i, "to"), f"{step['to']} {advice}"
+    for i, stream in items_of(spec, "streams"):
+        if has_name(stream.get("deadLetter"), sources):
+            yield ("streams", i, "deadLetter"), f"{stream['deadLetter']} {advice}"
 
 
 def one_feed(spec: object) -> Iterator[Broken]:

@@ -17,8 +17,8 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.fields import items_of_list, names_in_files, object_of
 from holdfast.spec.node_rules import Path
 from holdfast.spec.rules import RULES
-from holdfast.spec.tree import did_you_mean, nearest
 from holdfast.spec.values import IN_WORDS
+from holdfast.suggest import did_you_mean, nearest
 
 _MAX_SHOWN = 60
 _KINDS = {

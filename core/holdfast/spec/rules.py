@@ -174,11 +174,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=(),
-        message="a side input is not read or written by steps",
+        message="a side input is not read or written by steps, and takes no dead letters",
         cel="!has(self.tables) || "
         + _with_names(
             "streams",
-            "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams))",
+            "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams))"
+            " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
             only="self.tables.exists(table, has(table.sources) && each.name in table.sources)",
         ),
         broken=graph_rules.side_inputs_apart,

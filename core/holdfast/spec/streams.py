@@ -78,7 +78,7 @@ class EventTime(SpecModel):
 class Stream(SpecModel):
     """A partitioned sequence of records in a system."""
 
-    name: Annotated[Name, Change.NEW_RUN]
+    name: Annotated[Name, Change.RESTART]
     """What steps and tables call it. Streams and steps share one space of names."""
     system: Annotated[Name, Change.NEW_RUN]
     """The system that holds it."""

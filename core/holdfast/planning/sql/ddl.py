@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from holdfast.planning.sql.columns import Column, Rows
-from holdfast.planning.sql.findings import ExpressionError, Finding, did_you_mean, excerpt
+from holdfast.planning.sql.findings import ExpressionError, Finding, excerpt
 from holdfast.planning.sql.spark_type import (
     BIGINT,
     BINARY,
@@ -34,6 +34,7 @@ from holdfast.planning.sql.spark_type import (
     struct,
 )  # fmt: skip
 from holdfast.reasons import Reason
+from holdfast.suggest import near_miss
 
 PIECE = re.compile(
     r"""\s+ | --[^\n]* | /\*.*?\*/
@@ -205,7 +206,7 @@ class _Reader:
         if not word or not (NAME.match(word) or word.startswith("`")):
             self.at -= 1
             _refuse(f"the type{of} is missing, {self.found()}; write it as in {column or 'user'} STRING")
-        near = f"; did you mean {ELSEWHERE[word]}?" if word in ELSEWHERE else did_you_mean(word, WORDS)
+        near = f"; did you mean {ELSEWHERE[word]}?" if word in ELSEWHERE else near_miss(word, WORDS)
         _refuse(f"the type{of} is {excerpt(written)}, which Spark SQL does not know{near}")
 
     def dressed(self, kind: SparkType) -> SparkType:

@@ -12,12 +12,13 @@ from sqlglot import exp
 
 from holdfast.planning.sql.columns import UNKNOWN, Column
 from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.findings import ExpressionError, Finding, did_you_mean, excerpt, listed
+from holdfast.planning.sql.findings import ExpressionError, Finding, excerpt, listed
 from holdfast.planning.sql.functions import WITHOUT_BRACKETS
 from holdfast.planning.sql.reading import Reading, path_of
 from holdfast.planning.sql.scope import Found, Scope, Source
 from holdfast.planning.sql.text import parse
 from holdfast.reasons import Reason
+from holdfast.suggest import near_miss
 
 __all__ = ["Checked", "Finding", "Scope", "check_compute", "check_filter", "check_select"]
 
@@ -246,7 +247,7 @@ def _left_out(
             message = f"EXCEPT takes names of columns, not {excerpt(item.sql('spark'))}"
             findings.append(Finding(Reason.INVALID_EXPRESSION, message))
         elif path[0].casefold() not in known and closed:
-            message = f"EXCEPT names {excerpt(path[0])}, which is no column here{did_you_mean(path[0], names)}"
+            message = f"EXCEPT names {excerpt(path[0])}, which is no column here{near_miss(path[0], names)}"
             findings.append(Finding(Reason.UNKNOWN_COLUMN, f"{message} (columns: {listed(names)})"))
         left_out.add(path[-1].casefold() if path else "")
     return left_out, findings

@@ -5,7 +5,6 @@ Must not know steps: who asked adds where it was found.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from holdfast.errors import UserActionError
 from holdfast.reasons import Reason
@@ -34,13 +33,6 @@ def excerpt(text: str) -> str:
     """The text fit for a message: one line of printable characters, cut where it gets long."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[: SHOWN_CHARACTERS + 1])
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """`; did you mean user?`, or nothing where no name comes near."""
-    spelled = {known.casefold(): known for known in names}
-    near = get_close_matches(name.casefold(), spelled, n=1, cutoff=0.6)
-    return f"; did you mean {spelled[near[0]]}?" if near else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -15,12 +15,13 @@ from holdfast.planning.sql.call import Call
 from holdfast.planning.sql.collection_types import lambda_kinds
 from holdfast.planning.sql.columns import UNKNOWN
 from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.findings import Finding, did_you_mean, excerpt
+from holdfast.planning.sql.findings import Finding, excerpt
 from holdfast.planning.sql.function_types import result
 from holdfast.planning.sql.operator_types import RULES, UNTYPED, cast_type, field_of
 from holdfast.planning.sql.scope import Found, Scope, Source, no_field
 from holdfast.planning.sql.spark_type import TIMES, SparkType
 from holdfast.reasons import Reason
+from holdfast.suggest import near_miss
 
 ENCRYPT_ARGUMENTS = 5
 UNIT_ARGUMENTS = 3
@@ -218,7 +219,7 @@ class Reading:
         name = node.name.lower()
         kind = functions.kinds().get(name)
         if kind is None or kind == functions.TABLE:
-            near = did_you_mean(name, functions.kinds())
+            near = near_miss(name, functions.kinds())
             self.find(Reason.INVALID_EXPRESSION, f"there is no function {excerpt(name)} in Spark SQL{near}")
             return list(node.expressions)
         if name in functions.ELSEWHERE:

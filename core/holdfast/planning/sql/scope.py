@@ -8,10 +8,11 @@ from itertools import chain
 
 from holdfast.planning.sql.columns import UNKNOWN, Column, Rows
 from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.findings import Finding, did_you_mean, excerpt, listed
+from holdfast.planning.sql.findings import Finding, excerpt, listed
 from holdfast.planning.sql.operator_types import field_of
 from holdfast.planning.sql.spark_type import SparkType
 from holdfast.reasons import Reason
+from holdfast.suggest import near_miss
 
 SIDES = ("left", "right")
 
@@ -126,7 +127,7 @@ def _in_rows(rows: Rows, side: str, name: str) -> Found | None:
 
 def _unknown(name: str, names: tuple[str, ...], where: str) -> Finding:
     have = f"columns: {listed(names)}" if names else "there are no columns"
-    message = f"there is no column {excerpt(name)}{where}{did_you_mean(name, names)} ({have})"
+    message = f"there is no column {excerpt(name)}{where}{near_miss(name, names)} ({have})"
     return Finding(Reason.UNKNOWN_COLUMN, message)
 
 
@@ -148,6 +149,6 @@ def no_field(path: str, kind: SparkType, name: str) -> Finding:
     if holder.word != "STRUCT":
         path, written = excerpt(path), excerpt(str(kind))
         return Finding(Reason.UNKNOWN_COLUMN, f"{path} is {written} and has no fields, so no {path}.{excerpt(name)}")
-    near = did_you_mean(name, holder.names)
+    near = near_miss(name, holder.names)
     message = f"{excerpt(path)} has no field {excerpt(name)}{near} (fields: {listed(holder.names)})"
     return Finding(Reason.UNKNOWN_COLUMN, message)
