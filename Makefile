@@ -49,6 +49,7 @@ format: $(STAMP)  ## format the code
 .PHONY: bench
 bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/planner.py
+	$(BIN)/python bench/assignment.py
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length

@@ -23,6 +23,7 @@ Exit codes: 0 the plan is valid, 1 it is rejected, 2 a file can't be read or the
 examples:
   holdfast plan app.yaml --partitions clicks=16 --partitions impressions=8
   holdfast plan app.yaml --record record.json --partitions clicks=32      what a growth would do
+  holdfast plan app.yaml --record record.json --processors processors.json    where tasks run, what moves
   holdfast plan app.yaml -o svg > plan.svg
   holdfast plan app.yaml --fix > repaired.yaml
 """
@@ -46,6 +47,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="partition count of a stream, before what spec and broker say; may be repeated",
     )
     parser.add_argument("--record", metavar="FILE", help="placement record of the last run (JSON): plan a growth")
+    parser.add_argument(
+        "--processors", metavar="FILE", help="live processors and their locations (JSON): show what moves"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -93,16 +97,29 @@ def run(options: argparse.Namespace) -> int:
 def _known(app: StreamApp, options: argparse.Namespace) -> Known:
     given = given_counts(app, options.partitions)
     record = None if options.record is None else _record(options.record)
-    return Known(given, topic_counts(app, given, options.kafka_config, options.timeout), record)
+    processors = {} if options.processors is None else _processors(options.processors)
+    return Known(given, topic_counts(app, given, options.kafka_config, options.timeout), record, processors)
 
 
 def _record(path: str) -> Record:
+    return parse_record(_json(path))
+
+
+def _processors(path: str) -> dict[str, str]:
+    tree = _json(path)
+    if not isinstance(tree, dict) or not all(isinstance(location, str) for location in tree.values()):
+        message = f'{path} must map processors to locations, e.g. {{"exec-1": "node-a"}}'
+        raise FileUnreadableError(message)
+    return tree
+
+
+def _json(path: str) -> object:
     try:
-        tree = json.loads(read_text(Path(path)))
-    except ValueError as error:
+        tree: object = json.loads(read_text(Path(path)))
+    except (ValueError, RecursionError) as error:
         message = f"{path} is not JSON: {error}"
         raise FileUnreadableError(message) from error
-    return parse_record(tree)
+    return tree
 
 
 def _print(app: StreamApp, file: AppFile, result: Plan, known: Known, options: argparse.Namespace) -> None:

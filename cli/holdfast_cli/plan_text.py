@@ -40,6 +40,7 @@ def print_plan(file: AppFile, plan: Plan, known: Known, *, color: str, wide: boo
         _steps(console, plan)
     _tasks(console, plan, wide=wide)
     _growth(console, plan, known)
+    _assignment(console, plan, known, wide=wide)
     _findings(console, file, "WARNINGS", plan.warnings, "yellow")
     _findings(console, file, "PROBLEMS", plan.problems, "red")
     console.print()
@@ -125,6 +126,27 @@ def _growth(console: Console, plan: Plan, known: Known) -> None:
     if len(table):
         console.print()
         table.print(console)
+
+
+def _assignment(console: Console, plan: Plan, known: Known, *, wide: bool) -> None:
+    if not plan.assignment:
+        return
+    table = Columns("PROCESSOR", "LOCATION", "TASKS", "WHICH", right=("TASKS",))
+    for processor, tasks in plan.assignment.items():
+        shown = tasks if wide else tasks[:_SHOWN_TASKS]
+        more = f" and {len(tasks) - len(shown)} more" if len(tasks) > len(shown) else ""
+        table.add(processor, known.processors[processor], str(len(tasks)), ", ".join(shown) + more)
+    console.print()
+    table.print(console)
+    if not plan.moved:
+        return
+    table = Columns("MOVED", "FROM", "TO")
+    for move in plan.moved if wide else plan.moved[:_SHOWN_NEW]:
+        table.add(move.task, move.recorded, move.now)
+    console.print()
+    table.print(console)
+    if not wide and len(plan.moved) > _SHOWN_NEW:
+        console.print(styled((f"... and {len(plan.moved) - _SHOWN_NEW} more (--wide shows all)", "dim")))
 
 
 def _findings(console: Console, file: AppFile, heading: str, found: Iterable[Problem], color: str) -> None:

@@ -216,6 +216,44 @@ def test_a_growth_shows_which_task_gets_which_new_partition(holdfast: Holdfast) 
     assert "NotAMultiple" in refused.out
 
 
+def write_record_and_processors(processors: object) -> None:
+    tasks = [f"partition-{i}" for i in range(16)]
+    record = {
+        "runId": "1",
+        "grouping": {task: [f"clicks/{i}", f"impressions/{i}", f"by-campaign/{i}"] for i, task in enumerate(tasks)},
+        "taskLocation": {task: f"node-{i % 2}" for i, task in enumerate(tasks)},
+        "taskProcessor": {task: f"exec-{i % 2}" for i, task in enumerate(tasks)},
+    }
+    Path("record.json").write_text(json.dumps(record), encoding="utf-8")
+    Path("processors.json").write_text(json.dumps(processors), encoding="utf-8")
+
+
+def test_with_processors_the_plan_shows_where_tasks_run_and_what_moves(holdfast: Holdfast) -> None:
+    write_record_and_processors({"exec-0": "node-0", "exec-7": "node-7"})
+    files = ("--record", "record.json", "--processors", "processors.json")
+    ran = holdfast("plan", "app.yaml", *files)
+    assert ran.code == 0
+    assert "exec-7     node-7        8" in ran.out
+    tree = json.loads(holdfast("plan", "app.yaml", *files, "-o", "json").out)
+    assert sorted(tree["assignment"]["exec-0"]) == sorted(f"partition-{i}" for i in range(0, 16, 2))
+    assert {"task": "partition-1", "from": "node-1", "to": "node-7"} in tree["moved"]
+    assert len(tree["moved"]) == 8
+
+
+def test_where_nothing_changed_nothing_moves(holdfast: Holdfast) -> None:
+    write_record_and_processors({"exec-1": "node-1", "exec-0": "node-0"})
+    out = holdfast("plan", "app.yaml", "--record", "record.json", "--processors", "processors.json").out
+    assert "MOVED" not in out
+
+
+@pytest.mark.parametrize("processors", [[], {"exec-1": 3}, "x"])
+def test_a_processors_file_of_another_shape_is_refused(holdfast: Holdfast, processors: object) -> None:
+    write_record_and_processors(processors)
+    ran = holdfast("plan", "app.yaml", "--processors", "processors.json")
+    assert ran.code == 2
+    assert "processors.json must map processors to locations" in ran.err
+
+
 @pytest.mark.parametrize(("output", "start"), [("svg", "<svg"), ("mermaid", "flowchart"), ("dot", "digraph")])
 def test_pictures_are_printed(holdfast: Holdfast, output: str, start: str) -> None:
     ran = holdfast("plan", "app.yaml", "-o", output)

@@ -14,7 +14,7 @@ def run_assignment_case(case: dict[str, Any]) -> None:
     try:
         assignment = assign(tasks, processors, places, ran_on)
     except (NoTasksError, NoProcessorsError) as error:
-        assert type(error) is PROBLEMS[expected["problem"]], str(error)
+        assert isinstance(error, PROBLEMS[expected["problem"]]), str(error)
         return
     assert "problem" not in expected
     assert sorted(assignment.processor_of()) == sorted(tasks)

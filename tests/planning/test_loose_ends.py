@@ -125,3 +125,9 @@ def test_code_that_cannot_work_is_refused(text: str, said: str) -> None:
     problem = only(with_code(text))
     assert problem.reason is Reason.CODE_INVALID
     assert said in problem.message
+
+
+def test_a_location_template_that_names_nothing_is_refused_before_any_pod_is_made() -> None:
+    problem = only(plan_of([stream("a")], [step("x", "a", filter="v > 1")], state={"location": "{node.label.rack}"}))
+    assert problem.reason is Reason.INVALID_SPEC
+    assert "node.labels" in problem.message

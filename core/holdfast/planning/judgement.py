@@ -6,6 +6,7 @@ Must not derive anything: it only compares what the other modules found.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.planning.counts import Count
 from holdfast.planning.graph import Graph
 from holdfast.planning.mending import Situation, mend
@@ -24,6 +25,14 @@ def circle_problems(graph: Graph) -> Iterator[Problem]:
         names = ", ".join(graph.circle)
         message = f"these steps read each other in a circle: {names}; no row could ever leave it"
         yield Problem(Reason.STEP_CYCLE, message, step=graph.circle[0])
+
+
+def location_problems(location: str) -> Iterator[Problem]:
+    """A template for locations that names what pods and nodes do not have."""
+    try:
+        check_location(location)
+    except LocationInvalidError as error:
+        yield Problem(Reason.INVALID_SPEC, str(error))
 
 
 def unknown_counts(graph: Graph, counts: Mapping[str, Count], missing_topics: frozenset[str]) -> Iterator[Problem]:

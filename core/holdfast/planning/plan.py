@@ -7,12 +7,13 @@ else from outside come in as `Known`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.placement.moves import MovedTask
 from holdfast.planning.code import code_problems
 from holdfast.planning.counts import Count, Facts, decide_counts
 from holdfast.planning.event_time import event_time_problems
 from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph
-from holdfast.planning.judgement import circle_problems, count_problems, unknown_counts, with_repairs
+from holdfast.planning.judgement import circle_problems, count_problems, location_problems, unknown_counts, with_repairs
 from holdfast.planning.keys import Spread, follow_keys
 from holdfast.planning.loose_ends import empty_tables, repeated_rows, unused_rows
 from holdfast.planning.mending import Situation
@@ -21,7 +22,7 @@ from holdfast.planning.problems import Problem
 from holdfast.planning.rows import flow_rows
 from holdfast.planning.sets import JoinSet, Reaching, join_sets
 from holdfast.planning.sql.columns import OPEN, Rows
-from holdfast.planning.task_plan import PlannedTask, TaskPlan, plan_tasks
+from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
 from holdfast.planning.topics import topic_problems, topic_warnings
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
@@ -39,6 +40,8 @@ class Known:
     """Partition counts from brokers, by stream; None: there is no such topic."""
     record: Record | None = None
     """The placement record of the last run."""
+    processors: Mapping[str, str] = field(default_factory=dict)
+    """Live processors and their locations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,10 @@ class Plan:
     tables: tuple[PlannedTable, ...]
     tasks: tuple[PlannedTask, ...]
     producers: Mapping[str, tuple[str, ...]]
+    assignment: Mapping[str, tuple[str, ...]]
+    """Processor -> tasks, where processors are known."""
+    moved: tuple[MovedTask, ...]
+    """Tasks that would run away from their state."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
 
@@ -129,6 +136,7 @@ def plan(app: StreamApp, known: Known | None = None) -> Plan:
         *empty_tables(graph),
         *topic_problems(app.name, graph),
         *code_problems(spec),
+        *location_problems(spec.state.location),
         *(problem for need in wanted for problem in key_problems(need)),
         *unknown_counts(graph, counts, _missing(known)),
         *count_problems(graph, sets, counts),
@@ -138,6 +146,7 @@ def plan(app: StreamApp, known: Known | None = None) -> Plan:
     problems = list(with_repairs([*problems, *tasks.problems], situation, wanted))
     if problems:
         tasks = TaskPlan()
+    assignment, moved = assign_tasks(tasks, record, known.processors)
     warnings = [
         *flow.warnings,
         *(warning for need in wanted for warning in key_warnings(need)),
@@ -159,6 +168,8 @@ def plan(app: StreamApp, known: Known | None = None) -> Plan:
         tables=_tables(graph, flow),
         tasks=tasks.tasks,
         producers=tasks.producers or {},
+        assignment=assignment,
+        moved=moved,
         problems=tuple(sorted(problems, key=lambda problem: problem.order)),
         warnings=tuple(sorted(warnings, key=lambda warning: warning.order)),
     )

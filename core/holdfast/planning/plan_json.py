@@ -59,8 +59,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             for task in plan.tasks
         ],
         "producers": {stream: list(tasks) for stream, tasks in plan.producers.items()},
-        "assignment": {},
-        "moved": [],
+        "assignment": {processor: list(tasks) for processor, tasks in plan.assignment.items()},
+        "moved": [{"task": move.task, "from": move.recorded, "to": move.now} for move in plan.moved],
         "warnings": [problem_json(warning) for warning in plan.warnings],
         "problems": [problem_json(problem) for problem in plan.problems],
     }

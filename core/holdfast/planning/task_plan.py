@@ -6,6 +6,8 @@ Must not decide tasks itself: it asks `holdfast.tasks` and puts the answer into 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from holdfast.placement.assignment import assign
+from holdfast.placement.moves import MovedTask, moved_tasks
 from holdfast.planning.counts import Count
 from holdfast.planning.graph import Graph
 from holdfast.planning.problems import Problem
@@ -70,6 +72,19 @@ def plan_tasks(
         for name, inputs in tasks.items()
     )
     return TaskPlan(planned, _producers(graph, tasks))
+
+
+def assign_tasks(
+    plan: TaskPlan, record: Record | None, processors: Mapping[str, str]
+) -> tuple[Mapping[str, tuple[str, ...]], tuple[MovedTask, ...]]:
+    """Where the tasks would run, and which would leave their state; nothing without tasks or processors."""
+    if not plan.tasks or not processors:
+        return {}, ()
+    locations = {} if record is None else record.task_location
+    assignment = assign(
+        [task.name for task in plan.tasks], processors, locations, {} if record is None else record.task_processor
+    )
+    return assignment.tasks_of, moved_tasks(assignment, processors, locations)
 
 
 def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[list[StreamPartition], list[StreamPartition]]:

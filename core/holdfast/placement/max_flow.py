@@ -1,0 +1,89 @@
+"""Why: how much can flow from a source to a sink; the one piece of textbook mathematics that `assign` stands on.
+
+Dinic's algorithm over arrays: rounds of breadth-first levels, each with a blocking flow along shortest paths. Arcs are
+tried in the order they were added, so equal networks give equal flows. Must not know what flows.
+"""
+
+from collections import deque
+
+_UNSEEN = -1
+
+
+class Network:
+    """Nodes are numbers, arcs have whole capacities. Arc `i` and its reverse `i ^ 1` lie side by side."""
+
+    def __init__(self) -> None:
+        self._head: list[int] = []
+        self._left: list[int] = []
+        self._arcs: list[list[int]] = []
+
+    def node(self) -> int:
+        """A new node."""
+        self._arcs.append([])
+        return len(self._arcs) - 1
+
+    def arc(self, tail: int, head: int, capacity: int) -> int:
+        """A new arc, by which `flow` is asked later."""
+        arc = len(self._head)
+        self._head += (head, tail)
+        self._left += (capacity, 0)
+        self._arcs[tail].append(arc)
+        self._arcs[head].append(arc ^ 1)
+        return arc
+
+    def flow(self, arc: int) -> int:
+        """What flows through this arc."""
+        return self._left[arc ^ 1]
+
+    def maximise(self, source: int, sink: int) -> None:
+        """Send as much as possible."""
+        while (level := self._levels(source, sink))[sink] != _UNSEEN:
+            self._block(source, sink, level)
+
+    def _levels(self, source: int, sink: int) -> list[int]:
+        level = [_UNSEEN] * len(self._arcs)
+        level[source] = 0
+        todo = deque([source])
+        while todo and level[sink] == _UNSEEN:
+            node = todo.popleft()
+            for arc in self._arcs[node]:
+                head = self._head[arc]
+                if self._left[arc] and level[head] == _UNSEEN:
+                    level[head] = level[node] + 1
+                    todo.append(head)
+        return level
+
+    def _block(self, source: int, sink: int, level: list[int]) -> None:
+        """Fill paths one level at a time until each has a full arc; a loop, as paths may outgrow Python's stack."""
+        untried = [0] * len(self._arcs)  # arcs before this one are full or lead nowhere, and stay so in this round
+        path: list[int] = []
+        node = source
+        while True:
+            if node == sink:
+                node = self._push(path)
+                continue
+            arcs = self._arcs[node]
+            while untried[node] < len(arcs):
+                arc = arcs[untried[node]]
+                if self._left[arc] and level[self._head[arc]] == level[node] + 1:
+                    break
+                untried[node] += 1
+            if untried[node] < len(arcs):
+                path.append(arcs[untried[node]])
+                node = self._head[path[-1]]
+            elif path:
+                node = self._head[path.pop() ^ 1]
+                untried[node] += 1
+            else:
+                return
+
+    def _push(self, path: list[int]) -> int:
+        """Send what the path can take; cut the path at its first full arc and give the node it ends at."""
+        amount = min(self._left[arc] for arc in path)
+        for arc in path:
+            self._left[arc] -= amount
+            self._left[arc ^ 1] += amount
+        cut = next(i for i, arc in enumerate(path) if not self._left[arc])
+        node = self._head[path[cut] ^ 1]
+        del path[cut:]
+        return node

@@ -1,0 +1,84 @@
+"""What `assign` is given in tests: drawn at random, or made from the assignment of the run before."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from holdfast.placement.assignment import Assignment, assign
+from holdfast.placement.moves import kept
+
+
+@dataclass(frozen=True)
+class Given:
+    tasks: list[str]
+    processors: Mapping[str, str]
+    places: Mapping[str, str]
+    ran_on: Mapping[str, str]
+
+    def assigned(self) -> Assignment:
+        return assign(self.tasks, self.processors, self.places, self.ran_on)
+
+    def score(self, assignment: Assignment) -> tuple[int, int]:
+        keeps = kept(assignment, self.processors, self.places, self.ran_on)
+        return keeps.at_location, keeps.on_processor
+
+    def then(self, processors: Mapping[str, str]) -> "Given":
+        """The next run: everything ran as assigned, and these processors are there now."""
+        ran_on = self.assigned().processor_of()
+        return Given(self.tasks, processors, {task: self.processors[name] for task, name in ran_on.items()}, ran_on)
+
+    def shuffled(self, pick: random.Random) -> "Given":
+        return Given(
+            pick.sample(self.tasks, len(self.tasks)),
+            _shuffled(self.processors, pick),
+            _shuffled(self.places, pick),
+            _shuffled(self.ran_on, pick),
+        )
+
+
+def _shuffled(names: Mapping[str, str], pick: random.Random) -> dict[str, str]:
+    return dict(pick.sample(sorted(names.items()), len(names)))
+
+
+@st.composite
+def givens(draw: st.DrawFn, tasks: int = 6, processors: int = 4, locations: int = 3) -> Given:
+    """Anything: records that fit, that contradict themselves, and that name what is gone."""
+    order = [f"t-{i}" for i in range(draw(st.integers(1, tasks)))]
+    place = st.sampled_from([f"L{i}" for i in range(locations)])
+    hosts = {f"p-{i}": draw(place) for i in range(draw(st.integers(1, processors)))}
+    names = st.sampled_from([*hosts, "gone"])
+    ran_on = {task: name for task in order if (name := draw(st.none() | names)) is not None}
+    places = {}
+    for task in order:
+        somewhere = st.none() | place | st.just("gone")
+        at_home = st.just(hosts.get(ran_on.get(task, "gone")))
+        if (recorded := draw(somewhere | at_home)) is not None:
+            places[task] = recorded
+    return Given(order, hosts, places, ran_on)
+
+
+@st.composite
+def first_runs(draw: st.DrawFn, tasks: int = 40, processors: int = 8, locations: int = 4) -> Given:
+    """Processors on locations, and nothing recorded yet."""
+    hosts = {f"p-{i}": f"L{draw(st.integers(1, locations))}" for i in range(draw(st.integers(1, processors)))}
+    return Given([f"t-{i}" for i in range(draw(st.integers(1, tasks)))], hosts, {}, {})
+
+
+def any_given(seed: int, tasks: int, processors: int, locations: int) -> Given:
+    """A larger one, uneven in all it has: some locations and processors are asked for far more than others."""
+    pick = random.Random(seed)  # noqa: S311 - the same cases at each run
+    skew = pick.choice([1, 2, 4])
+    hosts = {f"p-{i}": f"L{int(pick.random() ** skew * locations)}" for i in range(processors)}
+    order, names = [f"t-{i}" for i in range(tasks)], [*hosts, "gone"]
+    ran_on = {t: names[int(pick.random() ** skew * len(names))] for t in order if pick.random() < 0.9}
+    true = pick.random()
+    places = {
+        t: hosts[ran_on[t]]
+        if ran_on.get(t) in hosts and pick.random() < true
+        else f"L{int(pick.random() ** skew * (locations + 1))}"
+        for t in order
+        if pick.random() < 0.9
+    }
+    return Given(order, hosts, places, ran_on)

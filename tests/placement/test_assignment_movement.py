@@ -1,0 +1,110 @@
+"""When processors come, go or are replaced, only as many tasks move as balance requires."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.placement.assignment import Assignment, assign
+from holdfast.placement.moves import Change, Kept, MovedTask, kept, moved_tasks, moves
+from tests.placement.assignment_cases import Given, first_runs
+
+PLACES = st.sampled_from(["L1", "L2", "L3", "L4", "elsewhere"])
+
+
+def moved(before: Given, after: Given) -> list[str]:
+    was, now = before.assigned().processor_of(), after.assigned().processor_of()
+    return [task for task in before.tasks if was[task] != now[task]]
+
+
+@given(first_runs(), st.data())
+def test_when_processors_go_only_their_tasks_move(run: Given, data: st.DataObject) -> None:
+    stay = data.draw(st.sets(st.sampled_from(sorted(run.processors)), min_size=1))
+    left = {name: place for name, place in run.processors.items() if name in stay}
+    parts = run.assigned().tasks_of
+    assert set(moved(run, run.then(left))) == {task for name in parts for task in parts[name] if name not in stay}
+
+
+@given(first_runs(), PLACES)
+def test_when_a_processor_comes_only_the_tasks_it_must_take_move(run: Given, place: str) -> None:
+    after = run.then({**run.processors, "new": place})
+    assert set(moved(run, after)) == set(after.assigned().tasks_of["new"])
+    assert len(after.assigned().tasks_of["new"]) == len(run.tasks) // (len(run.processors) + 1)
+
+
+@given(first_runs(), st.data())
+def test_when_a_processor_is_replaced_where_it_was_the_new_one_takes_its_part(run: Given, data: st.DataObject) -> None:
+    gone = data.draw(st.sampled_from(sorted(run.processors)))
+    hosts = {"new" if name == gone else name: place for name, place in run.processors.items()}
+    before, after = run.assigned(), run.then(hosts).assigned()
+    assert after.tasks_of["new"] == before.tasks_of[gone]
+    assert {name for name, change in moves(before, after).items() if change} <= {gone, "new"}
+
+
+@given(first_runs(), st.data())
+def test_when_a_processor_with_a_disk_of_its_own_is_replaced_only_its_tasks_move(
+    run: Given, data: st.DataObject
+) -> None:
+    gone = data.draw(st.sampled_from(sorted(run.processors)))
+    own = Given(run.tasks, {name: name for name in run.processors}, {}, {})
+    hosts = {name: name for name in run.processors if name != gone} | {"new": "new"}
+    assert set(moved(own, own.then(hosts))) == set(own.assigned().tasks_of[gone])
+
+
+def test_a_task_may_change_processors_on_one_disk_so_that_another_can_stay_on_its_own() -> None:
+    # P2's disk holds b and c; with P3 gone, P2 keeps both only if P1 gives its second task to a neighbour.
+    record = {"a": "L1", "d": "L1", "b": "L2", "c": "L2"}, {"a": "P1", "d": "P1", "b": "P2", "c": "P3"}
+    assignment = assign("abcd", {"P1": "L1", "P2": "L2", "P9": "L1"}, *record)
+    assert assignment.tasks_of == {"P1": ("a",), "P2": ("b", "c"), "P9": ("d",)}
+    assert moved_tasks(assignment, {"P1": "L1", "P2": "L2", "P9": "L1"}, record[0]) == ()
+
+
+@given(first_runs(), st.lists(PLACES, max_size=3), st.data())
+def test_after_any_change_a_processor_only_loses_tasks_if_its_part_is_too_large(
+    run: Given, come: list[str], data: st.DataObject
+) -> None:
+    stay = data.draw(st.sets(st.sampled_from(sorted(run.processors)), min_size=1))
+    hosts = {name: place for name, place in run.processors.items() if name in stay}
+    hosts |= {f"new-{i}": place for i, place in enumerate(come)}
+    after = run.then(hosts).assigned()
+    for name, change in moves(run.assigned(), after).items():
+        if name in stay and change.lost:
+            assert len(run.assigned().tasks_of[name]) > len(run.tasks) // len(hosts)
+
+
+def test_a_diff_says_what_each_processor_gains_and_loses_and_nothing_for_the_others() -> None:
+    old = Assignment({"P1": ("a", "b"), "P2": ("c",), "P3": ("d",), "P4": ()})
+    new = Assignment({"P1": ("a",), "P2": ("b", "c"), "P4": (), "P5": ("d",)})
+    changes = moves(old, new)
+    assert changes == {
+        "P1": Change(lost=("b",)),
+        "P2": Change(gained=("b",)),
+        "P3": Change(lost=("d",)),
+        "P4": Change(),
+        "P5": Change(gained=("d",)),
+    }
+    assert [name for name, change in changes.items() if not change] == ["P4"]
+
+
+@given(first_runs(), first_runs())
+def test_a_diff_leads_from_one_assignment_to_the_other(one: Given, other: Given) -> None:
+    old, new = one.assigned(), other.assigned()
+    parts = {name: set(part) for name, part in old.tasks_of.items()}
+    for name, change in moves(old, new).items():
+        parts[name] = (parts.get(name, set()) - set(change.lost)) | set(change.gained)
+    assert {name: part for name, part in parts.items() if part} == {
+        name: set(part) for name, part in new.tasks_of.items() if part
+    }
+
+
+def test_a_task_has_moved_if_it_runs_elsewhere_than_its_state_was_recorded() -> None:
+    assignment = Assignment({"P1": ("t-10", "t-2"), "P2": ("t-3", "t-4")})
+    recorded = {"t-10": "L2", "t-2": "gone", "t-3": "L2"}
+    assert moved_tasks(assignment, {"P1": "L1", "P2": "L2"}, recorded) == (
+        MovedTask("t-2", "gone", "L1"),
+        MovedTask("t-10", "L2", "L1"),
+    )
+
+
+def test_what_an_assignment_keeps_is_counted() -> None:
+    assignment = Assignment({"P1": ("a", "b"), "P2": ("c",)})
+    record = {"a": "L1", "b": "L2"}, {"a": "P1", "c": "P2"}
+    assert kept(assignment, {"P1": "L1", "P2": "L2"}, *record) == Kept(at_location=1, on_processor=2)
