@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.app import StreamApp
-from holdfast.tasks.record import Record, parse_record
+from holdfast.tasks.record import Record, RecordInvalidError, parse_record
 from holdfast_cli.app_file import AppFile, load_app
 from holdfast_cli.counts import given_counts, topic_counts
 from holdfast_cli.fix import fix
@@ -102,7 +102,11 @@ def _known(app: StreamApp, options: argparse.Namespace) -> Known:
 
 
 def _record(path: str) -> Record:
-    return parse_record(_json(path))
+    try:
+        return parse_record(_json(path))
+    except (RecordInvalidError, RecursionError) as error:
+        message = f"{path} is no placement record: {error}"
+        raise FileUnreadableError(message) from error
 
 
 def _processors(path: str) -> dict[str, str]:

@@ -14,3 +14,7 @@ class UserActionError(HoldfastError):
 
 class WorldChangeError(HoldfastError):
     """Not possible as the world is now; possible when it changes (a topic appears, a broker answers)."""
+
+
+class RetrySoonError(HoldfastError):
+    """Lost a race or met a moment of change: look again and try again, nobody has to do anything."""

@@ -1,0 +1,230 @@
+"""Why: a `MetadataStore` in a directory, for runs on one host. The only module of the core that touches files.
+
+Each value is one file, replaced as a whole: written beside it, synced, renamed over it, the directory synced. Whatever
+instant the process dies at, each key has its old or its new value, and the next writer can write at once: the kernel
+gives up a dead writer's lock. Readers need no lock, as a rename shows them one file or the other.
+
+Must not keep values in memory: another process may have written since.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import Self
+
+from holdfast.errors import WorldChangeError
+from holdfast.placement.file_format import FileUnreadableError, header_of, read_file
+from holdfast.placement.metadata_store import (
+    DEFAULT_BUDGET,
+    Version,
+    Versioned,
+    check_key,
+    check_size,
+    check_version,
+    key_of,
+    object_name,
+)
+
+# Names that start with a dot are never keys.
+_LOCK = ".lock"
+_TEMPORARY = ".writing"
+_HIGHEST = ".highest"
+
+WRITE_STEPS = ("opened", "header-written", "value-written", "synced", "renamed", "directory-synced")
+"""What a write does, one after the other; `at` is told when each is done."""
+DELETE_STEPS = (*WRITE_STEPS, "removed", "removal-synced")
+"""A delete first writes down the highest version, then removes."""
+
+
+class StoreLockedError(WorldChangeError):
+    """Another process writes this directory."""
+
+
+class StoreUnavailableError(WorldChangeError):
+    """The file system refuses: no space, no permission, a broken disk. Nothing was acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """The right to write, until the file is closed or the process is gone."""
+
+    lock: int
+    process: int
+
+
+class FileStore:
+    """Keys to bytes, in a directory. The first write makes this the one writer, until `close` or the process ends.
+
+    Threads may share it.
+    """
+
+    def __init__(
+        self, directory: Path, *, budget: int = DEFAULT_BUDGET, at: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.budget = budget
+        self._directory = directory
+        self._at = at
+        self._threads = RLock()
+        self._writer: _Writer | None = None
+        self._highest = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def get(self, key: str) -> Versioned | None:
+        """The value of this key; raises `FileUnreadableError` where its file is damaged."""
+        found = self._read(object_name(key), key)
+        return None if found is None else Versioned(found[1], Version(str(found[0])))
+
+    def put(self, key: str, value: bytes, expected: Version | None) -> Version:
+        """Write this value over the expected version; what can't be read has none, so it is never overwritten."""
+        check_size(check_key(key), value, self.budget)
+        with self._threads:
+            self.lock()
+            self._check(key, expected)
+            # Also if the write fails half-way: a version that may have been seen is not given to other bytes.
+            self._highest += 1
+            self._write(object_name(key), key, self._highest, value)
+            return Version(str(self._highest))
+
+    def delete(self, key: str, expected: Version) -> None:
+        """Remove this key, which has the expected version."""
+        with self._threads:
+            self.lock()
+            self._check(key, expected)
+            # Without this the next process could give the key's old versions again, and a stale writer would pass.
+            self._write(_HIGHEST, _HIGHEST, self._highest, b"")
+            path = self._directory / object_name(key)
+            with _reporting(path):
+                path.unlink()
+                self._at("removed")
+                _sync(self._directory)
+            self._at("removal-synced")
+
+    def list(self, prefix: str) -> dict[str, Version]:
+        """All keys that start with this text, in order, each file read and checked."""
+        versions: dict[str, Version] = {}
+        for key in self._keys():
+            found = self.get(key) if key.startswith(prefix) else None
+            if found is not None:
+                versions[key] = found.version
+        return versions
+
+    def lock(self) -> None:
+        """Become the writer now rather than at the first write; raises `StoreLockedError` naming who is."""
+        with self._threads, _reporting(self._directory):
+            if self._writer is None:
+                self._begin_writing()
+            elif self._writer.process != os.getpid():
+                # A forked process holds its parent's lock without having asked for it.
+                raise StoreLockedError(self._locked_by(str(self._writer.process)))
+
+    def close(self) -> None:
+        """Let another process write."""
+        with self._threads:
+            if self._writer is not None:
+                os.close(self._writer.lock)
+                self._writer = None
+
+    def _begin_writing(self) -> None:
+        if not self._directory.is_dir():
+            self._directory.mkdir(parents=True)
+            _sync(self._directory.parent)
+        lock = os.open(self._directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            (self._directory / _TEMPORARY).unlink(missing_ok=True)
+            self._highest = self._highest_version()
+        except BlockingIOError as error:
+            holder = os.pread(lock, 20, 0).decode(errors="replace")
+            os.close(lock)
+            raise StoreLockedError(self._locked_by(holder)) from error
+        except BaseException:
+            os.close(lock)
+            raise
+        # The lock file stays for ever: removing it would let two writers lock two files of one name.
+        self._writer = _Writer(lock, os.getpid())
+
+    def _locked_by(self, process: str) -> str:
+        return (
+            f"{self._directory} is being written by process {process or 'unknown'}, and it takes one writer: "
+            f"stop that process, or use another directory"
+        )
+
+    def _highest_version(self) -> int:
+        marked = self._read(_HIGHEST, _HIGHEST)
+        versions = [0 if marked is None else marked[0]]
+        for key in self._keys():
+            try:
+                found = self._read(object_name(key), key)
+            except FileUnreadableError:
+                continue  # its key refuses every put, so no put can meet a version it had; the others go on
+            versions.append(0 if found is None else found[0])
+        return max(versions)
+
+    def _check(self, key: str, expected: Version | None) -> None:
+        found = self.get(key)
+        check_version(key, expected, None if found is None else found.version)
+
+    def _keys(self) -> tuple[str, ...]:
+        with _reporting(self._directory):
+            names = [path.name for path in self._directory.iterdir()] if self._directory.exists() else []
+        return tuple(sorted(key for name in names if (key := key_of(name)) is not None))
+
+    def _read(self, name: str, key: str) -> tuple[int, bytes] | None:
+        path = self._directory / name
+        with _reporting(path):
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                return None
+        return read_file(str(path), key, content)
+
+    def _write(self, name: str, key: str, version: int, value: bytes) -> None:
+        temporary, path = self._directory / _TEMPORARY, self._directory / name
+        with _reporting(path):
+            with temporary.open("wb") as file:
+                self._at("opened")
+                file.write(header_of(key, version, value))
+                file.flush()
+                self._at("header-written")
+                file.write(value)
+                file.flush()
+                self._at("value-written")
+                # Renamed before its bytes are on the disk, a file may be empty after a power cut.
+                os.fsync(file.fileno())
+                self._at("synced")
+            temporary.replace(path)
+            self._at("renamed")
+            # Acknowledged before the new name is on the disk, a write may be undone by a power cut.
+            _sync(self._directory)
+        self._at("directory-synced")
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _reporting(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"{path}: {error.strerror or error}; see that its disk works, has space, and lets this process write"
+        raise StoreUnavailableError(message) from error

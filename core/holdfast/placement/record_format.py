@@ -1,0 +1,195 @@
+"""Why: how a placement record is written, and how everything else found in its place is refused by name.
+
+A record is the JSON of `holdfast plan --record`, cut into shards of at most the store's budget: joined in order they
+are that file again. The head names them:
+
+    {"format": 1, "app": "ad-clicks", "runId": "1", "generation": 7, "shards": ["<SHA-256>"], "checksum": "<SHA-256>"}
+
+These fields keep their meaning in every later format, so any Holdfast can tell what it is looking at. A later format
+that changes the record adds a migration to `MIGRATIONS`. Format 0 was the JSON alone, in the head's place; a record put
+back by hand looks like that too. Must not know about stores.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from holdfast.placement.metadata_store import ContentUnreadableError
+from holdfast.tasks.record import Record, RecordInvalidError, parse_record, record_tree
+
+Tree = dict[str, object]
+Migration = Callable[[Tree, str], Tree]
+"""Makes the document of the next format from one of its own and the name of the app it belongs to."""
+
+_HEAD_FIELDS = dict.fromkeys(("format", "app", "runId", "generation", "shards")).keys()
+_DIGEST_LENGTH = 64
+
+
+class RecordUnreadableError(ContentUnreadableError):
+    """A stored record that is damaged or incomplete."""
+
+
+class RecordForeignError(ContentUnreadableError):
+    """Something that is not the record of this app and run stands in its place."""
+
+
+class RecordNewerError(ContentUnreadableError):
+    """A record written by a newer Holdfast, whose meaning this one can't know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record is looked for, and whose it must be."""
+
+    key: str
+    app: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a head says."""
+
+    format: int
+    generation: int
+    shards: tuple[str, ...]
+    """SHA-256 of each shard, in order. None at all: the run has been claimed and nothing saved yet."""
+    inline: Tree | None = None
+    """Format 0 has its record here."""
+
+    @property
+    def has_record(self) -> bool:
+        """Whether a record has been saved."""
+        return bool(self.shards) or self.inline is not None
+
+
+def cut(record: Record, budget: int) -> tuple[bytes, ...]:
+    """The shards of this record. Equal records give equal bytes, so an unchanged shard keeps its name."""
+    tree = record_tree(record)
+    # What could not be loaded again must not take the place of what can.
+    parse_record(tree)
+    text = _canonical(tree)
+    return tuple(text[start : start + budget] for start in range(0, len(text), budget))
+
+
+def digest_of(shard: bytes) -> str:
+    """What the head calls this shard."""
+    return hashlib.sha256(shard).hexdigest()
+
+
+def head_bytes(app: str, run_id: str, generation: int, shards: Sequence[str]) -> bytes:
+    """A head that names these shards."""
+    fields: Tree = {
+        "format": FORMAT,
+        "app": app,
+        "runId": run_id,
+        "generation": generation,
+        "shards": list(shards),
+    }
+    return _canonical({**fields, "checksum": digest_of(_canonical(fields))})
+
+
+def read_head(place: Place, value: bytes) -> Head:
+    """The head in these bytes; raises where they are anything else."""
+    fields = _parsed(place.key, value)
+    if "format" not in fields:
+        return _read_plain(place, fields)
+    format_, checksum = fields["format"], fields.pop("checksum", None)
+    if not _is_count(format_) or format_ == 0:
+        raise RecordUnreadableError(_refusal(place.key, f"its format is {format_!r}"))
+    if format_ > FORMAT:
+        why = f"it has format {format_}, and this Holdfast reads formats up to {FORMAT}: upgrade Holdfast"
+        raise RecordNewerError(_refusal(place.key, why))
+    if fields.keys() != _HEAD_FIELDS:
+        raise RecordUnreadableError(_refusal(place.key, f"its fields are not {', '.join(_HEAD_FIELDS)} and checksum"))
+    generation, shards = fields["generation"], fields["shards"]
+    if not _is_count(generation) or not isinstance(shards, list) or not all(_is_digest(shard) for shard in shards):
+        raise RecordUnreadableError(
+            _refusal(place.key, "its generation is no number or its shards are no list of them")
+        )
+    _check_owner(place, fields["app"], fields["runId"])
+    if checksum != digest_of(_canonical(fields)):
+        raise RecordUnreadableError(_refusal(place.key, "its checksum is wrong"))
+    return Head(format_, generation, tuple(shards))
+
+
+def join(place: Place, head: Head, shards: Sequence[bytes]) -> Record:
+    """The record of this head, whose shards have been checked; migrated where its format is an older one."""
+    if head.inline is not None:
+        document = head.inline
+    else:
+        tree = _parsed(place.key, b"".join(shards))
+        document = {"format": head.format, "app": place.app, "runId": place.run_id, "record": tree}
+    document = migrate(document, head.format, place.app)
+    try:
+        record = parse_record(document["record"])
+    except (RecordInvalidError, RecursionError) as error:
+        raise RecordUnreadableError(_refusal(place.key, str(error))) from error
+    _check_owner(place, document["app"], record.run_id)
+    return record
+
+
+def unreadable_shard(key: str, why: str) -> RecordUnreadableError:
+    """The error for a shard that can't be used."""
+    return RecordUnreadableError(_refusal(key, why))
+
+
+def migrate(document: Tree, format_: int, app: str, migrations: Sequence[Migration] | None = None) -> Tree:
+    """Bring a document to the newest format, one step after the other."""
+    for migration in (MIGRATIONS if migrations is None else migrations)[format_:]:
+        document = migration(document, app)
+    return document
+
+
+def _from_0_to_1(document: Tree, app: str) -> Tree:
+    """Format 0 did not say whose it was; it belongs to the app under whose key it stands."""
+    return {"format": 1, "app": app, "runId": document["runId"], "record": document}
+
+
+MIGRATIONS: tuple[Migration, ...] = (_from_0_to_1,)
+"""Number n makes format n + 1 from format n. Append only: records of every age are out there."""
+
+FORMAT = len(MIGRATIONS)
+
+
+def _read_plain(place: Place, fields: Tree) -> Head:
+    if not {"runId", "grouping"} <= fields.keys():
+        why = f"it is no placement record, but an object with {', '.join(sorted(fields)[:4]) or 'nothing in it'}"
+        raise RecordForeignError(_refusal(place.key, why))
+    _check_owner(place, place.app, fields["runId"])
+    return Head(format=0, generation=0, shards=(), inline=fields)
+
+
+def _check_owner(place: Place, app: object, run_id: object) -> None:
+    if (app, run_id) != (place.app, place.run_id):
+        why = f"it belongs to app {app}, run {run_id}, and not to app {place.app}, run {place.run_id}"
+        raise RecordForeignError(_refusal(place.key, why))
+
+
+def _parsed(key: str, value: bytes) -> Tree:
+    try:
+        tree = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise RecordUnreadableError(_refusal(key, f"it is not JSON: {error}")) from error
+    if not isinstance(tree, dict):
+        raise RecordForeignError(_refusal(key, f"it is no placement record, but a {type(tree).__name__}"))
+    return tree
+
+
+def _canonical(tree: Tree) -> bytes:
+    # ASCII, so that a cut never parts a character; sorted, so that equal records are equal bytes.
+    return json.dumps(tree, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_digest(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) == _DIGEST_LENGTH
+
+
+def _refusal(key: str, why: str) -> str:
+    return f"{key} can't be used: {why}; it is left as it is: restore it from a copy, or remove it to start anew"

@@ -1,0 +1,167 @@
+"""Why: the placement record in a `MetadataStore`, of any size: a reader sees the old record or the new, nothing else.
+
+`save` writes the shards beside the record in use, then replaces the head, which is the switch, then removes what the
+head no longer names. A crash anywhere leaves the old or the new record, and leftovers that the next save removes.
+
+Why removing is safe while others save: a saver's switch succeeds only over the very head it saw, and it wrote (or
+touched) every shard it adds after it saw that head. Leftovers are listed before the switch and removed after it, by the
+version in that list. So a shard that is removed was last written by a saver whose switch fails now. For this, a first
+save claims the run with an empty head: "nothing there" comes back after a `forget`, a version never does.
+
+Must not decide anything from a record, and never writes over content it could not read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import RetrySoonError
+from holdfast.placement.metadata_store import (
+    DEFAULT_BUDGET,
+    MetadataStore,
+    Version,
+    VersionConflictError,
+    Versioned,
+    check_size,
+)
+from holdfast.placement.record_format import (
+    Head,
+    Place,
+    cut,
+    digest_of,
+    head_bytes,
+    join,
+    read_head,
+    unreadable_shard,
+)
+from holdfast.placement.record_keys import RecordKeys
+from holdfast.tasks.record import Record
+
+_READS = 10
+
+
+class RecordChangingError(RetrySoonError):
+    """The record was replaced each time it was being read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The head this saver saw last, which is the one it may replace; no version: there was none."""
+
+    version: Version | None = None
+    generation: int = 0
+    shards: frozenset[str] = frozenset()
+    """Keys of the shards it names."""
+
+
+class RecordStore:
+    """The placement records of one app, one per run; no run ever sees another's.
+
+    An instance is one saver: `save` replaces only the record this instance loaded or saved last, and raises
+    `VersionConflictError` where somebody else was faster, until it has loaded theirs. Make one for each line of thought
+    (it costs nothing) and share none.
+    """
+
+    def __init__(self, store: MetadataStore, app: str, budget: int = DEFAULT_BUDGET) -> None:
+        self._store = store
+        self._app = app
+        self._keys = RecordKeys(app)
+        self._budget = min(budget, store.budget)
+        self._seen: dict[str, _Seen] = {}
+
+    def load(self, run_id: str) -> Record | None:
+        """The record of this run, in the newest format; None where nothing was saved."""
+        place = self._place(run_id)
+        for _ in range(_READS):
+            stored = self._store.get(place.key)
+            if stored is None:
+                self._seen[run_id] = _Seen()
+                return None
+            head = read_head(place, stored.value)
+            shards = self._shards(place, head, stored.version)
+            if shards is None:
+                continue
+            record = join(place, head, shards) if head.has_record else None
+            keys = frozenset(self._keys.shard(run_id, digest) for digest in head.shards)
+            self._seen[run_id] = _Seen(stored.version, head.generation, keys)
+            return record
+        message = f"{place.key} was replaced {_READS} times while it was read; read it again"
+        raise RecordChangingError(message)
+
+    def save(self, record: Record) -> None:
+        """Make this the record of its run. A saver that has not looked yet looks first, and replaces what is there."""
+        place = self._place(record.run_id)
+        if record.run_id not in self._seen:
+            self.load(record.run_id)
+        generation = self._seen[record.run_id].generation + 1
+        shards = cut(record, self._budget)
+        digests = tuple(digest_of(shard) for shard in shards)
+        head = head_bytes(self._app, record.run_id, generation, digests)
+        check_size(place.key, head, self._budget)
+        seen = self._claimed(place)
+        present = self._store.list(self._keys.of_run(record.run_id))
+        added = {self._keys.shard(record.run_id, digest): shard for digest, shard in zip(digests, shards, strict=True)}
+        for key, shard in added.items():
+            if key not in seen.shards or key not in present:
+                self._write_shard(key, shard)
+        version = self._store.put(place.key, head, seen.version)
+        self._seen[record.run_id] = _Seen(version, generation, frozenset(added))
+        self._remove({key: present[key] for key in present.keys() - added.keys()})
+
+    def runs(self) -> tuple[str, ...]:
+        """The runs something is kept for, be it what a crash left of them."""
+        return tuple(sorted({run for key in self._store.list(self._keys.prefix) if (run := self._keys.run_of(key))}))
+
+    def forget(self, run_id: str) -> None:
+        """Remove all that is kept for this run; refuses where what stands there is not its record."""
+        place = self._place(run_id)
+        # Listed first: whoever writes a shard after this has seen, and can only replace, a later head.
+        present = self._store.list(self._keys.of_run(run_id))
+        stored = self._store.get(place.key)
+        if stored is not None:
+            read_head(place, stored.value)
+            self._store.delete(place.key, stored.version)
+        self._seen.pop(run_id, None)
+        self._remove(present)
+
+    def _place(self, run_id: str) -> Place:
+        return Place(self._keys.head(run_id), self._app, run_id)
+
+    def _shards(self, place: Place, head: Head, version: Version) -> tuple[bytes, ...] | None:
+        """All shards of this head, checked; None where another head has taken its place meanwhile."""
+        shards: list[bytes] = []
+        for digest in head.shards:
+            key = self._keys.shard(place.run_id, digest)
+            stored = self._store.get(key)
+            if stored is None:
+                if _version_of(self._store.get(place.key)) != version:
+                    return None
+                raise unreadable_shard(key, f"it is missing, and {place.key} names it")
+            if digest_of(stored.value) != digest:
+                raise unreadable_shard(key, f"its bytes are not those {place.key} names")
+            shards.append(stored.value)
+        return tuple(shards)
+
+    def _claimed(self, place: Place) -> _Seen:
+        seen = self._seen[place.run_id]
+        if seen.version is None:
+            version = self._store.put(place.key, head_bytes(self._app, place.run_id, 0, ()), None)
+            seen = self._seen[place.run_id] = _Seen(version)
+        return seen
+
+    def _write_shard(self, key: str, shard: bytes) -> None:
+        stored = self._store.get(key)
+        if stored is not None and stored.value != shard:
+            raise unreadable_shard(key, "other bytes stand there than its name says")
+        # Also over equal bytes: the new version keeps it from being removed as somebody's leftover.
+        self._store.put(key, shard, _version_of(stored))
+
+    def _remove(self, leftovers: Mapping[str, Version]) -> None:
+        for key in sorted(filter(self._keys.is_shard, leftovers)):
+            try:
+                self._store.delete(key, leftovers[key])
+            except VersionConflictError:
+                continue  # somebody uses it again, or removed it before us
+
+
+def _version_of(stored: Versioned | None) -> Version | None:
+    return None if stored is None else stored.version

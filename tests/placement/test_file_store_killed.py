@@ -1,0 +1,141 @@
+"""A writer is killed by SIGKILL after every step of a put and a delete, and at many random moments.
+
+Each time: every key has the value it had or the one being written, what was acknowledged is there with its version, and
+the next process writes at once.
+"""
+
+import os
+import random
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from holdfast.placement.file_store import DELETE_STEPS, WRITE_STEPS, FileStore
+from holdfast.placement.metadata_store import Version
+from holdfast.placement.record_format import cut
+from holdfast.placement.record_store import RecordStore
+from tests.placement.store_writer import KEYS, Writer, record_of
+
+KILLS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 80
+
+
+def outcomes() -> list[tuple[str, str, bytes | None]]:
+    """Operation, the step it dies after, and what must be there then."""
+    written = {"renamed", "directory-synced"}
+    removed = {"removed", "removal-synced"}
+    return [
+        *(("create", step, b"new" if step in written else None) for step in WRITE_STEPS),
+        *(("replace", step, b"new" if step in written else b"old") for step in WRITE_STEPS),
+        *(("delete", step, None if step in removed else b"old") for step in DELETE_STEPS),
+    ]
+
+
+@pytest.mark.parametrize(("operation", "step", "expected"), outcomes())
+def test_a_writer_killed_after_any_step_leaves_the_old_value_or_the_new(
+    tmp_path: Path, operation: str, step: str, expected: bytes | None
+) -> None:
+    with Writer(tmp_path, "step", operation, step) as writer:
+        assert writer.ended() == -signal.SIGKILL
+    with FileStore(tmp_path) as store:
+        found = store.get("a")
+        assert (None if found is None else found.value) == expected
+        next_version = store.put("a", b"next", None if found is None else found.version)
+        assert int(next_version) > (1 if operation != "create" else 0)
+        assert not list(tmp_path.glob(".writing*"))
+
+
+@dataclass
+class Known:
+    """What the killed writer said: what it acknowledged, and what it was about to do."""
+
+    acknowledged: dict[str, tuple[str, Version]] = field(default_factory=dict)
+    highest: int = 0
+    pending: dict[str, str | None] = field(default_factory=dict)
+
+    def hear(self, line: str) -> None:
+        match line.split(" "):
+            case ["putting", key, value]:
+                self.pending = {key: value}
+            case ["put", key, version]:
+                written = self.pending.pop(key)
+                assert written is not None
+                assert int(version) > self.highest
+                self.acknowledged[key], self.highest = (written, Version(version)), int(version)
+            case ["deleting", key]:
+                self.pending = {key: None}
+            case ["deleted", key]:
+                del self.pending[key], self.acknowledged[key]
+            case _:
+                pytest.fail(f"the writer said {line!r}")
+
+    def compare(self, store: FileStore) -> None:
+        """What is there now becomes what is known."""
+        for key in KEYS:
+            found = store.get(key)
+            now = None if found is None else (found.value.decode(), found.version)
+            before = self.acknowledged.get(key)
+            if key in self.pending and now != before:
+                assert (None if now is None else now[0]) == self.pending[key]
+                assert now is None or int(now[1]) > self.highest
+            else:
+                assert now == before, f"{key}: what was acknowledged is lost"
+            self.acknowledged.pop(key, None)
+            if now is not None:
+                self.acknowledged[key] = now
+                self.highest = max(self.highest, int(now[1]))
+        self.pending = {}
+
+
+def test_a_writer_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+    draw, known, middle = random.Random(20240229), Known(), 0  # noqa: S311
+    for number in range(KILLS):
+        with Writer(tmp_path, "loop", str(number)) as writer:
+            kill_at_some_moment(writer, known, draw)
+        middle += bool(known.pending)
+        with FileStore(tmp_path) as store:
+            known.compare(store)
+            before = known.acknowledged.get("a")
+            version = store.put("a", b"next", None if before is None else before[1])
+            assert int(version) > known.highest
+            known.acknowledged["a"], known.highest = ("next", version), int(version)
+    assert middle > KILLS / 4, "the kills must hit operations, not the gaps between them"
+
+
+def kill_at_some_moment(writer: Writer, known: Known, draw: random.Random) -> None:
+    for _ in range(draw.randrange(1, 30)):
+        known.hear(writer.line())
+    moment = time.perf_counter() + draw.random() * 0.002
+    while time.perf_counter() < moment:
+        pass
+    writer.kill()
+    for line in writer.lines():
+        known.hear(line)
+    assert writer.ended() == -signal.SIGKILL
+
+
+def test_a_saver_killed_at_any_moment_leaves_the_record_it_saved_last_or_the_one_it_was_saving(tmp_path: Path) -> None:
+    draw, last, middle = random.Random(7), "", 0  # noqa: S311
+    for number in range(KILLS // 2):
+        with Writer(tmp_path, "records", str(number)) as writer:
+            said = [writer.line() for _ in range(draw.randrange(1, 12))]
+            moment = time.perf_counter() + draw.random() * 0.004
+            while time.perf_counter() < moment:
+                pass
+            writer.kill()
+            said += writer.lines()
+        saving = [line.split(" ")[1] for line in said if line.startswith("saving")]
+        saved = [line.split(" ")[1] for line in said if line.startswith("saved")]
+        with FileStore(tmp_path) as store:
+            record = RecordStore(store, "app", budget=2000).load("1")
+            allowed = {saved[-1] if saved else last, saving[-1]}
+            names = {None if record is None else record.task_processor["partition-099"]}
+            assert names <= allowed or (record is None and not last and not saved)
+            middle += len(saving) > len(saved)
+            last = f"next-{number}"
+            RecordStore(store, "app", budget=2000).save(record_of(last))
+            assert RecordStore(store, "app", budget=2000).load("1") == record_of(last)
+            assert len(store.list("")) == 1 + len(cut(record_of(last), 2000)), "leftovers of the dead must be gone"
+    assert middle > KILLS / 8
