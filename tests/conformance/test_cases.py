@@ -8,14 +8,20 @@ from typing import Any
 import pytest
 
 from tests.conformance.assignment import run_assignment_case
+from tests.conformance.end_of_stream import run_end_of_stream_case
 from tests.conformance.planner import run_planner_case
+from tests.conformance.tables import run_tables_case
 from tests.conformance.tasks import run_tasks_case
+from tests.conformance.watermark import run_watermark_case
 
 OWN = Path(__file__).parent / "cases"
 NOTATIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "assignment": run_assignment_case,
+    "end_of_stream": run_end_of_stream_case,
     "planner": run_planner_case,
+    "tables": run_tables_case,
     "tasks": run_tasks_case,
+    "watermark": run_watermark_case,
 }
 
 

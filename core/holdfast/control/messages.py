@@ -1,0 +1,188 @@
+"""Why: the one place that knows what the value of a record in an intermediate stream looks like.
+
+One type byte, then the payload: a user's record as it is, or a control message as JSON. Must not judge what a message
+means for a task, and must not let anything but a `ControlRecordError` out, whatever bytes come in.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import UserActionError
+
+PAYLOAD_VERSION: Final = 1
+END_OF_TIME: Final = 2**63 - 1
+"""Above every watermark that can be sent: where the rows of a producer that has ended stand."""
+_SHOWN = 12
+"""How many bytes of a record that can't be read are shown."""
+
+
+class Kind(IntEnum):
+    """What a record's type byte says."""
+
+    USER = 0
+    WATERMARK = 1
+    END_OF_STREAM = 2
+
+
+_KINDS = tuple(Kind)
+
+
+class Position(NamedTuple):
+    """Where in its producer's life a message was sent. A later message has a greater one; a replay has not."""
+
+    batch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """A record of the user, in the format of its stream."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkMessage:
+    """No row with an earlier event time follows from this producer."""
+
+    timestamp: int
+    """Event time in milliseconds since 1970; before that it is negative."""
+    at: Position
+    task: str | None = None
+    """The producing task; None: the source itself, or a relay that speaks for all producers."""
+    task_count: int | None = None
+    """How many tasks produce the stream, as its producer knows; a named message has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfStreamMessage:
+    """No row at all follows from this producer."""
+
+    stream: str
+    """What the producer calls the stream."""
+    at: Position
+    task: str | None = None
+    task_count: int | None = None
+
+
+ControlMessage = WatermarkMessage | EndOfStreamMessage
+Record = UserRecord | ControlMessage
+
+
+class ControlRecordError(UserActionError):
+    """A record of an intermediate stream that can't be read."""
+
+
+class UnknownTypeByteError(ControlRecordError):
+    """A record that starts with none of the type bytes: most likely not Holdfast's at all."""
+
+
+class ControlVersionError(ControlRecordError):
+    """A control message in a version this release does not know."""
+
+
+class ControlPayloadError(ControlRecordError):
+    """A control message that lacks something or holds something impossible."""
+
+
+def kind_of(first_byte: int) -> Kind | None:
+    """What a record that starts with this byte is; None: `decode` tells what is wrong with it."""
+    return _KINDS[first_byte] if first_byte < len(_KINDS) else None
+
+
+def encode(record: Record) -> bytes:
+    """The value of a record; refuses what `decode` would refuse, before it is in a topic for good."""
+    if isinstance(record, UserRecord):
+        return b"\0" + record.payload
+    tree: dict[str, Any] = {
+        "version": PAYLOAD_VERSION,
+        "taskName": record.task,
+        "taskCount": record.task_count,
+        "batch": record.at.batch,
+        "sequence": record.at.sequence,
+    }
+    if isinstance(record, WatermarkMessage):
+        kind, tree["timestamp"] = Kind.WATERMARK, record.timestamp
+    else:
+        kind, tree["streamId"] = Kind.END_OF_STREAM, record.stream
+    _message_in(kind, tree, "a control message to be written")
+    return bytes((kind,)) + json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(value: bytes | None, where: str = "a record") -> Record:
+    """What a record's value holds. `where` is named in errors, e.g. `clicks/3 at offset 17`."""
+    if not value:
+        what = "has a null value" if value is None else "has an empty value"
+        message = f"{where} {what}, but every record of an intermediate stream starts with a type byte; {_CAUSES}"
+        raise UnknownTypeByteError(message)
+    kind = kind_of(value[0])
+    if kind is None:
+        message = (
+            f"{where} starts with type byte {value[0]} (first bytes {value[:_SHOWN].hex(' ')}, as text "
+            f"{value[:_SHOWN]!r}), but there are 0 (user), 1 (watermark) and 2 (end of stream); {_CAUSES}"
+        )
+        raise UnknownTypeByteError(message)
+    if kind is Kind.USER:
+        return UserRecord(value[1:])
+    return _message_in(kind, _tree(value, where), where)
+
+
+_CAUSES = (
+    "likely causes: the stream is no intermediate stream of Holdfast and `control: true` is set by mistake (remove "
+    "it); something else writes to its topic too (give that one a topic of its own); or a newer release of Holdfast "
+    "wrote it (upgrade the app that reads)"
+)
+
+
+def _tree(value: bytes, where: str) -> dict[str, Any]:
+    try:
+        # As text first: given bytes, json would guess UTF-16 and UTF-32 too.
+        tree = json.loads(value[1:].decode())
+    except (ValueError, RecursionError) as error:
+        message = f"{where} is a control message, but its payload is no JSON (first bytes {value[:_SHOWN]!r}): {error}"
+        raise ControlPayloadError(message) from error
+    if not isinstance(tree, dict):
+        message = f"{where} is a control message, but its payload is {type(tree).__name__} and not an object"
+        raise ControlPayloadError(message)
+    return tree
+
+
+def _message_in(kind: Kind, tree: dict[str, Any], where: str) -> ControlMessage:
+    version = _whole(tree, "version", 0, where)
+    if version != PAYLOAD_VERSION:
+        message = (
+            f"{where} is a control message of version {version}, and this release reads version {PAYLOAD_VERSION}: "
+            f"upgrade the app that reads before the one that writes"
+        )
+        raise ControlVersionError(message)
+    task = None if tree.get("taskName") is None else _text(tree, "taskName", where)
+    # Without a count nobody could tell when the last of the producers has spoken.
+    unneeded = task is None and tree.get("taskCount") is None
+    task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
+    at = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
+    if kind is Kind.WATERMARK:
+        return WatermarkMessage(_whole(tree, "timestamp", -(2**63), where), at, task, task_count)
+    return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count)
+
+
+def _whole(tree: dict[str, Any], name: str, least: int, where: str) -> int:
+    number = tree.get(name)
+    if type(number) is not int or not least <= number < END_OF_TIME:  # `True` is an int to isinstance
+        message = f"{where} is a control message whose {name} is {number!r}; it must be a whole number from {least} on"
+        raise ControlPayloadError(message)
+    return number
+
+
+def _text(tree: dict[str, Any], name: str, where: str) -> str:
+    text = tree.get(name)
+    if not isinstance(text, str) or not text or not _writable(text):
+        message = f"{where} is a control message whose {name} is {text!r}; it must be text"
+        raise ControlPayloadError(message)
+    return text
+
+
+def _writable(text: str) -> bool:
+    """Half of a surrogate pair passes through JSON, but can't be written as UTF-8 later."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)

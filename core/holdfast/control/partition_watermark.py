@@ -1,0 +1,131 @@
+"""Why: the watermark of one partition: the promise that no earlier row follows, made from what its producers promised.
+
+The clock only comes in as an argument. Must not know of other partitions, nor of how it is stored.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from holdfast.control.messages import END_OF_TIME, ControlMessage, EndOfStreamMessage, Position
+from holdfast.control.producers import Producers
+
+
+class Heard(NamedTuple):
+    """The last that a partition heard of one producer."""
+
+    watermark: int
+    """`END_OF_TIME` once it has ended: then it holds nothing back."""
+    at: int
+    """The clock when it was heard, in milliseconds."""
+    batch: int
+    sequence: int
+
+    def knows(self, position: Position) -> bool:
+        """Whether a message sent at this position is one it has heard already."""
+        return (self.batch, self.sequence) >= position
+
+    def newer(self, message: ControlMessage, now: int) -> "Heard | None":
+        """What is known after this message; None if it tells nothing, not even that the producer lives."""
+        if self.knows(message.at):
+            return None
+        watermark = END_OF_TIME if isinstance(message, EndOfStreamMessage) else message.timestamp
+        # An equal one is a heartbeat. A smaller one comes from a producer that contradicts itself.
+        return None if watermark < self.watermark else Heard(watermark, now, *message.at)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWatermark:
+    """A watermark and what it is made of."""
+
+    since: int
+    """The clock when this task began to listen: how long a producer never heard has been silent."""
+    value: int | None = None
+    """The watermark; None: none yet."""
+    moved_at: int | None = None
+    """The clock when `value` last moved."""
+    producers: Mapping[str, Heard] = field(default_factory=dict)
+    nameless: Heard | None = None
+    """The last from the source itself or from a relay, which speaks for all."""
+    said: int = 0
+    """The largest number of producers any message has named."""
+
+    def after(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":
+        """The partition when these messages are read. All are heard before any is weighed.
+
+        Otherwise the first producer heard after a silence of all would look like the only active one, and the watermark
+        would pass the others although their messages are in the same batch.
+        """
+        producers, nameless, said = dict(self.producers), self.nameless, self.said
+        told, changed = self, False
+        for message in messages:
+            task = message.task
+            if task is not None and not rule.knows(task):
+                continue
+            heard = (nameless if task is None else producers.get(task, _NOTHING)) or _NOTHING
+            newer = heard.newer(message, now)
+            if newer is None:
+                continue
+            changed = True
+            if task is not None:
+                producers[task] = newer
+                said = max(said, message.task_count or 0)
+                continue
+            nameless = newer
+            if newer.watermark != END_OF_TIME:
+                told = told.raised(newer.watermark, now)
+        if changed:
+            told = replace(told, producers=producers, nameless=nameless, said=said)
+        return told.weighed(rule, now)
+
+    def weighed(self, rule: Producers, now: int) -> "PartitionWatermark":
+        """The partition as its producers stand at `now`; the same object if nothing moves."""
+        counted = self.counted(rule, now)
+        return self.raised(min(heard.watermark for heard in counted.values()), now) if counted else self
+
+    def counted(self, rule: Producers, now: int) -> dict[str, Heard]:
+        """The producers whose minimum is the watermark; none: it waits for one that was never heard, or all ended."""
+        running = {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
+        unheard = max(rule.expected(self.said) - len(self.producers), 0)
+        # The silent are left out while enough others are active; who was never heard is silent from the beginning.
+        if rule.idle_after is not None and (not unheard or now - self.since >= rule.idle_after):
+            active = {task: heard for task, heard in running.items() if now - heard.at < rule.idle_after}
+            if len(active) >= rule.needed(len(running) + unheard):
+                return active
+        return {} if unheard else running
+
+    def raised(self, watermark: int, now: int) -> "PartitionWatermark":
+        """The partition with at least this watermark: it never goes back."""
+        if self.value is not None and watermark <= self.value:
+            return self
+        return replace(self, value=watermark, moved_at=now)
+
+    def ended(self, rule: Producers) -> bool:
+        """Whether no row follows from anybody, so that it holds no stream back any more."""
+        if self.nameless is not None and self.nameless.watermark == END_OF_TIME:
+            return True
+        expected = rule.expected(self.said)
+        return 0 < expected <= sum(heard.watermark == END_OF_TIME for heard in self.producers.values())
+
+    def known_to(self, rule: Producers) -> "PartitionWatermark":
+        """The partition without tasks that the plan no longer has: nobody would ever move them again."""
+        kept = {task: heard for task, heard in self.producers.items() if rule.knows(task)}
+        return self if len(kept) == len(self.producers) else replace(self, producers=kept)
+
+    @property
+    def heard_at(self) -> int:
+        """The clock when anything was last heard here."""
+        nameless = self.since if self.nameless is None else self.nameless.at
+        return max(nameless, self.since, *(heard.at for heard in self.producers.values()))
+
+    def later(self, by: int) -> "PartitionWatermark":
+        """The same with all silences begun later, so that a time in which nobody listened is no silence."""
+        return replace(
+            self,
+            since=self.since + by,
+            producers={task: heard._replace(at=heard.at + by) for task, heard in self.producers.items()},
+            nameless=None if self.nameless is None else self.nameless._replace(at=self.nameless.at + by),
+        )
+
+
+_NOTHING = Heard(-(2**63), 0, -1, -1)

@@ -1,0 +1,168 @@
+"""Why: the bytes in which a task's state keeps what it knows of control messages: one small entry per partition.
+
+Watermarks are packed numbers, because every producer's heartbeat rewrites its partition's entry in every batch; the
+rest changes rarely and is JSON. Each entry begins with a format version. Must not know where entries are kept, and must
+not let anything but a `StoredBookkeepingError` out, whatever bytes come in.
+"""
+
+import json
+from functools import lru_cache
+from itertools import chain
+from struct import Struct, pack, unpack_from
+from struct import error as StructError  # noqa: N812 - it is an error, and reads as one here
+from typing import Any, Final
+
+from holdfast.control.end_of_stream import PartitionEnd
+from holdfast.control.partition_watermark import Heard, PartitionWatermark
+from holdfast.control.sending import Sender
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
+
+FORMAT_VERSION: Final = 1
+WATERMARK: Final = "watermark"
+END: Final = "end"
+
+_HEADER = Struct("<B??qqqqI")
+"""Version, has a value, has a nameless one; since, value, moved at, said; bytes of names. Names and rows follow."""
+_ROW = len(Heard._fields)
+_UNREADABLE = (StructError, ValueError, RecursionError, KeyError, TypeError)
+
+
+class StoredBookkeepingError(UserActionError):
+    """Stored control bookkeeping that can't be read."""
+
+
+class StoredVersionError(StoredBookkeepingError):
+    """Control bookkeeping stored in a format this release does not know."""
+
+
+def key_of(kind: str, partition: StreamPartition) -> bytes:
+    """The key of an entry."""
+    return f"{kind}/{partition}".encode()
+
+
+def named(key: bytes) -> tuple[str, StreamPartition]:
+    """The kind and partition a key names."""
+    try:
+        kind, _, rest = key.decode().partition("/")
+        partition = parse_partition(rest)
+    except (UnicodeDecodeError, PartitionNameError) as error:
+        message = f"stored control bookkeeping has an entry {key!r}; {_CURE}"
+        raise StoredBookkeepingError(message) from error
+    if kind not in (WATERMARK, END):
+        message = f"stored control bookkeeping has an entry {key!r}; it can be {WATERMARK} or {END}; {_CURE}"
+        raise StoredBookkeepingError(message)
+    return kind, partition
+
+
+def watermark_bytes(known: PartitionWatermark) -> bytes:
+    """The entry of a partition's watermark."""
+    names = _names_bytes(tuple(known.producers))
+    rows = known.producers.values() if known.nameless is None else (known.nameless, *known.producers.values())
+    flat = list(chain.from_iterable(rows))
+    has_value = known.value is not None
+    header = _HEADER.pack(
+        FORMAT_VERSION,
+        has_value,
+        known.nameless is not None,
+        known.since,
+        known.value or 0,
+        known.moved_at or 0,
+        known.said,
+        len(names),
+    )
+    return header + names + pack(f"<{len(flat)}q", *flat)
+
+
+def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark:
+    """The watermark in an entry."""
+    what = f"the watermark of {partition}"
+    _check_version(value[:1], what)
+    try:
+        _, has_value, has_nameless, since, watermark, moved_at, said, length = _HEADER.unpack_from(value)
+        rest = value[_HEADER.size + length :]
+        names = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
+        flat = unpack_from(f"<{len(rest) // 8}q", rest)
+        rows = [Heard(*row) for row in zip(*[iter(flat)] * _ROW, strict=True)]
+        nameless = rows.pop(0) if has_nameless else None
+        producers = dict(zip(names, rows, strict=True))
+        if len(rest) % 8 or not _texts(names) or len(producers) != len(rows):
+            _refuse("it does not add up")
+    except (*_UNREADABLE, IndexError) as error:
+        raise _unreadable(what, error) from error
+    return PartitionWatermark(
+        since, watermark if has_value else None, moved_at if has_value else None, producers, nameless, said
+    )
+
+
+@lru_cache(maxsize=4096)
+def _names_bytes(names: tuple[str, ...]) -> bytes:
+    """Remembered, since the same tasks write all partitions of a stream, and the same again in the next batch."""
+    return json.dumps(names).encode()
+
+
+def end_bytes(end: PartitionEnd) -> bytes:
+    """The entry of a partition's end."""
+    return _json([end.ended, end.said, sorted(end.tasks)])
+
+
+def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
+    """The end in an entry."""
+    what = f"the end of {partition}"
+    _check_version(value[:1], what)
+    try:
+        ended, said, tasks = json.loads(value[1:].decode())
+        if type(ended) is not bool or type(said) is not int or not _texts(tasks):
+            _refuse("a field has another type")
+        return PartitionEnd(ended, frozenset(tasks), said)
+    except _UNREADABLE as error:
+        raise _unreadable(what, error) from error
+
+
+def sender_bytes(sender: Sender) -> bytes:
+    """The entry of what a sender has told; its stream and name are not in it."""
+    return _json([sender.watermark, sender.ended, sorted(sender.told)])
+
+
+def sender_in(value: bytes, fresh: Sender) -> Sender:
+    """A sender that has told nothing yet, with what the entry says it told."""
+    what = f"what was told about {fresh.stream}"
+    _check_version(value[:1], what)
+    try:
+        watermark, ended, told = json.loads(value[1:].decode())
+        if type(ended) is not bool or not (watermark is None or type(watermark) is int):
+            _refuse("a field has another type")
+        if not all(type(number) is int for number in told):
+            _refuse("a partition is no number")
+        return Sender(fresh.stream, fresh.task, fresh.task_count, watermark, ended, frozenset(told))
+    except _UNREADABLE as error:
+        raise _unreadable(what, error) from error
+
+
+_CURE = "restore the task's state from its durable copy, or set a new spec.runId to start with empty state"
+
+
+def _json(tree: list[Any]) -> bytes:
+    return bytes((FORMAT_VERSION,)) + json.dumps(tree, separators=(",", ":")).encode()
+
+
+def _check_version(first: bytes, what: str) -> None:
+    if first != bytes((FORMAT_VERSION,)):
+        found = f"format {first[0]}" if first else "nothing at all"
+        message = (
+            f"{what} is stored in {found}, and this release reads format {FORMAT_VERSION}: run the release that wrote "
+            f"it, or set a new spec.runId to start with empty state"
+        )
+        raise StoredVersionError(message)
+
+
+def _texts(tree: object) -> bool:
+    return isinstance(tree, list) and all(isinstance(text, str) for text in tree)
+
+
+def _refuse(why: str) -> None:
+    raise ValueError(why)
+
+
+def _unreadable(what: str, error: Exception) -> StoredBookkeepingError:
+    return StoredBookkeepingError(f"{what} is stored, but can't be read ({error}); {_CURE}")

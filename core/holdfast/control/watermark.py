@@ -1,0 +1,111 @@
+"""Why: how far event time has come in a task, so that windows close and buffers shrink when, and only when, they may.
+
+`apply` takes the messages of a batch at once, `tick` looks at the clock; both give a new state that shares all
+partitions that did not change, which is what makes storing a batch cheap. Must not read clocks or records itself.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.control.messages import ControlMessage
+from holdfast.control.partition_watermark import PartitionWatermark
+from holdfast.control.producers import SOURCE, Delivery, Producers, UntrackedPartitionError
+from holdfast.tasks.partitions import StreamPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """The watermarks of all partitions of a task."""
+
+    partitions: Mapping[StreamPartition, PartitionWatermark]
+    producers: Mapping[str, Producers]
+
+    def tracking(
+        self, partitions: Iterable[StreamPartition], producers: Mapping[str, Producers], now: int
+    ) -> "Watermarks":
+        """The same for what an attempt reads: partitions may have come, gone, or got other producers.
+
+        A new partition of a known stream starts at the watermark its stream has: nothing that was promised downstream
+        is taken back, and nothing more is promised until the new partition has spoken.
+        """
+        streams, tracked = self.streams(), {}
+        for partition in partitions:
+            known = self.partitions.get(partition)
+            if known is None:
+                floor = streams.get(partition.stream)
+                known = PartitionWatermark(since=now, value=floor, moved_at=None if floor is None else now)
+            tracked[partition] = known.known_to(producers.get(partition.stream, SOURCE))
+        return Watermarks(tracked, producers)
+
+    def apply(self, deliveries: Iterable[Delivery], now: int) -> "Watermarks":
+        """The state after the control messages of a batch; looks at the clock for the partitions that got one."""
+        touched: dict[StreamPartition, list[ControlMessage]] = {}
+        for partition, message in deliveries:
+            touched.setdefault(partition, []).append(message)
+        changed = {}
+        for partition, messages in touched.items():
+            before = self.partitions.get(partition)
+            if before is None:
+                raise UntrackedPartitionError(partition, self.partitions)
+            changed[partition] = before.after(messages, self.rule(partition), now)
+        return self._with(changed)
+
+    def tick(self, now: int) -> "Watermarks":
+        """The state at this clock: producers that fell silent are left out also where no message comes."""
+        return self._with({name: known.weighed(self.rule(name), now) for name, known in self.partitions.items()})
+
+    def resumed(self, now: int) -> "Watermarks":
+        """The state when an attempt starts: while nobody listened, nobody was silent.
+
+        Otherwise all producers would be idle after a long stop, and the first one heard would carry the watermark past
+        the rows of the others. To be called once per attempt, not at each restore.
+        """
+        stopped = now - max((known.heard_at for known in self.partitions.values()), default=now)
+        if stopped <= 0:
+            return self
+        return self._with({name: known.later(stopped) for name, known in self.partitions.items()})
+
+    def of(self, partition: StreamPartition) -> int | None:
+        """The watermark of a partition; None: none yet."""
+        known = self.partitions.get(partition)
+        return None if known is None else known.value
+
+    def stream(self, stream: str) -> int | None:
+        """The watermark of a stream in this task; None: none yet, or nothing of it is read here."""
+        return self.streams().get(stream)
+
+    def streams(self) -> dict[str, int | None]:
+        """The watermark of each stream: the minimum over its partitions.
+
+        Partitions that have ended hold nothing back. When all have, the stream stays where it was last.
+        """
+        running: dict[str, list[int | None]] = {}
+        ended: dict[str, list[int | None]] = {}
+        for partition, known in self.partitions.items():
+            group = ended if known.ended(self.rule(partition)) else running
+            group.setdefault(partition.stream, []).append(known.value)
+        lasts = {
+            stream: max((value for value in values if value is not None), default=None)
+            for stream, values in ended.items()
+        }
+        return lasts | {stream: lowest(values) for stream, values in running.items()}
+
+    def rule(self, partition: StreamPartition) -> Producers:
+        """Who writes the stream of this partition."""
+        return self.producers.get(partition.stream, SOURCE)
+
+    def _with(self, changed: Mapping[StreamPartition, PartitionWatermark]) -> "Watermarks":
+        moved = {name: known for name, known in changed.items() if known is not self.partitions[name]}
+        return replace(self, partitions={**self.partitions, **moved}) if moved else self
+
+
+def lowest(watermarks: Iterable[int | None]) -> int | None:
+    """The minimum, where any that is missing makes it missing."""
+    known = list(watermarks)
+    present = [watermark for watermark in known if watermark is not None]
+    return min(present) if known and len(present) == len(known) else None
+
+
+def no_watermarks() -> Watermarks:
+    """Where a task begins; `tracking` tells it what it reads."""
+    return Watermarks({}, {})

@@ -1,0 +1,127 @@
+"""Why: what becomes of a table when its task opens: the table of the design, cell by cell, as one pure decision.
+
+Every way to open a table goes through `recover`. Must not look at disks or topics: the facts come in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition
+
+
+class LocalStore(Enum):
+    """What was found on the disk."""
+
+    ABSENT = "none"
+    INVALID = "invalid"
+    VALID = "valid"
+
+
+class StoreAction(Enum):
+    """What to do with the store on the disk."""
+
+    CREATE = "create"
+    RECREATE = "recreate"
+    """Delete what is there, then create."""
+    KEEP = "keep"
+
+
+class StartAt(Enum):
+    """From which offset the sources are read, each partition by itself."""
+
+    OLDEST = "the oldest record there is"
+    STORED = "behind the last record in the local store"
+    COPY = "behind the last record in the durable copy"
+    RUN = "behind the last record that this run has read"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a table before it is opened."""
+
+    bootstrap: bool
+    """Whether main inputs wait until it is loaded."""
+    persistent: bool
+    local: LocalStore
+    """As `store_fault` judged it; of a table in memory nothing is ever found."""
+    copy_usable: bool = False
+    """Whether there is a durable copy that passes the same checks and is newer than the oldest record."""
+    read_before: bool = False
+    """Whether this run has read its sources before, so that there is a last offset of the run."""
+    lacking: bool = False
+    """Whether the store or copy that would be used says of itself that it once started incomplete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with a table when its task opens."""
+
+    store: StoreAction
+    start: StartAt
+    restore_copy: bool = False
+    """Fill the new store from the durable copy before reading."""
+    main_inputs_wait: bool = False
+    incomplete: bool = False
+    """Rows that were read before are gone and are not read again: `TableIncomplete` is to be said, and kept in the
+    store, for it stays true in later attempts."""
+
+
+def recover(found: Found) -> Decision:
+    """What to do with a table, by what was found."""
+    waits = found.bootstrap
+    local = found.local if found.persistent else LocalStore.ABSENT
+    if local is LocalStore.VALID:
+        return Decision(StoreAction.KEEP, StartAt.STORED, main_inputs_wait=waits, incomplete=found.lacking)
+    store = StoreAction.CREATE if local is LocalStore.ABSENT else StoreAction.RECREATE
+    if found.persistent and found.copy_usable:
+        incomplete = found.lacking
+        return Decision(store, StartAt.COPY, restore_copy=True, main_inputs_wait=waits, incomplete=incomplete)
+    if found.bootstrap:
+        return Decision(store, StartAt.OLDEST, main_inputs_wait=True)
+    if not found.read_before:
+        # A run's first attempt has nothing to continue from, and starting at the end would lose what is there.
+        return Decision(store, StartAt.OLDEST)
+    return Decision(store, StartAt.RUN, incomplete=True)
+
+
+def newer_than_oldest(applied: Mapping[StreamPartition, int | None], oldest: Mapping[StreamPartition, int]) -> bool:
+    """Whether reading can go on behind what a durable copy has applied without missing a record.
+
+    A partition of which it has applied nothing is read from its oldest record, as it would be without the copy.
+    """
+    return all(
+        applied_here is None or applied_here + 1 >= oldest[partition] for partition, applied_here in applied.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where reading of one partition starts."""
+
+    offset: int
+    """The next record to read."""
+    gone: int
+    """How many offsets between the last one applied and this are no longer there; to be counted and shown."""
+
+
+class OffsetBeyondEndError(UserActionError):
+    """A table has applied records its source does not have: the topic was deleted and made anew, or truncated."""
+
+
+def starting_offset(applied: int | None, oldest: int, end: int | None = None) -> Start:
+    """Behind the last record applied, but never below the oldest; at the oldest where none was applied.
+
+    `end` is the offset behind the newest record. Reading from there on silently would hide that the topic is another.
+    """
+    if applied is None:
+        return Start(oldest, 0)
+    following = applied + 1
+    if end is not None and following > end:
+        message = (
+            f"the table has applied offset {applied}, but its source ends before offset {end}: its topic was made anew "
+            f"or truncated. Restore the topic, or set a new spec.runId to load the table from what is there now"
+        )
+        raise OffsetBeyondEndError(message)
+    return Start(max(following, oldest), max(0, oldest - following))

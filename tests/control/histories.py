@@ -1,0 +1,81 @@
+"""Random lives of one task: batches of control messages on a virtual clock, as a partition's log would deliver them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.producers import Delivery, Producers
+from holdfast.tasks.partitions import StreamPartition
+
+TASKS = ("a", "b", "c")
+MID = (StreamPartition("mid", 0), StreamPartition("mid", 1))
+SOURCE = StreamPartition("src", 0)
+FOREIGN = StreamPartition("foreign", 0)
+SIDE = StreamPartition("side", 0)
+PARTITIONS = (*MID, SOURCE, FOREIGN, SIDE)
+IDLE_AFTER = 100
+
+
+@dataclass(frozen=True)
+class Batch:
+    now: int
+    deliveries: tuple[Delivery, ...]
+
+
+def inputs(idle_after: int | None = IDLE_AFTER, quorum: float = 0.5, *, named: bool = True) -> Inputs:
+    """A task that reads its app's stream, a source, another app's stream and a side input."""
+    names = frozenset(TASKS) if named else frozenset[str]()
+    producers = {
+        "mid": Producers(len(TASKS), names, idle_after, quorum),
+        "foreign": Producers(0, frozenset(), idle_after, quorum),
+    }
+    return Inputs(PARTITIONS, producers, frozenset({"side"}))
+
+
+any_inputs = st.builds(
+    inputs, st.sampled_from([None, IDLE_AFTER]), st.sampled_from([0.0, 0.5, 0.67, 1.0]), named=st.booleans()
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, ends: bool = True) -> list[Batch]:
+    """Each producer's positions increase; its watermarks mostly do."""
+    now, history = 0, []
+    for number in range(draw(st.integers(1, 8))):
+        now += draw(st.sampled_from([0, 1, 40, 60, 100, 101, 500]))
+        count = draw(st.integers(0, 6))
+        history.append(Batch(now, tuple(draw(deliveries(number, sequence, ends)) for sequence in range(count))))
+    return history
+
+
+@st.composite
+def deliveries(draw: st.DrawFn, batch: int, sequence: int, ends: bool) -> Delivery:
+    partition = draw(st.sampled_from(PARTITIONS))
+    named = partition.stream in ("mid", "foreign") and draw(st.integers(0, 7)) > 0
+    task = draw(st.sampled_from(TASKS)) if named else None
+    count = len(TASKS) if named else None
+    at = Position(batch, sequence)
+    if ends and draw(st.integers(0, 4)) == 0:
+        return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, count))
+    timestamp = batch * 10 + draw(st.integers(-30, 30))
+    return Delivery(partition, WatermarkMessage(timestamp, at, task, count))
+
+
+def lived(history: Iterable[Batch], state: Bookkeeping) -> Bookkeeping:
+    for batch in history:
+        state = state.batch(batch.deliveries, batch.now)
+    return state
+
+
+def said(timestamp: int, task: str | None, batch: int, partition: StreamPartition = MID[0]) -> Delivery:
+    """A watermark of a producer."""
+    return Delivery(partition, WatermarkMessage(timestamp, Position(batch, 0), task, len(TASKS) if task else None))
+
+
+def ended(task: str | None, batch: int, partition: StreamPartition = MID[0]) -> Delivery:
+    """The end of a producer."""
+    at = Position(batch, 1)
+    return Delivery(partition, EndOfStreamMessage(partition.stream, at, task, len(TASKS) if task else None))

@@ -1,0 +1,69 @@
+"""The rules for watermarks read word for word, from the whole history of a partition each time. Slow and obvious."""
+
+from dataclasses import dataclass, field
+
+from holdfast.control.messages import ControlMessage, EndOfStreamMessage, Position
+from holdfast.control.producers import Producers
+
+
+@dataclass
+class Model:
+    """One partition since clock 0."""
+
+    rule: Producers
+    heard: list[tuple[int, ControlMessage]] = field(default_factory=list)
+    watermark: int | None = None
+
+    def batch(self, messages: list[ControlMessage], now: int) -> int | None:
+        self.heard += [(now, message) for message in messages if message.task is None or self.rule.knows(message.task)]
+        candidates = [self.watermark, *self.nameless(), self.minimum(now), self.minimum_of_active(now)]
+        self.watermark = max((one for one in candidates if one is not None), default=None)
+        return self.watermark
+
+    def nameless(self) -> list[int]:
+        """All that the source or relay has said before its end."""
+        found: list[int] = []
+        last, ended = Position(-1, -1), False
+        for _, message in self.heard:
+            if message.task is not None or message.at <= last or ended:
+                continue
+            if isinstance(message, EndOfStreamMessage):
+                ended = True
+            elif message.timestamp >= max(found, default=message.timestamp):
+                found.append(message.timestamp)
+                last = message.at
+        return found
+
+    def producers(self) -> dict[str, tuple[int, int | None]]:
+        """Task -> clock when it last said something new, its watermark (None: it has ended)."""
+        known: dict[str, tuple[int, int | None]] = {}
+        at: dict[str, Position] = {}
+        for clock, message in self.heard:
+            if message.task is None or message.at <= at.get(message.task, Position(-1, -1)):
+                continue
+            now = None if isinstance(message, EndOfStreamMessage) else message.timestamp
+            before = known.get(message.task)
+            if before is not None and (before[1] is None or (now is not None and now < before[1])):
+                continue
+            known[message.task], at[message.task] = (clock, now), message.at
+        return known
+
+    def expected(self) -> int:
+        counted = [message.task_count or 0 for _, message in self.heard if message.task is not None]
+        return self.rule.count or max(counted, default=0)
+
+    def minimum(self, now: int) -> int | None:
+        del now
+        known = self.producers()
+        running = [watermark for _, watermark in known.values() if watermark is not None]
+        return min(running, default=None) if len(known) >= self.expected() else None
+
+    def minimum_of_active(self, now: int) -> int | None:
+        idle_after, known = self.rule.idle_after, self.producers()
+        if idle_after is None or (len(known) < self.expected() and now < idle_after):
+            return None
+        active = [mark for clock, mark in known.values() if mark is not None and now - clock < idle_after]
+        finished = sum(mark is None for _, mark in known.values())
+        everyone = max(self.expected(), len(known)) - finished
+        quorum = max(1, int(everyone * self.rule.quorum + 1e-9))
+        return min(active) if active and len(active) >= quorum else None

@@ -1,0 +1,153 @@
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from holdfast.control.messages import (
+    END_OF_TIME,
+    ControlPayloadError,
+    ControlRecordError,
+    ControlVersionError,
+    EndOfStreamMessage,
+    Kind,
+    Position,
+    Record,
+    UnknownTypeByteError,
+    UserRecord,
+    WatermarkMessage,
+    decode,
+    encode,
+    kind_of,
+)
+
+NUMBERS = st.integers(0, END_OF_TIME - 1)
+POSITIONS = st.builds(Position, NUMBERS, NUMBERS)
+NAMES = st.text(min_size=1)
+SENDERS = st.one_of(
+    st.tuples(NAMES, st.integers(1, END_OF_TIME - 1)),
+    st.tuples(st.none(), st.none() | st.integers(1, END_OF_TIME - 1)),
+)
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.binary().map(UserRecord),
+    st.builds(
+        lambda time, at, who: WatermarkMessage(time, at, *who),
+        st.integers(-(2**63), END_OF_TIME - 1),
+        POSITIONS,
+        SENDERS,
+    ),
+    st.builds(lambda stream, at, who: EndOfStreamMessage(stream, at, *who), NAMES, POSITIONS, SENDERS),
+)
+PAYLOAD = {"version": 1, "taskName": "a", "taskCount": 2, "timestamp": 5, "batch": 0, "sequence": 0}
+
+
+def control(kind: int = 1, **changes: object) -> bytes:
+    return bytes((kind,)) + json.dumps(PAYLOAD | changes).encode()
+
+
+@given(RECORDS)
+def test_what_is_encoded_is_decoded(record: Record) -> None:
+    assert decode(encode(record)) == record
+
+
+@given(st.one_of(st.binary(), st.builds(lambda kind, rest: bytes((kind,)) + rest, st.integers(0, 3), st.binary())))
+@example(b"\x01" + b"[" * 100_000)
+@example(b"\x01" + b"9" * 5_000)
+@example(b"\x01\xff\xfe{\x00}\x00")
+@example(b'\x02{"version":1,"taskName":"\\ud800","taskCount":1,"streamId":"s","batch":0,"sequence":0}')
+def test_any_bytes_are_a_record_or_a_typed_error(value: bytes) -> None:
+    try:
+        record = decode(value)
+    except ControlRecordError:
+        return
+    assert decode(encode(record)) == record
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from([1, 2]), st.dictionaries(st.sampled_from([*PAYLOAD, "streamId", "more"]), JSON))
+def test_any_payload_is_a_message_or_a_typed_error(kind: int, changes: dict[str, object]) -> None:
+    try:
+        record = decode(control(kind, **changes))
+    except ControlRecordError:
+        return
+    assert decode(encode(record)) == record
+
+
+def test_a_control_message_is_a_type_byte_and_json() -> None:
+    value = encode(WatermarkMessage(1700000000000, Position(7, 0), "partition-3", 16))
+    assert value[:1] == b"\x01"
+    assert json.loads(value[1:]) == {
+        "version": 1,
+        "taskName": "partition-3",
+        "taskCount": 16,
+        "timestamp": 1700000000000,
+        "batch": 7,
+        "sequence": 0,
+    }
+    end = encode(EndOfStreamMessage("clicks", Position(7, 1)))
+    assert end[:1] == b"\x02"
+    assert json.loads(end[1:]) == {
+        "version": 1,
+        "taskName": None,
+        "taskCount": None,
+        "streamId": "clicks",
+        "batch": 7,
+        "sequence": 1,
+    }
+
+
+def test_fields_of_later_releases_in_the_same_version_are_passed_over() -> None:
+    assert decode(control(drain="run-7")) == WatermarkMessage(5, Position(0, 0), "a", 2)
+
+
+def test_the_kind_is_told_by_the_first_byte_alone() -> None:
+    assert [kind_of(byte) for byte in (0, 1, 2, 3, 255)] == [Kind.USER, Kind.WATERMARK, Kind.END_OF_STREAM, None, None]
+
+
+@pytest.mark.parametrize("value", [b'{"ad_id": "x", "user": "y"}', b"", None])
+def test_an_unknown_type_byte_names_the_place_and_the_likely_causes(value: bytes | None) -> None:
+    with pytest.raises(UnknownTypeByteError) as refused:
+        decode(value, "clicks/3 at offset 17")
+    text = str(refused.value)
+    assert text.startswith("clicks/3 at offset 17 ")
+    for cause in ("no intermediate stream of Holdfast", "`control: true` is set by mistake", "a newer release"):
+        assert cause in text
+    if value:
+        assert 'type byte 123 (first bytes 7b 22 61 64 5f 69 64 22 3a 20 22 78, as text b\'{"ad_id": "x\')' in text
+
+
+def test_a_newer_version_says_which_app_to_upgrade_first() -> None:
+    with pytest.raises(ControlVersionError, match="version 2, and this release reads version 1: upgrade the app that"):
+        decode(control(version=2))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"\x01{", "its payload is no JSON"),
+        (b"\x01[]", "its payload is list and not an object"),
+        (control(version="1"), "version is '1'; it must be a whole number from 0 on"),
+        (control(timestamp=True), "timestamp is True; it must be a whole number from"),
+        (control(timestamp=END_OF_TIME), "timestamp is 9223372036854775807"),
+        (control(taskCount=0), "taskCount is 0; it must be a whole number from 1 on"),
+        (control(taskCount=None), "taskCount is None"),
+        (control(taskName=""), "taskName is ''; it must be text"),
+        (control(batch=-1), "batch is -1"),
+        (control(kind=2), "streamId is None; it must be text"),
+    ],
+)
+def test_a_payload_that_can_not_be_is_refused_by_field(value: bytes, message: str) -> None:
+    with pytest.raises(ControlPayloadError) as refused:
+        decode(value)
+    assert message in str(refused.value)
+
+
+def test_what_nobody_could_read_is_not_written() -> None:
+    with pytest.raises(ControlPayloadError, match=r"a control message to be written .*taskCount is None"):
+        encode(WatermarkMessage(5, Position(0, 0), "a"))

@@ -1,0 +1,118 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.producers import Delivery, Producers
+from holdfast.control.relay import Relay, aggregating_partition, relays
+from holdfast.control.sending import Emission, Sender, View
+from holdfast.tasks.partitions import StreamPartition
+from tests.control.histories import MID, TASKS, Batch, histories
+
+OWN, OTHER = MID
+OWNERS = Inputs((OWN,), {"mid": Producers.of(TASKS, idle_after=100)})
+READERS = Inputs((OTHER,), OWNERS.producers)
+
+
+def read_by_owner(history: list[Batch]) -> list[Batch]:
+    """What of a history comes to the aggregating partition: producers speak there, and nobody else does."""
+    return [
+        Batch(batch.now, tuple(one for one in batch.deliveries if one.partition == OWN and one.message.task))
+        for batch in history
+    ]
+
+
+def delivered(emissions: tuple[Emission, ...]) -> list[Delivery]:
+    return [Delivery(StreamPartition("mid", number), message) for numbers, message in emissions for number in numbers]
+
+
+@given(histories(), st.data())
+def test_whoever_reads_behind_a_relay_knows_what_its_owner_knows(history: list[Batch], data: st.DataObject) -> None:
+    owner, relay = Bookkeeping.started(OWNERS, 0), Relay.at(OWN)
+    reader = Bookkeeping.started(READERS, 0)
+    sent: list[EndOfStreamMessage | WatermarkMessage] = []
+    for number, batch in enumerate(read_by_owner(history)):
+        owner = owner.batch(batch.deliveries, batch.now)
+        after, emissions = relay.follow(owner, 2, number)
+        # An owner that dies before its state is stored does the batch again, and says the same again.
+        assert relay.follow(owner, 2, number) == (after, emissions)
+        relay, written = after, delivered(emissions)
+        sent += [message for _, message in written]
+        replayed = written * data.draw(st.integers(1, 2))
+        reader = reader.batch(replayed, batch.now)
+        assert reader.watermarks.of(OTHER) == owner.watermarks.of(OWN)
+        assert reader.ends.ended("mid") == owner.ends.ended("mid")
+    marks = [message.timestamp for message in sent if isinstance(message, WatermarkMessage)]
+    assert marks == sorted(set(marks)), "each watermark is relayed when it has advanced, and only then"
+    assert sum(isinstance(message, EndOfStreamMessage) for message in sent) == owner.ends.ended("mid")
+    assert all(message.task is None for message in sent)
+
+
+views = st.builds(View, st.none() | st.integers(0, 9), st.booleans(), st.booleans())
+
+
+@given(st.lists(st.tuples(views, st.frozensets(st.integers(0, 3)))))
+def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
+    steps: list[tuple[View, frozenset[int]]],
+) -> None:
+    sender = Sender("mid", "a", 3)
+    knows: dict[int, tuple[int | None, bool]] = {}
+    stayed = frozenset[int]()
+    for batch, (view, partitions) in enumerate(steps):
+        sender, emissions = sender.follow(view, partitions, batch)
+        for (_, number), message in delivered(emissions):
+            assert number in partitions
+            mark, ended = knows.get(number, (None, False))
+            assert not ended, "nothing follows an end"
+            if isinstance(message, EndOfStreamMessage):
+                knows[number] = (mark, True)
+            else:
+                assert view.alive or message.timestamp != mark or number not in stayed, "nothing is said twice"
+                knows[number] = (message.timestamp, False)
+            assert message.at == Position(batch, int(isinstance(message, EndOfStreamMessage)))
+        stayed = partitions
+        for number in partitions:
+            assert knows.get(number, (None, False)) == (sender.watermark, sender.ended)
+
+
+def test_a_watermark_is_said_when_it_advances_and_again_only_by_a_task_that_is_alive() -> None:
+    sender, first = Sender("mid", "a", 3).follow(View(5), range(2), 0)
+    assert first == (Emission([0, 1], WatermarkMessage(5, Position(0, 0), "a", 3)),)
+    sender, silent = sender.follow(View(5), range(2), 1)
+    assert silent == ()
+    sender, again = sender.follow(View(4, alive=True), range(2), 2)
+    assert again == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
+
+
+def test_a_partition_that_appears_later_is_told_what_it_missed() -> None:
+    sender, _ = Sender("mid", "a", 3).follow(View(5, ended=True), range(2), 0)
+    sender, missed = sender.follow(View(5, ended=True), range(4), 7)
+    assert missed == (
+        Emission([2, 3], WatermarkMessage(5, Position(7, 0), "a", 3)),
+        Emission([2, 3], EndOfStreamMessage("mid", Position(7, 1), "a", 3)),
+    )
+    assert sender.follow(View(5, ended=True), range(4), 8)[1] == ()
+
+
+def test_a_relay_looks_at_its_partition_alone_even_if_its_owner_reads_another_one_of_the_stream() -> None:
+    owner = Bookkeeping.started(Inputs(MID, OWNERS.producers), 0)
+    relay = Relay.at(OWN)
+    ends = [Delivery(OWN, EndOfStreamMessage("mid", Position(0, 1), task, 3)) for task in TASKS]
+    owner = owner.batch(ends, 0)
+    assert not owner.ends.ended("mid")
+    relay, emissions = relay.follow(owner, 2, 0)
+    owner = owner.batch(delivered(emissions), 1)
+    assert owner.ends.ended("mid")
+
+
+@pytest.mark.parametrize(
+    ("producers", "partitions", "wanted"), [(64, 64, False), (65, 64, True), (10_000, 1, False), (5_000, 2, True)]
+)
+def test_many_producers_of_many_partitions_speak_through_a_relay(producers: int, partitions: int, wanted: bool) -> None:
+    assert relays(producers, partitions) is wanted
+
+
+def test_the_aggregating_partition_is_the_same_everywhere_and_spread_by_name() -> None:
+    assert aggregating_partition("ads-by-campaign", 16) == StreamPartition("ads-by-campaign", 9)
+    assert len({aggregating_partition(f"stream-{number}", 16).partition for number in range(100)}) == 16
