@@ -1,7 +1,7 @@
 """Why: all files of the repository that are generated, and the check that they are up to date.
 
-`python -m holdfast_cli.generated` writes them; with `--check` it only says which are stale. Runs in a checkout, not in an
-installation.
+`python -m holdfast_cli.generated` writes them; with `--check` it only says which are stale. Runs in a
+checkout, not in an installation.
 """
 
 import sys

@@ -1,1 +1,1 @@
-"""The pure core of Holdfast: decisions as functions over frozen values. The one door to a disk is `placement/file_store.py`."""
+"""The pure core: decisions as functions over frozen values. The one door to a disk is `placement/file_store.py`."""
