@@ -50,6 +50,7 @@ format: $(STAMP)  ## format the code
 bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/assignment.py
+	$(BIN)/python bench/control.py
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length

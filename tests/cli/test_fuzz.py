@@ -1,4 +1,4 @@
-"""No file whatever raises anything but our own errors: arbitrary YAML trees through load and plan."""
+"""Invariant 5: no file whatever raises anything but our own errors: arbitrary YAML trees through load and plan."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What holds for every app there is."""
+"""What holds for every app there is: invariants 1, 2, 3 and 9 of docs/architecture.md, and the rules told once more."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""The model and the API server give one verdict, and it is the expected one."""
+"""Invariant 6. The model and the API server give one verdict, and it is the expected one."""
 
 from collections.abc import Iterator
 
