@@ -114,8 +114,7 @@ def _disagreements(need: Need, sides: list[Side]) -> Iterator[Problem]:
             yield Problem(
                 Reason.KEY_MISMATCH,
                 f"{step} needs both sides partitioned alike, but {first.says} is partitioned by {first.spread.text} "
-                f"and "
-                f"{other.says} by {other.spread.text}",
+                f"and {other.says} by {other.spread.text}",
                 step=step,
             )
         elif first.spread.partitioner != other.spread.partitioner:

@@ -26,8 +26,7 @@ def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
         if len(counts) > 1:
             message = (
                 f"streams {other.name} and {name} mean one topic, {topic}, but the spec gives it {other.partitions} "
-                f"and "
-                f"{stream.partitions} partitions"
+                f"and {stream.partitions} partitions"
             )
             yield Problem(Reason.TOPIC_SHARED, message, stream=name)
 

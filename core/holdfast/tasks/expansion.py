@@ -100,8 +100,7 @@ def _refusal(
         up = -(-now // before) * before
         message = (
             f"{stream} grew from {before} to {now} partitions, which is not a multiple, so keys changed tasks: grow "
-            f"it to "
-            f"{up}, give expansion.parent if your partitioner follows another rule, or set a new spec.runId"
+            f"it to {up}, give expansion.parent if your partitioner follows another rule, or set a new spec.runId"
         )
         return Refusal(Reason.NOT_A_MULTIPLE, stream, message)
     if now > before and stream in expansion.unknown_partitioner and not expansion.custom:
@@ -118,7 +117,6 @@ def _vanished(partition: StreamPartition, parent: int, task: str | None) -> Refu
     holder = f"task {task}" if task else "a task"
     message = (
         f"{partition} belongs to {holder} of the record (it holds the keys of {partition.stream}/{parent}), but the "
-        f"grouping "
-        f"has no such task now: keep spec.grouping as it was, or set a new spec.runId"
+        f"grouping has no such task now: keep spec.grouping as it was, or set a new spec.runId"
     )
     return Refusal(Reason.TASK_VANISHED, partition.stream, message)

@@ -1,0 +1,110 @@
+"""Why: what the next batch reads: an exact range of every partition, so that a replay reads the same.
+
+How much is read at once is decided here, in records and in bytes, such that no partition starves and one that lags
+catches up. Pure: positions, ends and limits come in. Must not read streams.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.tasks.ordering import may_be_read
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import ParentEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one batch may read."""
+
+    records_per_partition: int
+    bytes_in_all: int | None = None
+    """Over all partitions; None: no limit. One record too large for its share may exceed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What there is to read of one partition."""
+
+    position: int
+    """The next record to read."""
+    end: int
+    """The offset behind the newest record."""
+    record_bytes: float = 0.0
+    """Average size of its records, as far as is known."""
+
+    @property
+    def lag(self) -> int:
+        """How many offsets are unread."""
+        return max(0, self.end - self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which partitions have to wait for others: children of a growth, for their parents."""
+
+    after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
+
+    def admits(self, partition: StreamPartition, processed: Mapping[StreamPartition, int]) -> bool:
+        """Whether a partition may be read in a batch that starts when so much has been processed."""
+        return may_be_read(partition, self.after, processed)
+
+
+def plan_ranges(
+    backlogs: Mapping[StreamPartition, Backlog], limits: Limits, order: Order | None = None
+) -> dict[StreamPartition, tuple[int, int]]:
+    """Partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out."""
+    processed = {partition: backlog.position for partition, backlog in backlogs.items()}
+    wanted = {
+        partition: min(backlogs[partition].lag, limits.records_per_partition)
+        for partition in sorted(backlogs)
+        if backlogs[partition].lag and (order is None or order.admits(partition, processed))
+    }
+    if limits.bytes_in_all is not None:
+        wanted = _within_bytes(wanted, backlogs, limits.bytes_in_all)
+    return {
+        partition: (backlogs[partition].position, backlogs[partition].position + count)
+        for partition, count in wanted.items()
+        if count
+    }
+
+
+def _within_bytes(
+    wanted: Mapping[StreamPartition, int], backlogs: Mapping[StreamPartition, Backlog], most: int
+) -> dict[StreamPartition, int]:
+    """Half of the bytes in equal shares, half by lag; what a partition does not need goes to the others."""
+    needs = {partition: count * backlogs[partition].record_bytes for partition, count in wanted.items()}
+    if sum(needs.values()) <= most:
+        return dict(wanted)
+    equal = _filled(needs, dict.fromkeys(needs, 1.0), most / 2)
+    rest = {partition: need - equal[partition] for partition, need in needs.items()}
+    by_lag = _filled(
+        rest, {partition: float(backlogs[partition].lag) for partition in needs}, most - sum(equal.values())
+    )
+    counts = {}
+    for partition, count in wanted.items():
+        size = backlogs[partition].record_bytes
+        counts[partition] = count if not size else min(count, int((equal[partition] + by_lag[partition]) / size))
+    if starved := [partition for partition, count in counts.items() if not count]:
+        # Records larger than their share would never be read while others keep coming: one of them goes in any case.
+        counts[max(starved, key=lambda partition: (backlogs[partition].lag, partition))] = 1
+    return counts
+
+
+def _filled(
+    needs: Mapping[StreamPartition, float], weights: Mapping[StreamPartition, float], amount: float
+) -> dict[StreamPartition, float]:
+    """Shares of an amount in proportion to weights, none above its need; what is left over is shared again."""
+    shares = dict.fromkeys(needs, 0.0)
+    hungry = [partition for partition in needs if needs[partition] > 0]
+    while hungry and amount > 0:
+        whole = sum(weights[partition] for partition in hungry)
+        sated = [p for p in hungry if needs[p] - shares[p] <= amount * weights[p] / whole]
+        if not sated:
+            for partition in hungry:
+                shares[partition] += amount * weights[partition] / whole
+            return shares
+        for partition in sated:
+            amount -= needs[partition] - shares[partition]
+            shares[partition] = needs[partition]
+        hungry = [partition for partition in hungry if partition not in set(sated)]
+    return shares

@@ -1,0 +1,36 @@
+"""One Spark application with three executors for all tests that need real placement."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast_runtime.located import executors
+
+EXECUTORS = 3
+DEADLINE = 60.0
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Workers run this interpreter; nothing adaptive may change a plan."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,700]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.executor.memory", "700m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    deadline = time.monotonic() + DEADLINE
+    while len(executors(session)) < EXECUTORS:
+        assert time.monotonic() < deadline, f"only {executors(session)} came up in {DEADLINE} s"
+    yield session
+    session.stop()
