@@ -1,0 +1,211 @@
+"""How fast each codec decodes and encodes, beside other ways to read and write the same JSON records.
+
+One thread, the same 200 000 records of about 153 bytes and six columns, the median of five runs. Rows are checked to be
+equal before a figure is printed. orjson and polars run where they are installed, Spark where `--spark` asks for it.
+`python bench/codecs.py`.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.planning.sql.ddl import parse_schema
+from holdfast_runtime.streams.codecs import ArrowCodec, BinaryCodec, JsonCodec, StringCodec, arrow_schema
+
+COUNT, RUNS = 200_000, 5
+DDL = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
+SCHEMA = arrow_schema(parse_schema(DDL))
+TEXT_TIMES = pa.schema([pa.field(f.name, pa.string() if f.name == "ts" else f.type) for f in SCHEMA])
+
+
+def records() -> pa.BinaryArray:
+    """The records, as a producer in Python would write them."""
+    pick, start = random.Random(1), datetime.fromisoformat("2024-01-01T00:00:00+00:00")
+    return pa.array([json.dumps(_record(pick, start, at)).encode() for at in range(COUNT)], pa.binary())
+
+
+def _record(pick: random.Random, start: datetime, at: int) -> dict[str, Any]:
+    stamp = (start + timedelta(milliseconds=at * 37)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "ad_id": f"ad-{pick.randrange(10**6):07d}",
+        "campaign": f"campaign-{pick.randrange(5000)}",
+        "user": f"user-{pick.getrandbits(64):016x}",
+        "ts": stamp,
+        "price": round(pick.random() * 100, 4),
+        "count": pick.randrange(10**6),
+    }
+
+
+def report(name: str, count: int, way: Callable[[], Any]) -> Any:
+    """Print one row; returns what the way made."""
+    seconds, cpu = [], []
+    for _ in range(RUNS):
+        began, used = time.perf_counter(), time.process_time()
+        made = way()
+        seconds.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - used)
+    print(
+        f"{name:<58} {count / statistics.median(seconds):>12,.0f} {count / max(1e-9, statistics.median(cpu)):>12,.0f}"
+    )
+    return made
+
+
+def with_bad(values: pa.BinaryArray, every: int) -> pa.BinaryArray:
+    """The same records, each `every`-th damaged."""
+    return pa.array([raw[:-1] if at % every == 0 else raw for at, raw in enumerate(values.to_pylist())], pa.binary())
+
+
+def ours(values: pa.BinaryArray) -> pa.RecordBatch:
+    """All codecs of the project; returns the rows of the records."""
+    codec = JsonCodec(SCHEMA)
+    rows = report("json decode", COUNT, lambda: codec.decode(values).rows)
+    for every in (10_000, 100, 1):
+        report(f"json decode, 1 record in {every} damaged", COUNT, partial(codec.decode, with_bad(values, every)))
+    times = rows.column("ts").cast(pa.int64()).to_pylist()
+    millis = pa.array(
+        [
+            json.dumps({**json.loads(raw), "ts": us // 1000}).encode()
+            for raw, us in zip(values.to_pylist(), times, strict=True)
+        ],
+        pa.binary(),
+    )
+    check(codec.decode(millis).rows, rows)
+    report("json decode, times as milliseconds", COUNT, lambda: codec.decode(millis))
+    nanos = pa.array([raw.replace(b'Z", "price', b'000000Z", "price') for raw in values.to_pylist()], pa.binary())
+    check(codec.decode(nanos).rows, rows)
+    report("json decode, times with nanoseconds", COUNT, lambda: codec.decode(nanos))
+    pretty = pa.array([json.dumps(json.loads(raw), indent=1).encode() for raw in values.to_pylist()], pa.binary())
+    check(codec.decode(pretty).rows, rows)
+    report("json decode, pretty-printed", COUNT, lambda: codec.decode(pretty))
+    few = values.slice(0, COUNT // 10)
+    mapped = JsonCodec(pa.schema([*SCHEMA, pa.field("m", pa.map_(pa.string(), pa.string()))]))
+    report("json decode with a MAP column: record by record", len(few), lambda: mapped.decode(few))
+    written = report("json encode", COUNT, lambda: codec.encode(rows))
+    check(codec.decode(written).rows, rows)
+    arrow = ArrowCodec(SCHEMA)
+    small = rows.slice(0, COUNT // 10)
+    ones = report("arrow encode, 1 row per record", small.num_rows, lambda: arrow.encode(small))
+    report("arrow decode, 1 row per record", small.num_rows, lambda: arrow.decode(ones))
+    many = pa.array([_stream(rows.slice(at, 1000)) for at in range(0, COUNT, 1000)], pa.binary())
+    check(arrow.decode(many).rows, rows)
+    report("arrow decode, 1000 rows per record", COUNT, lambda: arrow.decode(many))
+    for name, plain in (
+        ("string", StringCodec(pa.schema([("value", pa.string())]))),
+        ("binary", BinaryCodec(pa.schema([("value", pa.binary())]))),
+    ):
+        taken = report(f"{name} decode", COUNT, partial(plain.decode, values)).rows
+        report(f"{name} encode", COUNT, partial(plain.encode, taken))
+    return rows
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+def installed(name: str) -> Any:
+    """The module, or None."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def peers(values: pa.BinaryArray, rows: pa.RecordBatch) -> None:
+    """Print a row for each other way to read and write the same."""
+    for name, loads in (("json", json.loads), ("orjson", getattr(installed("orjson"), "loads", None))):
+        if loads:
+            read = report(f"{name}.loads per record, RecordBatch.from_pylist", COUNT, partial(by_dicts, values, loads))
+            check(read, rows)
+    report("json.dumps per row", COUNT, lambda: [json.dumps(row, default=str).encode() for row in rows.to_pylist()])
+    polars = installed("polars")
+    if polars:
+        read = report("polars.read_ndjson", COUNT, lambda: by_polars(polars, values)).cast(SCHEMA)
+        check(read.combine_chunks().to_batches()[0], rows)
+        report(
+            "polars struct.json_encode",
+            COUNT,
+            lambda: polars.from_arrow(rows).to_struct().struct.json_encode().to_arrow(),
+        )
+
+
+def check(made: pa.RecordBatch, expected: pa.RecordBatch) -> None:
+    """No figure for a way that reads something else."""
+    if not made.equals(expected):
+        message = "two ways read different rows"
+        raise ValueError(message)
+
+
+def by_dicts(values: pa.BinaryArray, loads: Callable[[bytes], Any]) -> pa.RecordBatch:
+    """A Python object per record."""
+    made = pa.RecordBatch.from_pylist([loads(raw) for raw in values.to_pylist()], schema=TEXT_TIMES)
+    return made.cast(SCHEMA)
+
+
+def by_polars(polars: Any, values: pa.BinaryArray) -> pa.Table:
+    """Lines read by polars."""
+    kinds = {"ts": polars.String, "price": polars.Float64, "count": polars.Int64}
+    read = polars.read_ndjson(
+        b"\n".join(values.to_pylist()), schema={name: kinds.get(name, polars.String) for name in SCHEMA.names}
+    )
+    return read.with_columns(polars.col("ts").str.to_datetime("%+", time_unit="us", time_zone="UTC")).to_arrow()
+
+
+def spark(values: pa.BinaryArray) -> None:
+    """Print Spark's from_json on one core, from a Parquet file into nothing, the bare reading subtracted."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    sql = importlib.import_module("pyspark.sql")
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "records.parquet")
+        pq.write_table(pa.table({"value": pa.concat_arrays([values.cast(pa.string())] * 10)}), path)
+        session = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        source = session.read.parquet(path)
+        parsed = source.selectExpr(f"from_json(value, '{DDL}') AS r")
+        floor = _spark_seconds(source)
+        reading = _spark_seconds(parsed.select("r.*"))
+        session.stop()
+    print(f"{'Spark from_json, 10 times the records':<58} {COUNT * 10 / (reading - floor):>12,.0f}")
+
+
+def _spark_seconds(frame: Any) -> float:
+    seconds = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        frame.write.format("noop").mode("overwrite").save()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+def main() -> None:
+    """Print the table."""
+    wanted = argparse.ArgumentParser(description=__doc__)
+    wanted.add_argument("--spark", action="store_true", help="measure Spark's from_json too")
+    options = wanted.parse_args()
+    pa.set_cpu_count(1)
+    print(f"{'way':<58} {'rows/s':>12} {'per CPU-s':>12}")
+    values = records()
+    rows = ours(values)
+    peers(values, rows)
+    if options.spark:
+        spark(values)
+
+
+if __name__ == "__main__":
+    main()

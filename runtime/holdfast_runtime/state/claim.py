@@ -1,0 +1,52 @@
+"""Why: one process at a time has a task's store, also where LMDB's own lock can't tell (pods have own process ids).
+
+The kernel gives a dead process's lock away, so nothing is ever left to clean up. With this lock, LMDB runs without its
+own. Must not wait: a store that is taken is for whoever schedules to try again.
+"""
+
+import fcntl
+import os
+from dataclasses import dataclass
+
+from holdfast_runtime.state.errors import StoreBusyError
+from holdfast_runtime.state.place import Place
+from holdfast_runtime.state.trouble import reporting
+
+# The kernel's lock is the process's: a second claim within the process would succeed without this.
+_CLAIMED: set[tuple[int, str]] = set()
+
+
+@dataclass(slots=True)
+class Claim:
+    """The right to open, drop or rebuild the store at a place."""
+
+    descriptor: int
+    key: tuple[int, str]
+
+    def release(self) -> None:
+        """Let others in; again is fine."""
+        if self.key in _CLAIMED and self.key[0] == os.getpid():
+            _CLAIMED.discard(self.key)
+            os.close(self.descriptor)
+
+
+def claim(place: Place) -> Claim:
+    """Become the one user of this place; raises `StoreBusyError`."""
+    key = (os.getpid(), str(place.path.absolute()))
+    if key in _CLAIMED:
+        message = f"the store of {place.identity} at {place.path} is open in this process already: close it first"
+        raise StoreBusyError(message)
+    with reporting(place):
+        place.lock_path.parent.mkdir(parents=True, exist_ok=True)
+        # Not `flock`: a forked child of a user's function would go on holding that.
+        descriptor = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            os.close(descriptor)
+            message = (
+                f"the store of {place.identity} at {place.path} is open in another process: try again when it ends"
+            )
+            raise StoreBusyError(message) from error
+    _CLAIMED.add(key)
+    return Claim(descriptor, key)

@@ -1,0 +1,86 @@
+"""Why: the one order in which a batch becomes real, so that dying at any instant loses nothing and doubles nothing.
+
+compute -> write deltas -> commit outputs with their marker -> commit local stores. Once its delta is written, a batch
+is decided: a replay takes state and outputs from the delta and computes nothing, so functions that give something else
+each time are exactly-once too. Outputs come before the local store, because the store is what replays look at last.
+
+`outputs` must be idempotent by (task, batch): it sees a batch again whenever a process died after the deltas.
+Must not know streams: outputs are bytes per output partition.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.errors import DeltaMissingError
+from holdfast_runtime.state.task_store import Begun, Committed, TaskStore
+
+COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committed")
+
+Outputs = Mapping[str, bytes]
+Compute = Callable[[Sequence[TaskStore]], Mapping[str, Outputs]]
+"""Runs a batch over the tables of these stores (a replay may leave some out): outputs by task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One task of a slot."""
+
+    store: TaskStore
+    durable: Durable
+
+
+def commit(
+    parts: Sequence[Part],
+    batch: int,
+    epoch: int,
+    compute: Compute,
+    outputs: Callable[[Sequence[Delta]], None],
+    at: Callable[[str], None] = lambda _: None,
+) -> list[Delta]:
+    """Bring a batch of a slot's tasks into durable copy, outputs and stores; `at` is told each step, per task."""
+    found = {part.store.task: _found(part, batch, epoch) for part in parts}
+    fresh = [part for part in parts if found[part.store.task] is None]
+    for part in fresh:
+        part.store.begin(batch, epoch)
+    results = compute([part.store for part in fresh]) if fresh else {}
+    at("computed")
+    written: list[tuple[Part, Delta, int]] = []
+    for part in parts:
+        delta = found[part.store.task]
+        size = 0
+        if delta is None:
+            delta = part.store.delta(dict(results.get(part.store.task, {})))
+            size = part.durable.write_delta(delta)
+        at("delta written")
+        written.append((part, delta, size))
+    deltas = [delta for _, delta, _ in written]
+    outputs(deltas)
+    at("outputs committed")
+    for part, _, size in written:
+        part.store.commit(size)
+        at("state committed")
+    return deltas
+
+
+def _found(part: Part, batch: int, epoch: int) -> Delta | None:
+    """The delta a former try left, with the store begun and loaded accordingly."""
+    store = part.store
+    if store.head.epoch is None or store.head.epoch < epoch:
+        # Before the look: an older attempt that is not seen here sees the fence, and stops before its outputs.
+        part.durable.fence(epoch)
+    delta = part.durable.find_delta(batch, epoch)
+    if delta is None:
+        if store.head.batch == batch:
+            message = (
+                f"batch {batch} of {store.place.identity} was committed here, but its delta is gone from "
+                f"{part.durable.storage.directory}: its outputs can't be repeated as they were. Put the checkpoint "
+                f"back, or start under a new spec.runId"
+            )
+            raise DeltaMissingError(message)
+        return None
+    same = store.head.batch == batch and store.head.epoch == delta.epoch
+    if store.begin(batch, epoch, Committed.KEEP if same else Committed.UNDO) is Begun.RUN:
+        store.load(delta)
+    return delta

@@ -1,0 +1,168 @@
+"""Why: the copy of a task's state that survives the loss of its disk, its machine, and its process at any instant.
+
+One delta object per batch, now and then a snapshot of everything; restoring is the newest snapshot and the deltas after
+it. Fencing: an attempt first leaves its fence, then looks for a delta of the batch; a writer first writes its delta,
+then looks for fences. Whoever comes second sees the other: either the older attempt is refused before its outputs are
+committed, or the newer one finds the older's delta and takes the batch from it.
+
+Must not commit outputs or the local store: `commit` knows the order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import quote
+from zlib import crc32
+
+from pyarrow import fs as pafs
+
+from holdfast_runtime.state import restoring
+from holdfast_runtime.state.claim import Claim
+from holdfast_runtime.state.delta import Delta, delta_bytes, read_delta
+from holdfast_runtime.state.errors import (
+    DeltaDamagedError,
+    DeltaExistsError,
+    EpochFencedError,
+    StoreMisuseError,
+)
+from holdfast_runtime.state.names import Listing, fence_name, listing, obsolete, snapshot_name
+from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.snapshot import snapshot_chunks
+from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.task_store import Head, TaskStore
+
+At = Callable[[str], None]
+SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
+COLLECT_STEPS = ("listed", "removed", "collected")
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPolicy:
+    """When a snapshot is due: what a restore may have to replay, against what a snapshot costs to write."""
+
+    most_deltas: int = 100
+    least_deltas: int = 10
+    """Small states are not copied for each handful of bytes."""
+
+    def due(self, head: Head, task: str) -> bool:
+        """After so many deltas, or when they have as many bytes as the last snapshot, whichever is earlier.
+
+        Each task has a limit of its own in the upper half, or all tasks would write their snapshots in one batch.
+        """
+        since = head.batch - (head.start if head.snapshot is None else head.snapshot)
+        limit = self.most_deltas - crc32(task.encode()) % (self.most_deltas // 2 + 1)
+        outgrown = head.snapshot is not None and head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
+        return since >= limit or (since >= self.least_deltas and outgrown)
+
+
+class Durable:
+    """The durable copy of one task, below `<root>/<app>/<run>/<task>/`.
+
+    `sync`: see `Storage`; without it a process may die at any instant, but not the machine of a local disk.
+    """
+
+    def __init__(
+        self, fs: pafs.FileSystem, root: str, identity: Identity, *, sync: bool = True, at: At = _nothing
+    ) -> None:
+        self.identity = identity
+        parts = (quote(part, safe="") for part in (identity.app, identity.run, identity.task))
+        self.storage = Storage(fs, "/".join((root.rstrip("/"), *parts)), sync=sync)
+        self._at = at
+
+    def listing(self) -> Listing:
+        """What there is."""
+        return listing(self.storage.sizes())
+
+    def fence(self, epoch: int) -> None:
+        """Shut out attempts before this one; to be done before the attempt's first `find_delta`."""
+        self._check_epoch(self.listing(), epoch, batch=1 << 63)
+        self.storage.write(fence_name(epoch), [b"%d\n" % epoch])
+        self._check_epoch(self.listing(), epoch, batch=1 << 63)
+
+    def find_delta(self, batch: int, epoch: int | None = None) -> Delta | None:
+        """What somebody wrote of this batch; raises `DeltaDamagedError` rather than let it be computed again.
+
+        With the epoch of who asks, raises `EpochFencedError` where a newer attempt is at work.
+        """
+        there = self.listing()
+        if epoch is not None:
+            self._check_epoch(there, epoch, batch)
+        found = there.delta(batch)
+        return None if found is None else self.read_delta(found.name)
+
+    def read_delta(self, name: str) -> Delta | None:
+        """The delta of this name, None where it is gone."""
+        content = self.storage.read(name)
+        if content is None:
+            return None
+        delta = read_delta(self.storage.path(name), content)
+        if (delta.identity, delta.name) != (self.identity, name):
+            message = (
+                f"delta {self.storage.path(name)} says it is {delta.name} of {delta.identity}: it was copied to a name "
+                f"that is not its own; put the right object there, or start under a new spec.runId"
+            )
+            raise DeltaDamagedError(message)
+        return delta
+
+    def write_delta(self, delta: Delta) -> int:
+        """Keep this batch; its bytes. Outputs may be committed when this returns, and not before.
+
+        Raises `EpochFencedError` where a newer attempt is at work, `DeltaExistsError` where the batch is written.
+        """
+        if delta.identity != self.identity:
+            message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
+            raise StoreMisuseError(message)
+        size = self.storage.write(delta.name, [delta_bytes(delta)])
+        # After writing, for a newer attempt that left its fence later than this look will find what was written.
+        self._check_epoch(self.listing(), delta.epoch, delta.batch)
+        if size is None:
+            message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
+            raise DeltaExistsError(message)
+        return size
+
+    def snapshot(self, store: TaskStore) -> int:
+        """Copy the whole state as of the store's last commit; its bytes."""
+        head = store.head
+        if head.epoch is None or store.place.identity != self.identity:
+            message = f"there is nothing of {self.identity} to make a snapshot of in {store.place.path}"
+            raise StoreMisuseError(message)
+        self._at("snapshot begun")
+        size = self.storage.write(snapshot_name(head.batch, head.epoch), snapshot_chunks(store), replace=True)
+        self._at("snapshot written")
+        store.noted_snapshot(head.batch, size or 0)
+        self._at("snapshot noted")
+        return size or 0
+
+    def restore(self, place: Place, batch: int, held: Claim | None = None) -> "restoring.Restored | None":
+        """Build the local store as it was after this batch; None where there is no durable copy at all."""
+        return restoring.restore(self, place, batch, held, self._at)
+
+    def collect(self) -> int:
+        """Remove what no restore can need; how many objects. May die anywhere, and run beside others."""
+        found = self.listing()
+        gone = list(obsolete(found))
+        if found.snapshots and gone:
+            horizon = max(one.batch for one in found.snapshots if one.name not in gone)
+            for temporary, meant in self.storage.unfinished().items():
+                # A living writer writes batches after the last snapshot.
+                named = listing([meant])
+                if any(one.batch < horizon for one in (*named.deltas, *named.snapshots)):
+                    gone.append(temporary)
+        self._at("listed")
+        for name in gone:
+            self.storage.delete(name)
+            self._at("removed")
+        self._at("collected")
+        return len(gone)
+
+    def _check_epoch(self, found: Listing, epoch: int, batch: int) -> None:
+        newest = found.newest_epoch(batch)
+        if newest is not None and newest > epoch:
+            message = (
+                f"attempt {epoch} may not write the state of {self.identity}: attempt {newest} works on it; this "
+                f"process belongs to an older attempt and must end"
+            )
+            raise EpochFencedError(message)

@@ -1,0 +1,58 @@
+"""Why: every way in which a task's state can fail, typed by the way out of it.
+
+Must not hold logic: whoever meets the trouble knows the names and numbers, and writes the sentence.
+"""
+
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+
+
+class StoreBusyError(RetrySoonError):
+    """Another process, or another part of this one, has the task's local store open."""
+
+
+class StoreRebuildError(RetrySoonError):
+    """The local store is not at the batch before this one: drop it and restore it from the durable copy."""
+
+
+class StoreMisuseError(HoldfastError):
+    """A bug in the caller: a call outside a batch, in a forked process, or with what no store can hold."""
+
+
+class StateKeyError(UserActionError):
+    """A key no store can hold."""
+
+
+class StoreFullError(UserActionError):
+    """The local store reached its quota, or its disk is full. The batch is not committed, and nothing is lost."""
+
+
+class StoreUnavailableError(WorldChangeError):
+    """The local disk refuses: no permission, a broken device. The batch is not committed."""
+
+
+class EpochFencedError(HoldfastError):
+    """A newer attempt of the app works on this state. This process must end; nothing it does counts any more."""
+
+
+class CheckpointUnavailableError(WorldChangeError):
+    """The checkpoint location refuses to be read or written. The batch is not committed."""
+
+
+class DeltaExistsError(RetrySoonError):
+    """The batch of the task was written by somebody else meanwhile: replay it from what they wrote."""
+
+
+class DeltaDamagedError(UserActionError):
+    """A delta that can't be read. What came after it can't be restored without it."""
+
+
+class DeltaMissingError(UserActionError):
+    """A delta that must be there is not, or belongs to another history of the task."""
+
+
+class SnapshotDamagedError(UserActionError):
+    """A snapshot that can't be read. Restoring falls back on the one before, and says so."""
+
+
+class NoUsableSnapshotError(UserActionError):
+    """The durable copy has no snapshot from which this batch can be reached."""

@@ -1,0 +1,77 @@
+"""Why: the store a batch starts from, by the cheapest way that is right.
+
+The local one if it can be trusted, else a restored one, else (for a task without any history) an empty one.
+
+Must not make an empty store for a task that had state: the caller says whether it is the task's first batch.
+"""
+
+from dataclasses import dataclass
+
+from holdfast_runtime.state.claim import Claim, claim
+from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.errors import DeltaMissingError, EpochFencedError, StoreUnavailableError
+from holdfast_runtime.state.place import Place, read_sidecar
+from holdfast_runtime.state.restoring import Restored
+from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.trust import Distrust, Expected, Facts, Reason, trust
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A store ready for `commit`, and why it is not the local one, if so."""
+
+    store: TaskStore
+    distrust: Distrust | None = None
+    restored: Restored | None = None
+
+
+def open_store(place: Place, durable: Durable, batch: int, epoch: int, *, new: bool) -> Opened:
+    """The store for this batch; `new`: this is the task's first batch ever, it may have no durable copy."""
+    expected = Expected(place.identity, batch, epoch, place.boot_id())
+    held = claim(place)
+    try:
+        store, distrust = _local(place, expected, held)
+        if store is not None:
+            return Opened(store)
+        restored = _restored(place, durable, batch, held)
+        if restored is not None:
+            return Opened(restored.store, distrust, restored)
+        if not new:
+            message = (
+                f"{place.identity} has no usable local store and no durable copy in {durable.storage.directory}, but "
+                f"it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
+            )
+            raise DeltaMissingError(message)
+        return Opened(TaskStore.create(place, batch - 1, held), distrust)
+    except BaseException:
+        held.release()
+        raise
+
+
+def _local(place: Place, expected: Expected, held: Claim) -> tuple[TaskStore | None, Distrust | None]:
+    sidecar = read_sidecar(place)
+    # Before the file is opened: one from before a power cut may hold anything.
+    distrust = trust(Facts(sidecar), expected)
+    if distrust is not None:
+        return None, distrust
+    try:
+        store = TaskStore(place, held)
+    except StoreUnavailableError as error:
+        return None, Distrust(Reason.UNREADABLE, str(error))
+    distrust = trust(Facts(sidecar, store.head.batch, store.head.epoch), expected)
+    if distrust is None:
+        return store, None
+    store.discard()
+    if distrust.reason is Reason.NEWER_EPOCH:
+        message = f"the local store of {place.identity}: {distrust.message}; this process must end"
+        raise EpochFencedError(message)
+    return None, distrust
+
+
+def _restored(place: Place, durable: Durable, batch: int, held: Claim) -> Restored | None:
+    found = durable.listing()
+    deltas, snapshots = [one.batch for one in found.deltas], [one.batch for one in found.snapshots]
+    if deltas and not snapshots and min(deltas) == batch:
+        # The first batch of the task was written, but not committed here: nothing is before it.
+        return Restored(TaskStore.create(place, batch - 1, held), None, 0, ())
+    return durable.restore(place, batch - 1, held)

@@ -1,0 +1,163 @@
+"""Why: the way back from the durable copy to a local store at one batch, telling all it had to step around.
+
+The newest snapshot not after the batch, and then each delta up to it, each computed on the state the one before left.
+A damaged snapshot is stepped around by the one before; a damaged or missing delta is not: the state after it would be
+wrong, and only a user can choose to live without it. The store is declared whole last of all, so dying anywhere leaves
+something the next try drops. Must not delete anything in the durable copy, damaged or not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from holdfast_runtime.state.claim import Claim, claim
+from holdfast_runtime.state.errors import (
+    CheckpointUnavailableError,
+    DeltaMissingError,
+    NoUsableSnapshotError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from holdfast_runtime.state.names import Listing, Named
+from holdfast_runtime.state.place import Place, drop, drop_sidecar, make_directory, write_sidecar
+from holdfast_runtime.state.snapshot import UNREADABLE, unpack
+from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.trouble import reporting
+
+if TYPE_CHECKING:
+    from holdfast_runtime.state.durable import Durable
+
+RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The store, and what it was made from."""
+
+    store: TaskStore
+    snapshot: str | None
+    """None: the task's first batches were still there as deltas."""
+    deltas: int
+    damaged: tuple[str, ...]
+    """Snapshots that could not be read, each with its reason: to be reported, for the next loss may find none."""
+
+
+def restore(
+    durable: "Durable", place: Place, batch: int, held: Claim | None, at: Callable[[str], None]
+) -> Restored | None:
+    """See `Durable.restore`."""
+    found = durable.listing()
+    if not found.deltas and not found.snapshots:
+        return None
+    held = held or claim(place)
+    try:
+        return _Restoring(durable, place, batch, held, at).run(found)
+    except BaseException:
+        held.release()
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Restoring:
+    durable: "Durable"
+    place: Place
+    batch: int
+    held: Claim
+    at: Callable[[str], None]
+
+    def run(self, found: Listing) -> Restored:
+        damaged: list[str] = []
+        for snapshot in reversed([one for one in found.snapshots if one.batch <= self.batch]):
+            store = self._from(snapshot, damaged)
+            if store is not None:
+                return self._forward(store, found, snapshot.name, damaged)
+        first = next(iter(found.deltas), None)
+        if first is None or first.batch > self.batch + 1 or not self._begins(first):
+            raise NoUsableSnapshotError(self._no_snapshot(found, damaged))
+        return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), found, None, damaged)
+
+    def _from(self, snapshot: Named, damaged: list[str]) -> TaskStore | None:
+        path = self.durable.storage.path(snapshot.name)
+        with reporting(self.place):
+            make_directory(self.place)
+        self.at("old store dropped")
+        try:
+            with self.durable.storage.reading(snapshot.name) as read, (self.place.path / "data.mdb").open("wb") as file:
+                unpack(path, self.place.identity, read, self._writer(file))
+            self.at("snapshot unpacked")
+            store = TaskStore(self.place, self.held)
+        except (*UNREADABLE, StoreUnavailableError) as error:
+            damaged.append(str(error))
+            return None
+        except CheckpointUnavailableError as error:
+            # The read of a checkpoint fails for local reasons too; only a snapshot that is gone has an alternative.
+            if snapshot.name in self.durable.storage.sizes():
+                raise
+            damaged.append(str(error))
+            return None
+        if (store.head.batch, store.head.epoch) != (snapshot.batch, snapshot.epoch):
+            damaged.append(f"snapshot {path} holds the state after batch {store.head.batch}")
+            store.discard()
+            return None
+        return store
+
+    def _writer(self, file: BinaryIO) -> Callable[[bytes], None]:
+        def write(piece: bytes) -> None:
+            # Told apart here from the checkpoint's troubles, which have other cures.
+            with reporting(self.place):
+                file.write(piece)
+                file.flush()
+
+        return write
+
+    def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> Restored:
+        try:
+            # Half-way it is no store: the sidecar of an empty one would vouch for it.
+            drop_sidecar(self.place)
+            start = store.head.batch
+            if snapshot is not None:
+                store.noted_snapshot(start, 0)
+            for batch in range(start + 1, self.batch + 1):
+                self._apply(store, found, batch)
+                self.at("delta applied")
+            with reporting(self.place):
+                write_sidecar(self.place)
+            self.at("declared whole")
+        except StoreFullError:
+            store.discard()
+            drop(self.place)
+            raise
+        except BaseException:
+            store.discard()
+            raise
+        return Restored(store, snapshot, self.batch - start, tuple(damaged))
+
+    def _apply(self, store: TaskStore, found: Listing, batch: int) -> None:
+        named = found.delta(batch)
+        delta = None if named is None else self.durable.read_delta(named.name)
+        if delta is None or delta.base != store.head.epoch:
+            what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
+            message = (
+                f"the durable copy of {self.place.identity} in {self.durable.storage.directory} can't be followed to "
+                f"batch {self.batch}: the delta of batch {batch} {what}, where the state is of attempt "
+                f"{store.head.epoch}. Put the object back from a copy of the checkpoint location, or start with empty "
+                f"state under a new spec.runId"
+            )
+            raise DeltaMissingError(message)
+        store.begin(batch, delta.epoch)
+        store.load(delta)
+        store.commit(delta_bytes=0)
+
+    def _begins(self, first: Named) -> bool:
+        delta = self.durable.read_delta(first.name)
+        return delta is not None and delta.base is None
+
+    def _no_snapshot(self, found: Listing, damaged: list[str]) -> str:
+        names = ", ".join(one.name for one in found.snapshots) or "none"
+        return (
+            f"{self.place.identity} can't be restored to batch {self.batch}: no snapshot in "
+            f"{self.durable.storage.directory} leads there (snapshots: {names}"
+            + "".join(f"; {one}" for one in damaged)
+            + "). Put the objects back from a copy of the checkpoint location, or start with empty state under a new "
+            "spec.runId"
+        )

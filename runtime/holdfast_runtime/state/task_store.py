@@ -1,0 +1,330 @@
+"""Why: the state of one task on the local disk, moved from batch to batch by one transaction each.
+
+`begin` says where the store stands, steps work on its tables, `commit` writes rows, deletes, batch, epoch and the undo
+of this batch together: killed at any instant, the store is at the batch before or at this one. The undo takes it back
+one batch, for Spark may run a batch again that was committed here already.
+
+Offsets and control bookkeeping are tables like others, so they move, roll back and are copied like others. Must not be
+used by a process forked after it was opened, and must not be kept open between batches: the next batch may come to
+another process.
+"""
+
+import json
+import os
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+from holdfast_runtime.state.claim import Claim, claim
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.environment import Environment, Writing
+from holdfast_runtime.state.errors import (
+    EpochFencedError,
+    StoreMisuseError,
+    StoreRebuildError,
+    StoreUnavailableError,
+)
+from holdfast_runtime.state.keys import any_long, fold_key, fold_value
+from holdfast_runtime.state.place import Place, make_directory, write_sidecar
+from holdfast_runtime.state.table import Table
+from holdfast_runtime.state.trouble import reporting
+
+OFFSETS = ".offsets"
+CONTROL = ".control"
+"""Names of tables that begin with a dot are Holdfast's own."""
+
+_HEAD, _KEY = b"head", b"head"
+_TABLE, _UNDO = b"table.", b"undo."
+_LONGEST_NAME = 200
+
+
+class Committed(Enum):
+    """What to do with a batch that this store has committed already."""
+
+    UNDO = "undo"
+    KEEP = "keep"
+
+
+class Begun(Enum):
+    """What is left to do in a batch."""
+
+    RUN = "run"
+    KEPT = "kept"
+    """The store has this batch; its tables show the state after it, and `commit` writes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a store stands. A store nothing was committed to stands at the batch before the task's first."""
+
+    batch: int
+    start: int
+    """Where the task began: the batch before its first."""
+    epoch: int | None = None
+    """Of the attempt that computed this state; None: nothing was."""
+    undo: bool = False
+    undo_epoch: int | None = None
+    snapshot: int | None = None
+    """The last batch with a snapshot in the durable copy."""
+    snapshot_bytes: int = 0
+    delta_bytes: int = 0
+    """Of the deltas since."""
+
+
+class TaskStore:
+    """The state of one task. Made by `create`, `open` or `Durable.restore`; a context manager that closes."""
+
+    def __init__(self, place: Place, held: Claim) -> None:
+        self.place = place
+        self._claim = held
+        self._process = os.getpid()
+        self._environment = Environment(place)
+        self._tables: dict[str, Table] = {}
+        self._batch: tuple[int, int, Begun] | None = None
+        try:
+            self.head = self._read_head()
+        except BaseException:
+            self._environment.close()
+            raise
+
+    @classmethod
+    def create(cls, place: Place, batch: int, held: Claim | None = None) -> "TaskStore":
+        """An empty store for a task whose first batch is the one after this; what was there is dropped."""
+        held = held or claim(place)
+        try:
+            with reporting(place):
+                make_directory(place)
+            environment = Environment(place)
+            try:
+                with environment.writing() as txn:
+                    txn.put(_HEAD, [(_KEY, _head_bytes(Head(batch, batch)))])
+            finally:
+                environment.close()
+            with reporting(place):
+                write_sidecar(place)
+            return cls(place, held)
+        except BaseException:
+            held.release()
+            raise
+
+    @classmethod
+    def open(cls, place: Place, held: Claim | None = None) -> "TaskStore":
+        """The store that is there; whether to trust it was asked before (`opening`)."""
+        held = held or claim(place)
+        try:
+            return cls(place, held)
+        except BaseException:
+            held.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def task(self) -> str:
+        """Its task."""
+        return self.place.identity.task
+
+    @property
+    def offsets(self) -> Table:
+        """How far each stream partition is read: moves with the rows."""
+        return self.table(OFFSETS)
+
+    @property
+    def control(self) -> Table:
+        """Entries of the watermark and end-of-stream bookkeeping: `control.put_many(*zip(*entries.items()))`."""
+        return self.table(CONTROL)
+
+    def table(self, name: str) -> Table:
+        """A table by name; one nothing was written to is empty and costs nothing."""
+        found = self._tables.get(name)
+        if found is None:
+            if not 0 < len(name.encode()) <= _LONGEST_NAME:
+                message = f"a state table can't be named {name!r}: use 1 to {_LONGEST_NAME} bytes"
+                raise StoreMisuseError(message)
+            found = self._tables[name] = Table(name, self._environment)
+        return found
+
+    def tables(self) -> list[str]:
+        """The tables that were ever written to."""
+        stored = {name[len(_TABLE) :].decode() for name in self._environment.names() if name.startswith(_TABLE)}
+        return sorted(stored | {name for name, table in self._tables.items() if table.changes()})
+
+    def used(self) -> int:
+        """Bytes of the quota that are taken."""
+        return self._environment.used()
+
+    def begin(self, batch: int, epoch: int, committed: Committed = Committed.UNDO) -> Begun:
+        """Start a batch; what an unfinished one left in memory is forgotten.
+
+        Raises `StoreRebuildError` where the store is at another batch, `EpochFencedError` where a newer attempt was
+        here.
+        """
+        self._check_process()
+        self.abandon()
+        if self.head.epoch is not None and self.head.epoch > epoch:
+            message = (
+                f"attempt {epoch} wants to run batch {batch} of {self.place.identity}, but attempt {self.head.epoch} "
+                f"has worked on its state: this process belongs to an older attempt and must end"
+            )
+            raise EpochFencedError(message)
+        begun = Begun.RUN
+        if self.head.batch == batch:
+            if committed is Committed.KEEP:
+                begun = Begun.KEPT
+            else:
+                self._undo()
+        elif self.head.batch != batch - 1:
+            raise StoreRebuildError(self._not_at(batch))
+        self._batch = (batch, epoch, begun)
+        return begun
+
+    def delta(self, outputs: dict[str, bytes] | None = None) -> Delta:
+        """What this batch changed, with what it sends out: opaque bytes per output partition."""
+        batch, epoch, _ = self._running()
+        changes = {name: rows for name, table in sorted(self._tables.items()) if (rows := table.changes())}
+        return Delta(self.place.identity, batch, epoch, self.head.epoch, changes, outputs or {})
+
+    def load(self, delta: Delta) -> None:
+        """Take this batch's changes from its delta, in place of computing them."""
+        batch, _, _ = self._running()
+        if (delta.identity, delta.batch, delta.base) != (self.place.identity, batch, self.head.epoch):
+            message = (
+                f"{delta.name} of {delta.identity} was computed on a state of attempt {delta.base}; it can't be "
+                f"applied in batch {batch} to the state of {self.place.identity} of attempt {self.head.epoch}"
+            )
+            raise StoreRebuildError(message)
+        for name in self._tables:
+            self._tables[name].forget()
+        for name, rows in delta.tables.items():
+            self.table(name).put_many([row[0] for row in rows], [row[1] for row in rows])
+        self._batch = (delta.batch, delta.epoch, Begun.RUN)
+
+    def commit(self, delta_bytes: int = 0) -> None:
+        """Make the batch part of the state; `delta_bytes` is what its delta takes in the durable copy."""
+        self._check_process()
+        batch, epoch, begun = self._running()
+        if begun is Begun.KEPT:
+            self.abandon()
+            return
+        head = replace(
+            self.head,
+            batch=batch,
+            epoch=epoch,
+            undo=True,
+            undo_epoch=self.head.epoch,
+            delta_bytes=self.head.delta_bytes + delta_bytes,
+        )
+        # Read what the undo needs before the write transaction: the old pages are not ours to read afterwards.
+        changed = [(table, rows) for table in self._tables.values() if (rows := table.changes())]
+        with self._environment.writing() as txn:
+            _clear_undo(txn)
+            for table, rows in changed:
+                _write(txn, table, rows)
+            txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+        self.head = head
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Give up what this batch wrote so far."""
+        self._batch = None
+        self._environment.stop_reading()
+        for table in self._tables.values():
+            table.forget()
+
+    def noted_snapshot(self, batch: int, size: int) -> None:
+        """Remember that the durable copy has a snapshot of this batch, so that the next is made when it is due."""
+        head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=0)
+        with self._environment.writing() as txn:
+            txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+        self.head = head
+
+    def copy_to(self, descriptor: int) -> None:
+        """Write a compact copy of the last committed state, in LMDB's own format."""
+        self._check_process()
+        self._environment.copy_to(descriptor)
+
+    def close(self) -> None:
+        """Forget the unfinished batch and let other processes in; again is fine."""
+        if self._process == os.getpid():
+            self._environment.close()
+            self._claim.release()
+
+    def discard(self) -> None:
+        """Close, but stay the one user of the place: what is there is about to be replaced."""
+        self._environment.close()
+
+    def _undo(self) -> None:
+        if not self.head.undo:
+            raise StoreRebuildError(self._not_at(self.head.batch))
+        head = replace(self.head, batch=self.head.batch - 1, epoch=self.head.undo_epoch, undo=False, undo_epoch=None)
+        if head.snapshot is not None and head.snapshot > head.batch:
+            head = replace(head, snapshot=None, snapshot_bytes=0)
+        with self._environment.writing() as txn:
+            for name in [name for name in txn.names() if name.startswith(_UNDO)]:
+                table, rows = _TABLE + name[len(_UNDO) :], txn.rows(name)
+                txn.delete(table, [key for key, old in rows if not old])
+                txn.put(table, [(key, old[1:]) for key, old in rows if old])
+            _clear_undo(txn)
+            txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+        self.head = head
+
+    def _running(self) -> tuple[int, int, Begun]:
+        if self._batch is None:
+            message = f"no batch of {self.place.identity} has begun"
+            raise StoreMisuseError(message)
+        return self._batch
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            message = f"the store of {self.place.identity} was opened by process {self._process}; a fork may not use it"
+            raise StoreMisuseError(message)
+
+    def _not_at(self, batch: int) -> str:
+        undo = "" if self.head.undo else " and can't be taken back"
+        return (
+            f"the local store of {self.place.identity} is at batch {self.head.batch}{undo}, "
+            f"and batch {batch} is to run: it "
+            f"is rebuilt from the durable copy"
+        )
+
+    def _read_head(self) -> Head:
+        found = self._environment.get(_HEAD, [_KEY])
+        self._environment.stop_reading()
+        try:
+            return Head(**json.loads(found[_KEY]))
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"the store at {self.place.path} has no readable head; drop it, and it is restored"
+            raise StoreUnavailableError(message) from error
+
+
+def _write(txn: Writing, table: Table, rows: list[tuple[bytes, bytes | None]]) -> None:
+    before, keys = table.before(), [row[0] for row in rows]
+    old = [(key, before[key]) for key in keys]
+    puts = [(key, value) for key, value in rows if value is not None]
+    gone = [] if len(puts) == len(rows) else [key for key, value in rows if value is None]
+    if any_long(keys):
+        old = sorted((fold_key(key), None if value is None else fold_value(key, value)) for key, value in old)
+        puts = sorted((fold_key(key), fold_value(key, value)) for key, value in puts)
+        gone = sorted(map(fold_key, gone))
+    # An old value is marked, for an empty one is not an absent one.
+    undo = [(key, b"" if value is None else b"\x01" + value) for key, value in old]
+    txn.put(_UNDO + table.name.encode(), undo, fill=True)
+    txn.delete(table.database, gone)
+    txn.put(table.database, puts)
+
+
+def _clear_undo(txn: Writing) -> None:
+    for name in txn.names():
+        if name.startswith(_UNDO):
+            txn.clear(name)
+
+
+def _head_bytes(head: Head) -> bytes:
+    return json.dumps({name: getattr(head, name) for name in Head.__slots__}).encode()

@@ -1,0 +1,126 @@
+"""Why: whether the local store may be used for a batch, as an ordered list of small checks: the list is the rule.
+
+A store that is not trusted is dropped and restored, so each check names what was found and what was expected. One
+reason is no invitation to restore: see `Reason`. Must not read anything: facts come in as arguments.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast_runtime.state.place import FORMAT, Identity, Sidecar
+
+
+class Reason(StrEnum):
+    """Why a local store is not used."""
+
+    NO_STORE = "NoStore"
+    FORMAT_DIFFERS = "FormatDiffers"
+    OTHER_APP = "OtherApp"
+    OTHER_RUN = "OtherRun"
+    OTHER_TASK = "OtherTask"
+    MACHINE_RESTARTED = "MachineRestarted"
+    NEWER_EPOCH = "NewerEpoch"
+    """A newer attempt wrote it: whoever asks must end, not restore."""
+    OTHER_BATCH = "OtherBatch"
+    UNREADABLE = "Unreadable"
+    """LMDB can't open it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distrust:
+    """A reason with its sentence."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of the local store; batch and epoch are None until it may be opened."""
+
+    sidecar: Sidecar | None
+    batch: int | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the coming batch needs."""
+
+    identity: Identity
+    batch: int
+    epoch: int
+    boot_id: str
+
+
+Check = Callable[[Sidecar, Facts, Expected], Distrust | None]
+
+
+def check_format(found: Sidecar, _: Facts, __: Expected) -> Distrust | None:
+    """Another release may lay out bytes differently."""
+    if found.format == FORMAT:
+        return None
+    return Distrust(Reason.FORMAT_DIFFERS, f"it has format {found.format}, this release uses {FORMAT}")
+
+
+def check_app(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+    """Directories get reused."""
+    return _same(Reason.OTHER_APP, "app", found.identity.app, expected.identity.app)
+
+
+def check_run(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+    """State never crosses runs."""
+    return _same(Reason.OTHER_RUN, "run", found.identity.run, expected.identity.run)
+
+
+def check_task(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+    """Another task's keys would look like ours."""
+    return _same(Reason.OTHER_TASK, "task", found.identity.task, expected.identity.task)
+
+
+def check_boot(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+    """Without waiting for the disk, a commit is as durable as the page cache. No boot id at all is never equal."""
+    if found.boot_id and found.boot_id == expected.boot_id:
+        return None
+    return Distrust(Reason.MACHINE_RESTARTED, f"written under boot {found.boot_id!r}, now {expected.boot_id!r}")
+
+
+def check_epoch(_: Sidecar, facts: Facts, expected: Expected) -> Distrust | None:
+    """An older attempt must not take over from a newer one."""
+    if facts.epoch is None or facts.epoch <= expected.epoch:
+        return None
+    return Distrust(Reason.NEWER_EPOCH, f"attempt {facts.epoch} wrote it, and this is attempt {expected.epoch}")
+
+
+def check_batch(_: Sidecar, facts: Facts, expected: Expected) -> Distrust | None:
+    """At the batch before: go on. At this batch: it was committed here, and is replayed. Anything else has gaps."""
+    if facts.batch is None or facts.batch in (expected.batch - 1, expected.batch):
+        return None
+    return Distrust(Reason.OTHER_BATCH, f"it is at batch {facts.batch}, and batch {expected.batch} is to run")
+
+
+CHECKS: tuple[Check, ...] = (
+    check_format,
+    check_app,
+    check_run,
+    check_task,
+    check_boot,
+    check_epoch,
+    check_batch,
+)
+
+
+def trust(facts: Facts, expected: Expected) -> Distrust | None:
+    """Why the store may not be used for this batch; None: it may."""
+    if facts.sidecar is None:
+        return Distrust(Reason.NO_STORE, "there is no local store")
+    for check in CHECKS:
+        found = check(facts.sidecar, facts, expected)
+        if found is not None:
+            return found
+    return None
+
+
+def _same(reason: Reason, what: str, found: str, expected: str) -> Distrust | None:
+    return None if found == expected else Distrust(reason, f"it belongs to {what} {found}, not {expected}")

@@ -1,0 +1,1 @@
+"""Why: where records come from and go to: one protocol, and the systems that speak it."""

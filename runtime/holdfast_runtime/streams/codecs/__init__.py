@@ -1,0 +1,57 @@
+"""Why: records are bytes and steps work on columns; this package is the only place that turns one into the other.
+
+One codec per `format` of a stream, whole batches at a time. A record that can't be decoded never spoils its neighbours:
+it comes back with its index and a reason, and `on_bad` decides by the stream's `onDecodeError`. Must not know where
+records come from, keep state that changes results, or talk to Spark.
+"""
+
+from typing import Literal, assert_never
+
+import pyarrow as pa
+
+from holdfast_runtime.streams.codecs.arrow_codec import ArrowCodec
+from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
+from holdfast_runtime.streams.codecs.codec import BadRecord, Codec, Decoded, EncodeError
+from holdfast_runtime.streams.codecs.decode_errors import DEAD_LETTER_SCHEMA, BadBatch, DecodeError, Handled, on_bad
+from holdfast_runtime.streams.codecs.event_time import event_time_ms, without_event_time
+from holdfast_runtime.streams.codecs.json_codec import JsonCodec
+from holdfast_runtime.streams.codecs.plain_codec import BinaryCodec, StringCodec
+
+Format = Literal["json", "arrow", "string", "binary"]
+
+__all__ = [
+    "DEAD_LETTER_SCHEMA",
+    "ArrowCodec",
+    "BadBatch",
+    "BadRecord",
+    "BinaryCodec",
+    "Codec",
+    "DecodeError",
+    "Decoded",
+    "EncodeError",
+    "Format",
+    "Handled",
+    "JsonCodec",
+    "SchemaUnsupportedError",
+    "StringCodec",
+    "arrow_schema",
+    "codec_for",
+    "event_time_ms",
+    "on_bad",
+    "without_event_time",
+]
+
+
+def codec_for(kind: Format, schema: pa.Schema) -> Codec:
+    """The codec of a stream's `format` for its columns; raises `SchemaUnsupportedError` where they do not fit."""
+    match kind:
+        case "json":
+            return JsonCodec(schema)
+        case "arrow":
+            return ArrowCodec(schema)
+        case "string":
+            return StringCodec(schema)
+        case "binary":
+            return BinaryCodec(schema)
+        case _:
+            assert_never(kind)

@@ -1,0 +1,257 @@
+"""Why: the careful way to read one JSON record: either its values or a reason that names the field.
+
+Used for the few records near one that the fast reader refused, and for schemas with a MAP, which it can't read. It
+accepts some more than the fast reader does ("NaN" as text, a key twice); where both accept, the values are equal, which
+tests compare. Must not be on the way of a batch of plainly good records.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from holdfast_runtime.streams.codecs.json_reader import from_millis
+from holdfast_runtime.streams.codecs.json_values import dates, from_base64, instants, largest
+from holdfast_runtime.streams.codecs.plain_codec import not_utf8
+
+EXCERPT = 40
+WHOLE = re.compile(r"-?[0-9]{1,20}\Z")
+DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\Z")
+NOT_FINITE = {
+    "NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "INF": "inf", "+INF": "inf",
+    "-Infinity": "-inf", "-INF": "-inf",
+}  # fmt: skip
+USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3}|\.[0-9]{6})?Z\Z")
+"""Times that Python reads, and twenty times faster than pyarrow reads a single one."""
+EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+DIGITS = Context(prec=80)
+Reader = Callable[[Any, str], Any]
+
+
+class Number(str):
+    """The text of a JSON number, so that no digit is lost before its type is known."""
+
+    __slots__ = ()
+
+
+class UnfitError(Exception):
+    """The record can't be decoded; the message is the reason. Not `sure`: the fast reader may know better."""
+
+    def __init__(self, reason: str, *, sure: bool = True) -> None:
+        super().__init__(reason)
+        self.sure = sure
+
+
+def judge_of(schema: pa.Schema) -> Callable[[bytes], dict[str, Any]]:
+    """A function from a record to the values of its columns; raises `UnfitError`."""
+    read = {field.name: reader_of(field.type) for field in schema}
+
+    def judge(raw: bytes) -> dict[str, Any]:
+        found = parsed(raw)
+        if type(found) is not dict:
+            raise UnfitError(f"the value is {shown(found)}; a record is one JSON object")  # noqa: EM102
+        return {name: _value(read[name], found.get(name), name) for name in read}
+
+    return judge
+
+
+def parsed(raw: bytes) -> Any:
+    """What the record holds, numbers as their text."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        _unfit(not_utf8(raw))
+    if not text.strip():
+        _unfit("the value is empty; a record is one JSON object")
+    if text.startswith("\ufeff"):
+        _unfit("the value starts with a byte order mark; JSON has none")
+    try:
+        return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
+    except json.JSONDecodeError as error:
+        near = f"{error.msg} at character {error.pos + 1}, near {text[error.pos :][:20]!r}"
+        _unfit(f"the value is not JSON: {near}", sure="Inf" not in text)  # only the fast reader takes Inf for Infinity
+    except RecursionError:
+        _unfit("the value is nested too deeply", sure=False)
+
+
+def reader_of(kind: pa.DataType) -> Reader:  # noqa: PLR0911 - one per family of types
+    """How a JSON value becomes a value of this type."""
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    if pa.types.is_map(kind):
+        return _map(kind)
+    if pa.types.is_list(kind):
+        return _list(kind)
+    if pa.types.is_integer(kind):
+        return _whole(kind)
+    if pa.types.is_floating(kind):
+        return _floating(kind)
+    if pa.types.is_decimal(kind):
+        return _decimal(kind)
+    return PLAIN[kind.id](kind)
+
+
+def shown(value: Any) -> str:
+    """The value as JSON, cut short."""
+    if isinstance(value, Number):
+        text = str(value)
+    elif isinstance(value, dict | list):
+        text = "an object" if isinstance(value, dict) else "an array"
+    else:
+        text = json.dumps(value)
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}..."
+
+
+def _unfit(reason: str, *, sure: bool = True) -> NoReturn:
+    raise UnfitError(reason, sure=sure) from None
+
+
+def _wrong(path: str, wanted: str, value: Any) -> NoReturn:
+    _unfit(f"field {path} should be {wanted}, found {shown(value)}")
+
+
+def _value(read: Reader, value: Any, path: str) -> Any:
+    return None if value is None else read(value, path)
+
+
+def _struct(kind: pa.StructType) -> Reader:
+    inner = {field.name: reader_of(field.type) for field in kind}
+
+    def read(value: Any, path: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            _wrong(path, "an object", value)
+        return {name: _value(inner[name], value.get(name), f"{path}.{name}") for name in inner}
+
+    return read
+
+
+def _map(kind: pa.MapType) -> Reader:
+    inner, key_type = reader_of(kind.item_type), reader_of(kind.key_type)
+
+    def read(value: Any, path: str) -> list[tuple[str, Any]]:
+        if not isinstance(value, dict):
+            _wrong(path, "an object", value)
+        return [(key_type(key, path), _value(inner, item, f"{path}.{key}"[:200])) for key, item in value.items()]
+
+    return read
+
+
+def _list(kind: pa.ListType) -> Reader:
+    inner = reader_of(kind.value_type)
+
+    def read(value: Any, path: str) -> list[Any]:
+        if not isinstance(value, list):
+            _wrong(path, "an array", value)
+        return [_value(inner, item, f"{path}[{at}]") for at, item in enumerate(value)]
+
+    return read
+
+
+def _whole(kind: pa.DataType) -> Reader:
+    limit = 1 << (kind.bit_width - 1)
+
+    def read(value: Any, path: str) -> int:
+        if not isinstance(value, Number) or not WHOLE.match(value) or not -limit <= int(value) < limit:
+            _wrong(path, f"a whole number of {kind.bit_width} bits", value)
+        return int(value)
+
+    return read
+
+
+def _floating(kind: pa.DataType) -> Reader:
+    def read(value: Any, path: str) -> float:
+        if isinstance(value, str) and value in NOT_FINITE:
+            return float(NOT_FINITE[value])
+        if not isinstance(value, Number):
+            _wrong(path, "a number", value)
+        if float(value) in (float("inf"), float("-inf")):
+            _wrong(path, "a number that a DOUBLE can hold", value)
+        # By pyarrow: a FLOAT by way of a Python float would be rounded twice.
+        return float(pa.scalar(str(value)).cast(kind).as_py())
+
+    return read
+
+
+def _decimal(kind: pa.Decimal128Type) -> Reader:
+    wanted = f"a number of DECIMAL({kind.precision},{kind.scale})"
+    unit = Decimal((0, (1,), -kind.scale))
+
+    def read(value: Any, path: str) -> Decimal:
+        if not isinstance(value, str) or not DECIMAL.match(value):
+            _wrong(path, wanted, value)
+        number = Decimal(value)
+        try:
+            scaled = number.quantize(unit, context=DIGITS)
+        except InvalidOperation:
+            _wrong(path, wanted, value)
+        if scaled != number or abs(scaled) > largest(kind):
+            _wrong(path, wanted, value)
+        return scaled
+
+    return read
+
+
+def _string(_: pa.DataType) -> Reader:
+    def read(value: Any, path: str) -> str:
+        if not isinstance(value, str) or isinstance(value, Number):
+            _wrong(path, "a string", value)
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            _unfit(f"field {path} holds half a surrogate pair, which is no character")
+        return value
+
+    return read
+
+
+def _boolean(_: pa.DataType) -> Reader:
+    def read(value: Any, path: str) -> bool:
+        if not isinstance(value, bool):
+            _wrong(path, "true or false", value)
+        return value
+
+    return read
+
+
+def _null(_: pa.DataType) -> Reader:
+    def read(value: Any, path: str) -> None:
+        _wrong(path, "null", value)
+
+    return read
+
+
+def _by_text(
+    wanted: str, convert: Callable[[pa.StringArray, pa.DataType], pa.Array]
+) -> Callable[[pa.DataType], Reader]:
+    def of(kind: pa.DataType) -> Reader:
+        def read(value: Any, path: str) -> Any:
+            number = isinstance(value, Number)
+            if not isinstance(value, str) or (number and not (pa.types.is_timestamp(kind) and WHOLE.match(value))):
+                _wrong(path, wanted, value)
+            try:
+                if pa.types.is_timestamp(kind) and USUAL.match(value):
+                    return (datetime.fromisoformat(value) - EPOCH) // MICROSECOND
+                if number:
+                    return from_millis(pa.array([int(value)], pa.int64()), kind)[0].value
+                made = convert(pa.array([value], pa.string()), kind)
+            except (pa.ArrowInvalid, ValueError, OverflowError, UnicodeEncodeError):
+                _wrong(path, wanted, value)
+            return made[0].as_py() if pa.types.is_binary(kind) else made[0].value
+
+        return read
+
+    return of
+
+
+PLAIN: dict[int, Callable[[pa.DataType], Reader]] = {
+    pa.string().id: _string,
+    pa.bool_().id: _boolean,
+    pa.null().id: _null,
+    pa.timestamp("us").id: _by_text("an ISO 8601 time or milliseconds since 1970", instants),
+    pa.date32().id: _by_text("a date like 2024-01-31", lambda texts, _: dates(texts)),
+    pa.binary().id: _by_text("base64", lambda texts, _: from_base64(texts)),
+}

@@ -1,0 +1,65 @@
+"""Why: values that JSON has no type for are text, read by one function each, for the fast and the careful way alike.
+
+All take and give whole columns and raise `ArrowInvalid` for a value that is none. Must not guess.
+"""
+
+import base64
+import binascii
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TOO_FINE = r"([T ]\d\d:\d\d:\d\d\.\d{6})\d+"
+ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+
+
+def instants(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Timestamps from ISO 8601: `2024-01-31T12:00:00.5+01:00`, a blank for the T, or less than a full time of day.
+
+    Without a zone it is UTC. Digits behind microseconds are cut off, as Spark does.
+    """
+    texts = pc.replace_substring_regex(texts, pattern=TOO_FINE, replacement=r"\1")
+    zoned = pc.match_substring_regex(texts, pattern=ZONED)
+    nothing = pa.scalar(None, pa.string())
+    utc, bare = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+    with_zone = pc.if_else(zoned, texts, nothing).cast(utc)
+    without = pc.if_else(zoned, nothing, texts).cast(bare)
+    return pc.coalesce(with_zone.view(pa.int64()), without.view(pa.int64())).view(kind)
+
+
+def dates(texts: pa.StringArray) -> pa.Date32Array:
+    """Dates from `2024-01-31`."""
+    return texts.cast(pa.date32())
+
+
+def from_base64(texts: pa.StringArray) -> pa.BinaryArray:
+    """Bytes from base64 with padding, as Spark reads and writes them. The one type read value by value: it is rare."""
+    try:
+        return pa.array(
+            [None if text is None else base64.b64decode(text, validate=True) for text in texts.to_pylist()], pa.binary()
+        )
+    except (binascii.Error, ValueError) as error:
+        message = f"not base64: {error}"
+        raise pa.ArrowInvalid(message) from error
+
+
+def to_base64(values: pa.BinaryArray) -> pa.StringArray:
+    """Base64 with padding."""
+    return pa.array(
+        [None if raw is None else base64.b64encode(raw).decode() for raw in values.to_pylist()], pa.string()
+    )
+
+
+def largest(kind: pa.Decimal128Type) -> Decimal:
+    """The largest number of this decimal type."""
+    return Decimal((0, (9,) * kind.precision, -kind.scale))
+
+
+def decimals_fit(values: pa.Decimal128Array) -> pa.Decimal128Array:
+    """The same values; pyarrow checks the digits before it moves the point, so 9999 passes as DECIMAL(5,2)."""
+    limit = pa.scalar(largest(values.type), values.type)
+    if pc.any(pc.or_(pc.greater(values, limit), pc.less(values, pc.negate(limit)))).as_py():
+        message = f"a number has more digits than {values.type}"
+        raise pa.ArrowInvalid(message)
+    return values

@@ -1,0 +1,138 @@
+"""Why: rows become JSON text column by column, each step over whole columns in pyarrow's C++.
+
+Writes what Spark's `to_json` writes: nulls are left out, NaN and the infinities are text, BINARY is base64, decimals
+are numbers. Other than Spark it keeps microseconds: times are ISO 8601 in UTC with three digits behind the second, or
+six where needed. Must not depend on neighbours: the same row is the same bytes in any batch, or a replay would write
+other records.
+"""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast_runtime.streams.codecs.codec import EncodeError
+from holdfast_runtime.streams.codecs.json_values import to_base64
+
+FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+MICROS_PER_MILLI = 1000
+CONTROL = [chr(code) for code in range(0x20)]
+
+
+def json_objects(rows: pa.RecordBatch) -> pa.StringArray:
+    """One JSON object per row."""
+    return _object(rows.schema.names, rows.columns, rows.num_rows, "")
+
+
+def _object(names: list[str], columns: list[pa.Array], length: int, path: str) -> pa.StringArray:
+    members = []
+    for name, column in zip(names, columns, strict=True):
+        if not pa.types.is_null(column.type):
+            head = f",{json.dumps(name, ensure_ascii=False)}:"
+            members.append(pc.fill_null(_text(column, f"{path}{name}", head), ""))
+    if not members:
+        return pa.array(["{}"] * length, pa.string())
+    # Each member brings its comma and the first is taken out again: of arrays that are null throughout, pyarrow's join
+    # that skips nulls makes no rows at all.
+    objects = pc.binary_join_element_wise("{", *members, "}", "")
+    return pc.replace_substring(objects, pattern="{,", replacement="{", max_replacements=1)
+
+
+def _text(array: pa.Array, path: str, head: str = "") -> pa.StringArray:  # noqa: PLR0911 - one per family of types
+    """The JSON text of each value behind `head`; null where it is null."""
+    kind = array.type
+    if pa.types.is_string(kind):
+        return _around(f'{head}"', _escaped(array), '"')
+    if pa.types.is_binary(kind):
+        return _around(f'{head}"', to_base64(array), '"')
+    if pa.types.is_timestamp(kind):
+        return _around(f'{head}"', _time(array, path), '"')
+    if pa.types.is_date(kind):
+        _require_years(array.view(pa.int32()), FIRST_DAY, LAST_DAY, path)
+        return _around(f'{head}"', array.cast(pa.string()), '"')
+    if pa.types.is_floating(kind):
+        return _around(head, _floating(array))
+    if pa.types.is_struct(kind):
+        inside = _object([field.name for field in kind], _compact(array).flatten(), len(array), f"{path}.")
+        return _around(head, pc.if_else(array.is_valid(), inside, pa.scalar(None, pa.string())))
+    if pa.types.is_map(kind):
+        entries = _compact(array).cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+        keys, values = entries.flatten().flatten()
+        pairs = pc.binary_join_element_wise(_text(keys, path), _elements(values, path), ":")
+        return _around(f"{head}{{", _joined(entries, pairs), "}")
+    if pa.types.is_list(kind):
+        return _around(f"{head}[", _joined(array, _elements(_compact(array).flatten(), path)), "]")
+    return _around(head, array.cast(pa.string()))
+
+
+def _around(before: str, texts: pa.StringArray, after: str = "") -> pa.StringArray:
+    if not before and not after:
+        return texts
+    return (
+        pc.binary_join_element_wise(before, texts, after, "")
+        if after
+        else pc.binary_join_element_wise(before, texts, "")
+    )
+
+
+def _elements(values: pa.Array, path: str) -> pa.StringArray:
+    """Inside arrays and maps a null keeps its place."""
+    if pa.types.is_null(values.type):
+        return pa.array(["null"] * len(values), pa.string())
+    return pc.fill_null(_text(values, path), "null")
+
+
+def _compact(array: pa.Array) -> pa.Array:
+    """The same values in memory of their own: pyarrow's `flatten` and `cast` can abort on slices of nested arrays."""
+    return array.take(pa.array(np.arange(len(array))))
+
+
+def _joined(lists: pa.Array, elements: pa.StringArray) -> pa.StringArray:
+    """The elements of each list with commas between; `elements` are those of all lists that are not null."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), elements, mask=lists.is_null()), ",")
+
+
+def _escaped(texts: pa.StringArray) -> pa.StringArray:
+    texts = pc.replace_substring(texts, pattern="\\", replacement="\\\\")
+    texts = pc.replace_substring(texts, pattern='"', replacement='\\"')
+    if pc.any(pc.match_substring_regex(texts, pattern=r"[\x00-\x1f]")).as_py():
+        for char in CONTROL:
+            texts = pc.replace_substring(texts, pattern=char, replacement=json.dumps(char)[1:-1])
+    return texts
+
+
+def _floating(array: pa.Array) -> pa.StringArray:
+    """The shortest text that reads back as the same number."""
+    texts = array.cast(pa.string())
+    if pc.all(pc.is_finite(array)).as_py() is not False:
+        return texts
+    texts = pc.if_else(pc.is_nan(array), '"NaN"', texts)
+    signed = pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
+    return pc.if_else(pc.is_inf(array), signed, texts)
+
+
+def _time(array: pa.Array, path: str) -> pa.StringArray:
+    micros = array.view(pa.int64())
+    _require_years(micros, FIRST_MICROS, LAST_MICROS, path)
+    fine = micros.fill_null(0).to_numpy() % MICROS_PER_MILLI != 0
+    if fine.all() and len(fine):
+        texts = array.cast(pa.string())
+    else:
+        texts = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.string())
+        if fine.any():
+            texts = pc.if_else(pa.array(fine), array.cast(pa.string()), texts)
+    return pc.replace_substring(texts, pattern=" ", replacement="T")
+
+
+def _require_years(numbers: pa.Array, first: int, last: int, path: str) -> None:
+    ends = pc.min_max(numbers)
+    if ends["min"].is_valid and (ends["min"].as_py() < first or ends["max"].as_py() > last):
+        message = (
+            f"column {path} holds a time outside of the years 1 to 9999, which ISO 8601 text can't express; "
+            "correct it in a select step before it is written"
+        )
+        raise EncodeError(message)

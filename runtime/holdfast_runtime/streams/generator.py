@@ -1,0 +1,116 @@
+"""Why: streams without a broker: rows a user's function makes up, the same at each replay, at a chosen rate.
+
+Rows are a function of partition and offset, the end of a partition is a function of time. Can't be written.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.records import (
+    FETCHED,
+    Bounds,
+    Marker,
+    Range,
+    ReadOnlyError,
+    check_partition,
+    check_range,
+)
+
+Make = Callable[[int, int, int], pa.RecordBatch]
+"""From partition, first offset and count to rows."""
+Encode = Callable[[pa.RecordBatch], pa.Array]
+"""From rows to the values of their records."""
+
+
+class GeneratorFunctionError(UserActionError):
+    """A generator's function does not do what it must."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedStream:
+    """One stream of a generator."""
+
+    name: str
+    partitions: int
+    key: tuple[str, ...] | None
+    encode: Encode
+    """How its values are written, for whoever wants records rather than rows."""
+
+
+class Generator:
+    """The streams of one generator system."""
+
+    def __init__(
+        self,
+        path: str,
+        make: Make,
+        streams: Sequence[GeneratedStream],
+        *,
+        pace: Pace,
+        clock: Callable[[], int],
+    ) -> None:
+        """`path` is the function's name, for messages; `clock` gives milliseconds since 1970."""
+        self._path, self._make = path, make
+        self._streams: Mapping[str, GeneratedStream] = {stream.name: stream for stream in streams}
+        self._counts = {stream.name: stream.partitions for stream in streams}
+        self._pace, self._clock = pace, clock
+
+    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
+        """What has been made of each partition by now."""
+        check_partition(StreamPartition(stream, 0), self._counts)
+        count, now = self._counts[stream], self._clock()
+        return {StreamPartition(stream, i): Bounds(0, self._pace.end(i, count, now)) for i in range(count)}
+
+    def fetch(self, wanted: Range) -> pa.RecordBatch:
+        """Exactly the records of a range. Not held against the clock: a replay must not depend on it."""
+        rows, stream = self.rows(wanted), self._streams[wanted.partition.stream]
+        offsets = np.arange(wanted.start, wanted.end, dtype=np.int64)
+        due = self._pace.due(offsets * stream.partitions + wanted.partition.partition)
+        columns = [pa.array(offsets), key_bytes(rows, stream.key), stream.encode(rows), pa.array(due)]
+        return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
+
+    def rows(self, wanted: Range) -> pa.RecordBatch:
+        """The rows of a range as the function makes them, never encoded: the short way for the app's own inputs."""
+        partition, start, end = wanted
+        check_partition(partition, self._counts)
+        check_range(wanted, Bounds(0, max(end, start)))
+        try:
+            rows = self._make(partition.partition, start, end - start)
+        except Exception as error:
+            raise self._error(wanted, f"failed: {type(error).__name__}: {error}") from error
+        if not isinstance(rows, pa.RecordBatch):
+            raise self._error(wanted, f"gave a {type(rows).__name__}; it must give a pyarrow.RecordBatch")
+        if rows.num_rows != end - start:
+            raise self._error(wanted, f"gave {rows.num_rows} rows where {end - start} were asked for")
+        if missing := [name for name in self._streams[partition.stream].key or () if name not in rows.schema.names]:
+            raise self._error(wanted, f"gave no column {missing[0]}, which is the key of stream {partition.stream}")
+        return rows
+
+    def check_pure(self, wanted: Range) -> None:
+        """Refuse a function whose rows depend on more than partition and offset: whole, again, and in two parts."""
+        whole = self.rows(wanted)
+        middle = (wanted.start + wanted.end) // 2
+        parts = [self.rows(Range(wanted.partition, wanted.start, middle)), self.rows(wanted._replace(start=middle))]
+        again = pa.Table.from_batches([self.rows(wanted)])
+        if not (again.equals(pa.Table.from_batches([whole])) and again.equals(pa.Table.from_batches(parts))):
+            raise self._error(wanted, "gave other rows when asked again; they may depend on partition and offset only")
+
+    def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
+        """Refused."""
+        message = (
+            f"{partition} can't be written ({records.num_rows} records{f' of {marker.task}' if marker else ''}): "
+            f"{self._path} makes its rows up"
+        )
+        raise ReadOnlyError(message)
+
+    def _error(self, wanted: Range, what: str) -> GeneratorFunctionError:
+        partition, start, end = wanted
+        call = f"{self._path}(partition={partition.partition}, offset={start}, count={end - start})"
+        return GeneratorFunctionError(f"{call} for stream {partition.stream} {what}")

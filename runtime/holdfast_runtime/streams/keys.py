@@ -1,0 +1,69 @@
+"""Why: the key of a record, as bytes, from the columns its stream is partitioned by.
+
+It must come out the same wherever it is made, or rows that belong together never meet. One text is its UTF-8, one
+binary itself, as other producers write them. Anything else is its compact JSON, several columns a JSON list of theirs;
+the key of one null column is null. Must not know of partitions.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def key_bytes(rows: pa.RecordBatch, columns: Sequence[str] | None) -> pa.Array:
+    """The key of each row; without columns, no row has one."""
+    if not columns:
+        return pa.nulls(rows.num_rows, pa.binary())
+    if len(columns) == 1:
+        return _alone(rows.column(columns[0]))
+    texts = [pc.fill_null(_json(rows.column(name)), "null") for name in columns]
+    inner = pc.binary_join_element_wise(*texts, ",")
+    return pc.binary_join_element_wise("[", inner, "]", "").cast(pa.binary())
+
+
+def _alone(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _alone(column.dictionary_decode())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_bytes(kind):
+        return column.cast(pa.binary())
+    return _json(column).cast(pa.binary())
+
+
+def _json(column: pa.Array) -> pa.Array:
+    """Each value as compact JSON; nulls stay null."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    if pa.types.is_string(kind) and not pc.any(pc.match_substring_regex(column, r'[\x00-\x1f"\\]')).as_py():
+        return pc.binary_join_element_wise('"', column, '"', "")
+    texts = [None if value is None else _text(value) for value in column.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, datetime):
+        aware = value.astimezone(UTC) if value.tzinfo else value
+        return aware.replace(tzinfo=None).isoformat(timespec="microseconds") + ("Z" if value.tzinfo else "")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    message = f"a key can't be a {type(value).__name__}; choose columns of texts, numbers, dates or times"
+    raise TypeError(message)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))

@@ -1,0 +1,176 @@
+"""Why: what every stream system gives the runtime, and what can go wrong there: one protocol for log, generator, Kafka.
+
+Records are fetched by exact ranges, so that a replayed batch reads what it read before, and written together with a
+marker, so that a replayed batch is not written twice. Must not know any system.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.tasks.partitions import StreamPartition
+
+WRITTEN = pa.schema(
+    [("key", pa.binary()), ("value", pa.binary()), pa.field("timestamp", pa.int64(), nullable=False)],
+)
+"""Records as they are written: a null value is a tombstone, a null key is no key; milliseconds since 1970."""
+FETCHED = pa.schema([pa.field("offset", pa.int64(), nullable=False), *WRITTEN])
+"""Records as they are fetched."""
+_MOST_BYTES = 2**31 - 1
+"""What one column of one Arrow batch can hold."""
+
+
+class Bounds(NamedTuple):
+    """What there is of a partition: offsets from `oldest`, below `end`."""
+
+    oldest: int
+    end: int
+
+
+class Range(NamedTuple):
+    """The records of a partition from `start`, below `end`."""
+
+    partition: StreamPartition
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.partition} [{self.start}, {self.end})"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Says in a partition that the records of a batch are there, all of them."""
+
+    owner: str
+    """Whose batches and epochs these are, e.g. `ad-clicks/1` for app and run: apart from it they mean nothing."""
+    task: str
+    batch: int
+    epoch: int
+    """The attempt that writes."""
+
+
+class Source(Protocol):
+    """A system that can be read."""
+
+    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
+        """What there is of each partition of a stream, now."""
+        ...
+
+    def fetch(self, wanted: Range) -> pa.RecordBatch:
+        """Exactly the records of a range, as `FETCHED`."""
+        ...
+
+
+class Sink(Source, Protocol):
+    """A system that can be written too."""
+
+    def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
+        """Write records and marker, both or neither; False: this batch, or a later one, is already there."""
+        ...
+
+    def append_all(
+        self, partition: StreamPartition, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]
+    ) -> list[bool]:
+        """The same for several tasks at once."""
+        ...
+
+    def written(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
+        """The last marker of a task."""
+        ...
+
+    def fence(self, streams: Sequence[str], owner: str, epoch: int) -> None:
+        """From now on, refuse what earlier epochs of this owner want to write to these streams."""
+        ...
+
+
+class StreamMissingError(WorldChangeError):
+    """There is no such stream, or it has no such partition."""
+
+
+class OffsetAgedOutError(UserActionError):
+    """Records that were to be read are no longer kept. Only a user can accept their loss."""
+
+
+class OffsetBeyondEndError(UserActionError):
+    """Records that were to be read were never written: the stream is not the one it was."""
+
+
+class RangeTooLargeError(UserActionError):
+    """More bytes in one range than an Arrow batch can hold."""
+
+
+class ReadOnlyError(UserActionError):
+    """A system that can't be written was to be written."""
+
+
+class FencedError(HoldfastError):
+    """A newer attempt has taken over. There is no way back for this one: end."""
+
+
+def written_batch(
+    keys: "Sequence[bytes | None] | pa.Array", values: "Sequence[bytes | None] | pa.Array", timestamps: object
+) -> pa.RecordBatch:
+    """Records to write; `timestamps` is one for all, or one for each."""
+    keys, values = (x if isinstance(x, pa.Array) else pa.array(x, pa.binary()) for x in (keys, values))
+    times = np.full(len(keys), timestamps) if isinstance(timestamps, int) else timestamps
+    return pa.RecordBatch.from_arrays([keys, values, pa.array(times, pa.int64())], schema=WRITTEN)
+
+
+def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """Written records as they are fetched: offsets count up from `first`."""
+    offsets = pa.array(np.arange(first, first + records.num_rows, dtype=np.int64))
+    return pa.RecordBatch.from_arrays([offsets, *records.columns], schema=FETCHED)
+
+
+def joined(parts: Sequence[pa.RecordBatch], wanted: Range) -> pa.RecordBatch:
+    """One batch of several, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in FETCHED], schema=FETCHED)
+    size = sum(part.nbytes for part in parts)
+    if size > _MOST_BYTES:
+        message = (
+            f"{wanted} holds {size} bytes, more than the {_MOST_BYTES} one batch can carry; "
+            "lower runtime.trigger.maxRecordsPerPartition"
+        )
+        raise RangeTooLargeError(message)
+    return pa.concat_batches(parts)
+
+
+def check_range(wanted: Range, bounds: Bounds) -> None:
+    """Refuse a range that is not there as a whole."""
+    partition, start, end = wanted
+    if start > end or start < 0:
+        message = f"{wanted} is no range: it must not start below 0 or end before it starts"
+        raise ValueError(message)
+    if start == end:
+        return
+    if start < bounds.oldest:
+        message = (
+            f"{partition}: offset {start} is wanted, but the oldest record kept is {bounds.oldest}: "
+            f"{min(bounds.oldest, end) - start} of the records [{start}, {end}) are gone. Start a new run (another "
+            f"spec.runId) to go on without them, and keep records longer than the app may stand still"
+        )
+        raise OffsetAgedOutError(message)
+    if end > bounds.end:
+        message = (
+            f"{partition}: records up to offset {end} are wanted, but it ends at {bounds.end}: it was created anew or "
+            "put back to an older copy since it was read. Bring back the stream as it was, or start a new run "
+            "(another spec.runId)"
+        )
+        raise OffsetBeyondEndError(message)
+
+
+def check_partition(partition: StreamPartition, counts: Mapping[str, int]) -> None:
+    """Refuse a partition that is not there."""
+    count = counts.get(partition.stream)
+    if count is None or not 0 <= partition.partition < count:
+        has = "there is no such stream" if count is None else f"{partition.stream} has {count} partitions, from 0"
+        message = f"{partition} can't be read or written: {has}"
+        raise StreamMissingError(message)

@@ -1,0 +1,257 @@
+"""`holdfast feed`, `tail` and `streams`: what is fed comes out, and every mistake is told with a way out."""
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.control.messages import Position, WatermarkMessage, encode
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.open_partitions import close_all
+from holdfast_runtime.streams.records import written_batch
+from tests.cli.conftest import Holdfast
+from tests.tasks.murmur2 import partition_of
+
+DEADLINE = 60.0
+CLICKS = [{"ad_id": f"ad-{i % 7}", "user": f"ü{i}", "ts": "2026-01-01T00:00:00Z"} for i in range(40)]
+MANY_KINDS = """
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: kinds}
+spec:
+  runId: "1"
+  systems: [{name: here, log: {}}, {name: made, generator: {function: "m:f"}}]
+  streams:
+  - {name: texts, system: here, partitions: 2, format: string, key: [value], schema: "value STRING"}
+  - {name: blobs, system: here, partitions: 1, format: binary, schema: "value BINARY"}
+  - {name: arrows, system: here, partitions: 1, format: arrow, schema: "a STRING"}
+  - {name: typed, system: here, partitions: 3, key: [num, s], schema: "num BIGINT, s STRING, t TIMESTAMP"}
+  - {name: keyless, system: here, partitions: 3, schema: "a STRING"}
+  - {name: marked, system: here, partitions: 1, control: true, key: [a], schema: "a STRING"}
+  - {name: rows, system: made, partitions: 2, schema: "a STRING"}
+  - {name: uncounted, system: here, schema: "a STRING"}
+  - {name: sink, system: here, partitions: 1, topic: the.sink}
+  steps:
+  - {name: all, from: [texts], to: sink}
+  - {name: some, from: [uncounted], filter: "a IS NOT NULL"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def lines(rows: list[Any]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def fed(name: str, text: str | bytes) -> str:
+    Path(name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return name
+
+
+def tailed(holdfast: Holdfast, *arguments: str) -> list[dict[str, Any]]:
+    ran = holdfast("tail", *arguments, "--from-beginning", "-o", "json")
+    assert (ran.code, ran.err) == (0, "")
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def test_what_is_fed_comes_out_where_its_key_belongs(holdfast: Holdfast) -> None:
+    ran = holdfast("feed", "app.yaml", "clicks", fed("clicks.jsonl", "\n" + lines(CLICKS) + "\n\n"))
+    assert (ran.code, ran.out, ran.err) == (0, "40 records written to clicks (16 partitions)\n", "")
+    records = tailed(holdfast, "app.yaml", "clicks", "--max", "40")
+    assert sorted(records[0]) == ["key", "offset", "partition", "value"]
+    assert sorted(record["value"]["user"] for record in records) == sorted(click["user"] for click in CLICKS)
+    for record in records:
+        assert record["key"] == record["value"]["ad_id"]
+        assert record["partition"] == partition_of(record["key"].encode(), 16)
+    for key in {record["key"] for record in records}:
+        users = [record["value"]["user"] for record in records if record["key"] == key]
+        assert users == [click["user"] for click in CLICKS if click["ad_id"] == key]
+
+
+def test_the_value_is_the_line_byte_for_byte(holdfast: Holdfast) -> None:
+    line = '{ "ad_id":"a", "user":  1.10, "ts":null }'
+    holdfast("feed", "app.yaml", "clicks", fed("in", line))
+    ran = holdfast("tail", "app.yaml", "clicks", "--from-beginning", "--max", "1", "-o", "json")
+    place = partition_of(b"a", 16)
+    assert ran.out == f'{{"partition": {place}, "offset": 0, "key": "a", "value": {line}}}\n'
+    ran = holdfast("tail", "app.yaml", "clicks", "--from-beginning", "--max", "1")
+    assert ran.out == f"clicks/{place}\t0\ta\t{line}\n"
+
+
+def test_a_bad_line_is_named_and_those_before_it_are_written(holdfast: Holdfast) -> None:
+    text = lines(CLICKS[:3]) + '{"ad_id": \n' + lines(CLICKS[3:])
+    ran = holdfast("feed", "app.yaml", "clicks", fed("in.jsonl", text))
+    assert ran.code == 2
+    assert "in.jsonl:4: not JSON: " in ran.err
+    assert "the 3 records before this line were written, it and all after it were not" in ran.err
+    assert len(tailed(holdfast, "app.yaml", "clicks", "--max", "3")) == 3
+
+
+@pytest.mark.parametrize(
+    ("stream", "line", "message"),
+    [
+        ("typed", b"[1]", "a line must be a JSON object, not list"),
+        ("typed", b"\xff", "not UTF-8"),
+        ("typed", b'{"num": NaN}', "NaN is not allowed"),
+        ("typed", b"[" * 100_000, "recursion"),
+        ("typed", b'{"num": "5"}', 'the key column num is BIGINT, but the line has "5"'),
+        ("typed", b'{"num": 9223372036854775808}', "the key column num is BIGINT"),
+        ("typed", b'{"num": true}', "the key column num is BIGINT, but the line has true"),
+        ("texts", b'{"text": "x"}', 'a stream of format string takes objects with a text "value"'),
+        ("blobs", b'{"value": "?"}', "in.jsonl:1: "),
+    ],
+)
+def test_lines_that_can_not_be_records(holdfast: Holdfast, stream: str, line: bytes, message: str) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    ran = holdfast("feed", "kinds.yaml", stream, fed("in.jsonl", line + b"\n"))
+    assert ran.code == 2
+    assert message in ran.err
+    assert "the 0 records before this line were written" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("feed", "kinds.yaml", "text", "in"), "kinds has no stream text; did you mean texts?"),
+        (("tail", "kinds.yaml", "text"), "kinds has no stream text; did you mean texts?"),
+        (("feed", "kinds.yaml", "rows", "in"), "stream rows is in a generator system"),
+        (("tail", "kinds.yaml", "rows"), "stream rows is in a generator system"),
+        (("feed", "kinds.yaml", "arrows", "in"), "has format arrow"),
+        (("feed", "kinds.yaml", "uncounted", "in"), "has no partition count; write partitions: N"),
+        (("feed", "kinds.yaml", "texts", "nowhere"), "nowhere can't be read"),
+        (("feed", "kinds.yaml", "texts", "."), ". is a directory"),
+        (("feed", "app.yaml", "by-campaign", "in"), "written by the app itself; feed one of its inputs"),
+        (("streams", "nowhere.yaml"), "nowhere.yaml can't be read"),
+    ],
+)
+def test_mistakes_end_with_2_and_a_way_out(holdfast: Holdfast, arguments: tuple[str, ...], message: str) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    fed("in", "{}\n")
+    ran = holdfast(*arguments)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+@pytest.mark.parametrize(
+    "command", [("feed", "app.yaml", "clicks"), ("tail", "app.yaml", "clicks"), ("streams", "app.yaml")]
+)
+def test_an_invalid_app_is_explained(holdfast: Holdfast, command: tuple[str, ...]) -> None:
+    fed("app.yaml", "kind: StreamApp\nmetadata: {name: x}\n")
+    ran = holdfast(*command)
+    assert ran.code == 1
+    assert "apiVersion" in ran.err
+
+
+def test_another_partition_count_than_the_log_has_is_refused(holdfast: Holdfast) -> None:
+    app = Path("app.yaml").read_text(encoding="utf-8")
+    holdfast("feed", "app.yaml", "campaigns", fed("in", '{"campaign": "c"}\n'))
+    fed("app.yaml", app.replace("partitions: 4", "partitions: 5"))
+    ran = holdfast("feed", "app.yaml", "campaigns", "in")
+    assert ran.code == 2
+    assert "campaigns has 4 partitions in .holdfast/ad-clicks/log, but 5 are wanted" in ran.err
+
+
+def test_texts_and_bytes_are_fed_as_values(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "texts", fed("in", '{"value": "plain text"}\n'))
+    holdfast("feed", "kinds.yaml", "blobs", fed("in", json.dumps({"value": base64.b64encode(b"\xffx").decode()})))
+    (text,) = tailed(holdfast, "kinds.yaml", "texts", "--max", "1")
+    (blob,) = tailed(holdfast, "kinds.yaml", "blobs", "--max", "1")
+    assert (text["key"], text["value"]) == ("plain text", "plain text")
+    assert (blob["key"], blob["value"]) == (None, "\\xffx")
+
+
+def test_keys_of_several_columns_and_records_without_key(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "typed", fed("in", '{"num": 5, "s": "x"}\n{"s": 7}\n'))
+    assert sorted(r["key"] for r in tailed(holdfast, "kinds.yaml", "typed", "--max", "2")) == ['[5,"x"]', '[null,"7"]']
+    holdfast("feed", "kinds.yaml", "keyless", fed("in", '{"a": "1"}\n{"a": "2"}\n'))
+    holdfast("feed", "kinds.yaml", "keyless", fed("in", '{"a": "3"}\n{"a": "4"}\n'))
+    keyless = tailed(holdfast, "kinds.yaml", "keyless", "--max", "4")
+    assert [(r["partition"], r["key"], r["value"]["a"]) for r in keyless] == [
+        (0, None, "1"), (0, None, "4"), (1, None, "2"), (2, None, "3"),
+    ]  # fmt: skip
+
+
+def test_control_messages_are_told_from_records(holdfast: Holdfast) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "marked", fed("in", '{"a": "x"}\n'))
+    log = EmbeddedLog(Path(".holdfast/kinds/log"))
+    message = encode(WatermarkMessage(5, Position(1, 0), "partition-0", 1))
+    log.append(StreamPartition("marked", 0), written_batch([None, None], [message, None], 0))
+    record, mark, null = tailed(holdfast, "kinds.yaml", "marked", "--max", "3")
+    assert record["value"] == {"a": "x"}
+    assert (mark["control"], mark["value"]["timestamp"]) == ("watermark", 5)
+    assert (null["key"], null["value"]) == (None, None)
+
+
+def test_streams_shows_what_each_holds(holdfast: Holdfast) -> None:
+    holdfast("feed", "app.yaml", "clicks", fed("in", lines(CLICKS)), "--data", "elsewhere")
+    ran = holdfast("streams", "app.yaml", "--data", "elsewhere")
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert rows[0] == ["STREAM", "ROLE", "SYSTEM", "PARTITIONS", "OLDEST", "END", "RECORDS", "BYTES"]
+    clicks = next(row for row in rows if row[0] == "clicks")
+    assert clicks[1:5] == ["input", "log", "16", "0"]
+    assert clicks[6] == "40"
+    assert ["attributed", "output", "log", "8", "-", "-", "-", "-"] in rows
+    tree = json.loads(holdfast("streams", "app.yaml", "-o", "json").out)
+    assert {(stream["name"], stream["records"]) for stream in tree["streams"]} >= {("clicks", None)}
+
+
+def test_without_the_runtime_the_cure_is_said(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    ran = holdfast("streams", "app.yaml")
+    assert (ran.code, ran.err) == (2, "holdfast: the embedded log needs lmdb: pip install 'holdfast[runtime]'\n")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from holdfast_cli.main import entry; entry()", *arguments]
+
+
+def test_a_tail_follows_a_feed_from_a_pipe_until_ctrl_c(holdfast: Holdfast) -> None:
+    assert holdfast("streams", "app.yaml").code == 0
+    tail = subprocess.Popen(
+        command("tail", "app.yaml", "clicks", "--from-beginning", "-o", "json"), stdout=subprocess.PIPE
+    )
+    feed = subprocess.Popen(command("feed", "app.yaml", "clicks"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert tail.stdout is not None
+    assert feed.stdin is not None
+    try:
+        for click in CLICKS[:5]:  # each arrives before the next is fed: neither side waits for more
+            feed.stdin.write(lines([click]).encode())
+            feed.stdin.flush()
+            assert json.loads(tail.stdout.readline())["value"] == click
+        out, _ = feed.communicate(timeout=DEADLINE)
+        assert out == b"5 records written to clicks (16 partitions)\n"
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(DEADLINE) == 0
+    finally:
+        for process in (feed, tail):
+            process.kill()
+            process.wait()
+            for end in (process.stdin, process.stdout):
+                if end is not None:
+                    end.close()
+
+
+def test_many_lines_are_fed_in_batches(holdfast: Holdfast) -> None:
+    rows = [{"campaign": f"c{i}", "owner": "o"} for i in range(25_000)]
+    started = time.monotonic()
+    ran = holdfast("feed", "app.yaml", "campaigns", fed("in", lines(rows)))
+    assert ran.out == "25000 records written to campaigns (4 partitions)\n"
+    assert time.monotonic() - started < DEADLINE
+    found = tailed(holdfast, "app.yaml", "campaigns", "--max", "25000")
+    assert {record["key"] for record in found} == {row["campaign"] for row in rows}
+    assert [path.name for path in Path(".holdfast").iterdir()] == ["ad-clicks"]

@@ -1,0 +1,147 @@
+"""Each kind of JSON record that is good or bad, one by one."""
+
+import pytest
+
+from holdfast_runtime.streams.codecs import EncodeError, JsonCodec, SchemaUnsupportedError
+from tests.codecs.schemas import batch, binary, schema
+
+COLUMNS = schema("a INT, b STRING, c DOUBLE, d TIMESTAMP, e STRUCT<x: ARRAY<INT>>, g DATE, h DECIMAL(5,2), j BINARY")
+DEEP = 100_000
+
+GOOD = [
+    (b"{}", {}),
+    (b' \r\n{ "a" :\n1 }\t\n', {"a": 1}),
+    (b'{"a":1,"a":2}', {"a": 2}),
+    (b'{"z":99999999999999999999999,"a":1}', {"a": 1}),
+    (b'{"A":1}', {}),
+    (b'{"a":null}', {"a": None}),
+    (b'{"b":"\\ud83d\\ude00\\u0000\\n"}', {"b": "\U0001f600\0\n"}),
+    (b'{"c":1}', {"c": 1.0}),
+    (b'{"c":NaN}', {"c": float("nan")}),
+    (b'{"c":"NaN"}', {"c": float("nan")}),
+    (b'{"c":"-Infinity"}', {"c": float("-inf")}),
+    (b'{"e":{"x":[1,null],"y":2}}', {"e": {"x": [1, None]}}),
+    (b'{"h":"12.30"}', {"h": "12.30"}),
+    (b'{"h":1e2}', {"h": "100.00"}),
+    (b'{"j":"AAE="}', {"j": b"\x00\x01"}),
+    (b'{"g":"2024-01-31"}', {"g": "2024-01-31"}),
+    (b'{"d":"2024-01-31T12:00:00Z"}', {"d": "2024-01-31 12:00:00+00:00"}),
+    (b'{"d":"2024-01-31 12:00:00.5"}', {"d": "2024-01-31 12:00:00.500000+00:00"}),
+    (b'{"d":"2024-01-31T12:00:00.123456789+01:00"}', {"d": "2024-01-31 11:00:00.123456+00:00"}),
+    (b'{"d":"2024-01-31"}', {"d": "2024-01-31 00:00:00+00:00"}),
+    (b'{"d":1706702400500}', {"d": "2024-01-31 12:00:00.500000+00:00"}),
+    (b'{"d":-1}', {"d": "1969-12-31 23:59:59.999000+00:00"}),
+    (b'{"z":' + b"[" * DEEP + b"]" * DEEP + b"}", {}),
+]
+
+BAD = [
+    (b"", "empty"),
+    (b"  \n", "empty"),
+    (b"null", "found|is null"),
+    (b"[1]", "an array"),
+    (b'"x"', '"x"'),
+    (b"{}{}", "not JSON: Extra data"),
+    (b'{},"a":{}', "Extra data"),
+    (b"{} null {}", "Extra data"),
+    (b'{"a":1', "not JSON"),
+    (b"{a:1}", "not JSON"),
+    (b'{"a":1,}', "not JSON"),
+    (b"{}\0}", "Extra data"),
+    (b"\xef\xbb\xbf{}", "byte order mark"),
+    (b'{"b":"\xff"}', "not UTF-8: byte 0xff at position 6"),
+    (b'{"b":"x\ny"}', "not JSON"),
+    (b'{"b":"\\ud800"}', "field b holds half a surrogate pair"),
+    (b'{"b":1}', "field b should be a string, found 1"),
+    (b'{"a":"1"}', 'field a should be a whole number of 32 bits, found "1"'),
+    (b'{"a":1.0}', "field a"),
+    (b'{"a":true}', "field a"),
+    (b'{"a":2147483648}', "field a"),
+    (b'{"c":"x"}', "field c should be a number"),
+    (b'{"c":1e400}', "field c should be a number that a DOUBLE can hold"),
+    (b'{"e":{"x":[1,"y"]}}', r"field e\.x\[1\] should be a whole number"),
+    (b'{"e":[]}', "field e should be an object"),
+    (b'{"h":1.234}', r"field h should be a number of DECIMAL\(5,2\)"),
+    (b'{"h":9999}', "field h"),
+    (b'{"j":"AAE"}', "field j should be base64"),
+    (b'{"g":"2024-02-30"}', "field g should be a date"),
+    (b'{"d":"yesterday"}', 'field d should be an ISO 8601 time.*"yesterday"'),
+    (b'{"d":99999999999999999}', "field d"),
+]
+
+
+@pytest.mark.parametrize(("record", "expected"), GOOD, ids=[repr(record[:40]) for record, _ in GOOD])
+@pytest.mark.parametrize("beside", [0, 100])
+def test_a_good_record_gives_its_row_alone_and_in_company(
+    record: bytes, expected: dict[str, object], beside: int
+) -> None:
+    decoded = JsonCodec(COLUMNS).decode(binary(record, *[b'{"a":7}'] * beside))
+    assert decoded.bad == ()
+    row = decoded.rows.slice(0, 1).to_pylist()[0]
+    for name, value in row.items():
+        wanted = expected.get(name)
+        assert (str(value) if name in "dgh" and value is not None else repr(value)) == (
+            wanted if name in "dgh" and wanted is not None else repr(wanted)
+        )
+
+
+@pytest.mark.parametrize(("record", "reason"), BAD, ids=[repr(record[:40]) for record, _ in BAD])
+@pytest.mark.parametrize("beside", [0, 100])
+def test_a_bad_record_gives_a_reason_and_its_neighbours_their_rows(record: bytes, reason: str, beside: int) -> None:
+    decoded = JsonCodec(COLUMNS).decode(binary(*[b'{"a":7}'] * beside, record, *[b'{"a":8}'] * beside))
+    assert [bad.index for bad in decoded.bad] == [beside]
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(decoded.bad[0].reason)
+    assert decoded.rows.column("a").to_pylist() == [7] * beside + [8] * beside
+
+
+def test_a_null_value_is_neither_a_row_nor_bad() -> None:
+    decoded = JsonCodec(COLUMNS).decode(binary(None, b'{"a":1}', None, b"x"))
+    assert decoded.nulls.tolist() == [0, 2]
+    assert decoded.good.tolist() == [1]
+    assert [bad.index for bad in decoded.bad] == [3]
+
+
+def test_pieces_of_objects_never_join_across_records() -> None:
+    values = [b'{"a":{}', b'{"b":1}}', b'{"b":"}', b'{"}', b'{"z":[{}', b"{}]}", b'{"a":3}']
+    decoded = JsonCodec(COLUMNS).decode(binary(*values))
+    assert decoded.good.tolist() == [6]
+    assert len(decoded.bad) == 6
+
+
+def test_written_text_is_what_other_readers_of_json_expect() -> None:
+    columns = schema(
+        "s STRING, d TIMESTAMP, n TIMESTAMP_NTZ, f DOUBLE, h DECIMAL(5,2), m MAP<STRING, INT>, l ARRAY<INT>"
+    )
+    rows = batch(
+        columns,
+        [
+            dict(zip("sdnfhml", ['"\\\n\x01é', 1, 1000, float("nan"), None, [("k", None)], [1, None]], strict=True)),
+            dict(zip("sdnfhml", [None, 0, None, 1.5, None, [], []], strict=True)),
+            dict.fromkeys("sdnfhml"),
+        ],
+    )
+    assert [raw.decode() for raw in JsonCodec(columns).encode(rows).to_pylist()] == [
+        (
+            '{"s":"\\"\\\\\\n\\u0001é","d":"1970-01-01T00:00:00.000001Z","n":"1970-01-01T00:00:00.001","f":"NaN",'
+            '"m":{"k":null},"l":[1,null]}'
+        ),
+        '{"d":"1970-01-01T00:00:00.000Z","f":1.5,"m":{},"l":[]}',
+        "{}",
+    ]
+
+
+def test_a_year_that_text_cannot_express_is_refused_by_column() -> None:
+    columns = schema("e STRUCT<d: TIMESTAMP>")
+    with pytest.raises(EncodeError, match=r"column e\.d holds a time outside of the years 1 to 9999"):
+        JsonCodec(columns).encode(batch(columns, [{"e": {"d": 1 << 62}}]))
+
+
+def test_rows_of_other_columns_are_refused() -> None:
+    with pytest.raises(EncodeError, match=r"columns \(a int32\), the stream has \(b int32\)"):
+        JsonCodec(schema("b INT")).encode(batch(schema("a INT"), [{"a": 1}]))
+
+
+@pytest.mark.parametrize("ddl", ["a TIME", "a INTERVAL DAY", "a MAP<INT, INT>", "a ARRAY<STRUCT<b: TIME>>"])
+def test_types_without_a_json_form_are_refused_by_column(ddl: str) -> None:
+    with pytest.raises(SchemaUnsupportedError, match="column a"):
+        JsonCodec(schema(ddl))

@@ -1,0 +1,59 @@
+"""Stores, durable copies and small batches for tests."""
+
+from pathlib import Path
+
+from pyarrow import fs
+
+from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.opening import Opened, open_store
+from holdfast_runtime.state.place import Identity, Place
+
+TASK = Identity("ad-clicks", "1", "partition-0")
+
+
+class Disk:
+    """One task's place, durable copy and outputs, in a directory."""
+
+    def __init__(self, directory: Path, identity: Identity = TASK, quota: int = 1 << 26) -> None:
+        (directory / "boot_id").write_text("first boot\n")
+        self.directory = directory
+        self.place = Place(directory / "disk" / identity.task, identity, quota, directory / "boot_id")
+        self.durable = Durable(fs.LocalFileSystem(), str(directory / "checkpoint"), identity, sync=False)
+        self.published: dict[int, bytes] = {}
+        self.computed = 0
+
+    @property
+    def objects(self) -> Path:
+        return Path(self.durable.storage.directory)
+
+    def open(self, batch: int, epoch: int = 1) -> Opened:
+        return open_store(self.place, self.durable, batch, epoch, new=batch == 0)
+
+    def run(self, batch: int, epoch: int = 1) -> Opened:
+        """One batch: counts itself, and marks its own row and computing."""
+        opened = self.open(batch, epoch)
+        with opened.store as store:
+
+            def compute(_: object) -> dict[str, dict[str, bytes]]:
+                self.computed += 1
+                table = store.table("rows")
+                table.put(b"last", b"%d computed as %d" % (batch, self.computed))
+                table.put(b"row-%03d" % batch, b"x" * 100)
+                table.delete(b"row-%03d" % (batch - 3))
+                return {store.task: {"out/0": b"%d" % self.computed}}
+
+            def publish(deltas: object) -> None:
+                assert isinstance(deltas, list)
+                for delta in deltas:
+                    assert isinstance(delta, Delta)
+                    self.published.setdefault(delta.batch, delta.outputs["out/0"])
+
+            commit([Part(store, self.durable)], batch, epoch, compute, publish)
+        return opened
+
+    def rows(self, batch: int, epoch: int = 1) -> dict[bytes, bytes]:
+        """The state after this batch."""
+        with self.open(batch + 1, epoch).store as store:
+            return dict(store.table("rows").scan())

@@ -1,0 +1,137 @@
+"""Processes are killed by SIGKILL at every named step and at many random moments, and the next one goes on.
+
+Each time, in the end: every batch is in the output log once, in order, and the state is what the log says, also where
+a batch computes something else each time.
+"""
+
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.state.commit import COMMIT_STEPS
+from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
+from holdfast_runtime.state.restoring import RESTORE_STEPS
+from holdfast_runtime.state.task_store import TaskStore
+from tests.state import worker
+
+KILLS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 64
+DEADLINE = 60
+
+
+def ended(directory: Path, *arguments: object) -> int:
+    process = worker.start(directory, *arguments)
+    process.communicate(timeout=DEADLINE)
+    return process.returncode
+
+
+def state(directory: Path) -> dict[str, dict[bytes, bytes]]:
+    found: dict[str, dict[bytes, bytes]] = {}
+    for task in worker.TASKS:
+        with TaskStore.open(worker.place(directory, task)) as store:
+            assert store.head.batch == worker.last_done(directory)
+            assert store.offsets.get(b"clicks/0") == b"%d" % store.head.batch
+            found[task] = dict(store.table("counters").scan())
+    return found
+
+
+def restored(directory: Path) -> dict[str, dict[bytes, bytes]]:
+    """What the durable copy alone gives."""
+    found: dict[str, dict[bytes, bytes]] = {}
+    for task in worker.TASKS:
+        shutil.rmtree(worker.place(directory, task).path)
+        got = worker.durable(directory, task).restore(worker.place(directory, task), worker.last_done(directory))
+        assert got is not None
+        with got.store as store:
+            found[task] = dict(store.table("counters").scan())
+    return found
+
+
+def check(directory: Path, last: int) -> None:
+    """The log has each batch once, and state and durable copy are what it says."""
+    expected: dict[str, dict[bytes, bytes]] = {task: {} for task in worker.TASKS}
+    rows = sorted((row for part in worker.log(directory).values() for row in part), key=lambda row: int(str(row[0])))
+    assert len(rows) == (last + 1) * 7 * len(worker.TASKS)
+    assert {row[0] for row in rows} == set(range(last + 1))
+    for partition in worker.log(directory).values():
+        assert partition == sorted(partition, key=lambda row: int(str(row[0])))
+    written = [row for row in rows if row[3] is not None]
+    for batch in range(last + 1):
+        for _, task, key, value in (row for row in written if row[0] == batch):
+            expected[str(task)][str(key).encode()] = str(value).encode()
+        for _, task, key, _ in (row for row in rows if row[0] == batch and row[3] is None):
+            expected[str(task)].pop(str(key).encode(), None)
+    assert state(directory) == expected
+    assert restored(directory) == expected
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("undisturbed") / "app"
+    worker.prepare(directory)
+    assert ended(directory, 1, 9, "fixed") == 0
+    check(directory, 9)
+    return directory
+
+
+def fatal_steps() -> list[tuple[str, int]]:
+    commits = [(step, n) for step in (*COMMIT_STEPS, "partition committed", "batch done") for n in (1, 2, 9)]
+    return commits + [(step, n) for step in (*SNAPSHOT_STEPS, *COLLECT_STEPS) for n in (1, 2, 4)]
+
+
+@pytest.mark.parametrize(("step", "occurrence"), fatal_steps())
+def test_a_process_killed_at_any_step_leaves_what_an_undisturbed_run_has(
+    tmp_path: Path, undisturbed: Path, step: str, occurrence: int
+) -> None:
+    directory = tmp_path / "app"
+    worker.prepare(directory)
+    assert ended(directory, 1, 9, "fixed", step, occurrence) == -signal.SIGKILL
+    assert ended(directory, 2, 9, "fixed") == 0
+    assert worker.log(directory) == worker.log(undisturbed)
+    assert state(directory) == state(undisturbed)
+    check(directory, 9)
+
+
+@pytest.mark.parametrize("occurrence", [1, 2])
+@pytest.mark.parametrize("step", RESTORE_STEPS)
+def test_a_process_killed_while_it_restores_leaves_nothing_that_is_taken_for_a_store(
+    tmp_path: Path, step: str, occurrence: int
+) -> None:
+    directory = tmp_path / "app"
+    worker.prepare(directory)
+    assert ended(directory, 1, 5, "drawn") == 0
+    shutil.rmtree(directory / "disk")
+    assert ended(directory, 2, 9, "drawn", step, occurrence) == -signal.SIGKILL
+    assert ended(directory, 3, 9, "drawn") == 0
+    check(directory, 9)
+
+
+def test_processes_killed_at_any_moment_lose_and_double_nothing_though_each_computes_something_else(
+    tmp_path: Path,
+) -> None:
+    directory, draw, last = tmp_path / "app", random.Random(20260901), 10_000  # noqa: S311
+    worker.prepare(directory)
+    for epoch in range(1, KILLS + 1):
+        before = worker.last_done(directory)
+        process = worker.start(directory, epoch, last, "drawn")
+        assert process.stdout is not None
+        for _ in range(draw.randrange(1, 60)):
+            assert process.stdout.readline()
+        moment = time.perf_counter() + draw.random() * 0.003
+        while time.perf_counter() < moment:
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=DEADLINE)
+        assert worker.last_done(directory) >= before
+        match draw.randrange(6):
+            case 0:
+                shutil.rmtree(directory / "disk", ignore_errors=True)
+            case 1:
+                (directory / "boot_id").write_text(f"boot {epoch}\n")
+    done = worker.last_done(directory) + 3
+    assert ended(directory, KILLS + 1, done, "drawn") == 0
+    check(directory, done)

@@ -1,0 +1,373 @@
+"""What can happen to a store and its durable copy, each named after the situation."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.errors import (
+    CheckpointUnavailableError,
+    DeltaDamagedError,
+    DeltaExistsError,
+    DeltaMissingError,
+    EpochFencedError,
+    NoUsableSnapshotError,
+    StoreRebuildError,
+)
+from holdfast_runtime.state.place import Identity, Sidecar
+from holdfast_runtime.state.task_store import Head, TaskStore
+from holdfast_runtime.state.trust import Expected, Facts, Reason, trust
+from tests.state.places import TASK, Disk
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def snapshot(disk: Disk, batch: int) -> Path:
+    with TaskStore.open(disk.place) as store:
+        assert store.head.batch == batch
+        disk.durable.snapshot(store)
+    return max(disk.objects.glob("snapshot-*"))
+
+
+def history(disk: Disk, last: int = 9, snapshots: tuple[int, ...] = (2, 5)) -> dict[bytes, bytes]:
+    for batch in range(last + 1):
+        disk.run(batch)
+        if batch in snapshots:
+            snapshot(disk, batch)
+    return disk.rows(last)
+
+
+def lose(disk: Disk) -> None:
+    shutil.rmtree(disk.place.path)
+
+
+def test_a_valid_local_store_is_used_as_it_is(disk: Disk) -> None:
+    history(disk)
+    opened = disk.run(10)
+    assert (opened.distrust, opened.restored) == (None, None)
+
+
+def test_a_lost_disk_is_restored_from_the_last_snapshot_and_the_deltas_after_it(disk: Disk) -> None:
+    before = history(disk)
+    lose(disk)
+    opened = disk.open(10)
+    opened.store.close()
+    assert opened.restored is not None
+    assert (opened.restored.deltas, opened.restored.damaged) == (4, ())
+    assert "00000000000000000005" in str(opened.restored.snapshot)
+    assert disk.rows(9) == before
+    assert opened.distrust is not None
+    assert opened.distrust.reason is Reason.NO_STORE
+
+
+def test_a_lost_disk_before_any_snapshot_is_restored_from_the_first_delta_on(disk: Disk) -> None:
+    before = history(disk, snapshots=())
+    lose(disk)
+    assert disk.rows(9) == before
+
+
+def test_a_restarted_machine_drops_the_store_without_opening_it(disk: Disk) -> None:
+    before = history(disk)
+    (disk.directory / "boot_id").write_text("second boot\n")
+    (disk.place.path / "data.mdb").write_bytes(b"torn" * 10_000)
+    opened = disk.open(10)
+    opened.store.close()
+    assert opened.distrust is not None
+    assert opened.distrust.reason is Reason.MACHINE_RESTARTED
+    assert disk.rows(9) == before
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (Identity("other", "1", "partition-0"), Reason.OTHER_APP),
+        (Identity("ad-clicks", "2", "partition-0"), Reason.OTHER_RUN),
+        (Identity("ad-clicks", "1", "partition-1"), Reason.OTHER_TASK),
+    ],
+)
+def test_the_store_of_another_app_run_or_task_is_not_used(
+    disk: Disk, tmp_path: Path, other: Identity, reason: Reason
+) -> None:
+    before = history(disk)
+    (tmp_path / "other").mkdir()
+    foreign = Disk(tmp_path / "other", other)
+    foreign.run(0)
+    lose(disk)
+    shutil.copytree(foreign.place.path, disk.place.path)
+    opened = disk.open(10)
+    opened.store.close()
+    assert opened.distrust is not None
+    assert opened.distrust.reason is reason
+    assert disk.rows(9) == before
+
+
+def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None:
+    history(disk, last=5)
+    shutil.copytree(disk.place.path, tmp_path / "old")
+    for batch in range(6, 10):
+        disk.run(batch)
+    before = disk.rows(9)
+    lose(disk)
+    shutil.copytree(tmp_path / "old", disk.place.path)
+    opened = disk.open(10)
+    opened.store.close()
+    assert opened.distrust is not None
+    assert opened.distrust.reason is Reason.OTHER_BATCH
+    assert disk.rows(9) == before
+
+
+@pytest.mark.parametrize("spoil", [damage, cut, empty])
+def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(
+    disk: Disk, spoil: Callable[[Path], None]
+) -> None:
+    history(disk)
+    (hurt,) = disk.objects.glob("delta-*07-*")
+    spoil(hurt)
+    lose(disk)
+    with pytest.raises(DeltaDamagedError, match=rf"{hurt}.*copy of the checkpoint.*new spec.runId"):
+        disk.open(10)
+    assert hurt.exists()
+    with pytest.raises(DeltaDamagedError):
+        disk.open(10)
+
+
+def test_a_missing_delta_stops_the_restore(disk: Disk) -> None:
+    history(disk)
+    (gone,) = disk.objects.glob("delta-*07-*")
+    gone.unlink()
+    lose(disk)
+    with pytest.raises(DeltaMissingError, match="delta of batch 7 is missing"):
+        disk.open(10)
+
+
+def test_a_delta_under_another_batchs_name_is_seen(disk: Disk) -> None:
+    history(disk)
+    (six,), (seven,) = disk.objects.glob("delta-*06-*"), disk.objects.glob("delta-*07-*")
+    shutil.copy(six, seven)
+    lose(disk)
+    with pytest.raises(DeltaDamagedError, match="copied to a name"):
+        disk.open(10)
+
+
+@pytest.mark.parametrize("spoil", [damage, cut, empty])
+def test_a_damaged_snapshot_gives_way_to_the_one_before_and_is_reported(
+    disk: Disk, spoil: Callable[[Path], None]
+) -> None:
+    before = history(disk)
+    disk.durable.collect()
+    hurt = max(disk.objects.glob("snapshot-*"))
+    spoil(hurt)
+    lose(disk)
+    opened = disk.open(10)
+    opened.store.close()
+    assert opened.restored is not None
+    assert opened.restored.deltas == 7
+    assert str(hurt) in opened.restored.damaged[0]
+    assert disk.rows(9) == before
+
+
+def test_snapshots_that_are_all_damaged_are_an_error_that_names_them(disk: Disk) -> None:
+    history(disk)
+    disk.durable.collect()
+    for hurt in disk.objects.glob("snapshot-*"):
+        damage(hurt)
+    lose(disk)
+    with pytest.raises(NoUsableSnapshotError, match=r"snapshot-0.*02-.*snapshot-0.*05-"):
+        disk.open(10)
+
+
+def test_a_task_that_lost_everything_does_not_start_empty_by_itself(disk: Disk) -> None:
+    with pytest.raises(DeltaMissingError, match="had state before batch 4"):
+        disk.open(4)
+
+
+def test_a_replayed_batch_takes_state_and_outputs_from_its_delta_and_computes_nothing(disk: Disk) -> None:
+    history(disk, last=4, snapshots=())
+    before, computed = disk.rows(4), disk.computed
+    published = dict(disk.published)
+    disk.published.clear()
+    disk.run(4, epoch=2)
+    assert disk.computed == computed
+    assert disk.published == {4: published[4]}
+    lose(disk)
+    disk.run(4, epoch=3)
+    assert (disk.computed, disk.rows(4, epoch=3)) == (computed, before)
+
+
+def test_a_committed_batch_without_its_delta_is_not_computed_again(disk: Disk) -> None:
+    history(disk, last=4, snapshots=())
+    next(disk.objects.glob("delta-*04-*")).unlink()
+    with pytest.raises(DeltaMissingError, match=r"batch 4 .* was committed here, but its delta is gone"):
+        disk.run(4)
+
+
+def test_of_two_attempts_on_one_checkpoint_the_older_is_refused_before_its_outputs(disk: Disk, tmp_path: Path) -> None:
+    history(disk, last=3, snapshots=())
+    published: list[object] = []
+    with disk.open(4).store as older:
+        older.begin(4, 1)
+        older.table("rows").put(b"by", b"older")
+        (tmp_path / "newer").mkdir()
+        newer = Disk(tmp_path / "newer")
+        newer.durable = disk.durable
+        newer.run(4, epoch=2)
+        with pytest.raises(EpochFencedError, match=r"attempt 1 .* attempt 2 works on it"):
+            disk.durable.write_delta(older.delta())
+        with pytest.raises(EpochFencedError):
+            commit([Part(older, disk.durable)], 4, 1, lambda _: {}, published.append)
+        assert (older.head.batch, published) == (3, [])
+    lose(newer)
+    assert newer.rows(4, epoch=2)[b"last"].startswith(b"4 computed")
+
+
+def test_a_newer_attempt_takes_over_the_batch_an_older_one_has_written(disk: Disk, tmp_path: Path) -> None:
+    history(disk, last=3, snapshots=())
+    with disk.open(4).store as older:
+        older.begin(4, 1)
+        older.table("rows").put(b"by", b"older")
+        disk.durable.write_delta(older.delta({"out/0": b"older"}))
+    (tmp_path / "newer").mkdir()
+    newer = Disk(tmp_path / "newer")
+    newer.durable = disk.durable
+    newer.run(4, epoch=2)
+    assert (newer.computed, newer.published) == (0, {4: b"older"})
+    assert newer.rows(4, epoch=2)[b"by"] == b"older"
+
+
+def test_a_batch_written_twice_by_one_attempt_keeps_the_first(disk: Disk) -> None:
+    first = Delta(TASK, 0, 1, None, {}, {"out/0": b"first"})
+    disk.durable.write_delta(first)
+    with pytest.raises(DeltaExistsError, match="batch 0"):
+        disk.durable.write_delta(Delta(TASK, 0, 1, None, {}, {"out/0": b"second"}))
+    assert disk.durable.find_delta(0) == first
+
+
+def test_a_delta_of_another_history_is_not_applied(disk: Disk) -> None:
+    history(disk, last=1, snapshots=())
+    with disk.open(2).store as store:
+        store.begin(2, 3)
+        with pytest.raises(StoreRebuildError, match="computed on a state of attempt 2"):
+            store.load(Delta(TASK, 2, 3, 2))
+
+
+def test_a_checkpoint_location_that_takes_nothing_says_so_and_the_batch_is_not_committed(disk: Disk) -> None:
+    history(disk, last=1, snapshots=())
+    shutil.move(disk.objects, disk.directory / "away")
+    disk.objects.write_text("in the way")
+    with pytest.raises(CheckpointUnavailableError, match="checkpoint"):
+        disk.run(2)
+    disk.objects.unlink()
+    shutil.move(disk.directory / "away", disk.objects)
+    disk.run(2)
+    assert disk.rows(2)[b"last"].startswith(b"2 computed")
+
+
+def test_garbage_collection_keeps_two_snapshots_and_what_follows_the_older(disk: Disk) -> None:
+    history(disk, snapshots=(1, 3, 6))
+    litter = disk.objects / ".writing-delta-00000000000000000002-0000000001.abc"
+    living = disk.objects / ".writing-delta-00000000000000000010-0000000001.abc"
+    litter.touch()
+    living.touch()
+    disk.durable.collect()
+    found = disk.durable.listing()
+    assert [one.batch for one in found.snapshots] == [3, 6]
+    assert [one.batch for one in found.deltas] == [4, 5, 6, 7, 8, 9]
+    assert (litter.exists(), living.exists()) == (False, True)
+    assert disk.durable.collect() == 0
+
+
+@settings(max_examples=25)
+@given(
+    last=st.integers(0, 9),
+    snapshots=st.sets(st.integers(0, 9)),
+    collected=st.integers(0, 9),
+    back=st.integers(0, 3),
+    hurt=st.booleans(),
+)
+def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
+    tmp_path_factory: pytest.TempPathFactory, last: int, snapshots: set[int], collected: int, back: int, hurt: bool
+) -> None:
+    disk, states = Disk(tmp_path_factory.mktemp("mix")), {}
+    for batch in range(last + 1):
+        disk.run(batch)
+        if batch in snapshots:
+            snapshot(disk, batch)
+        if batch == collected:
+            disk.durable.collect()
+        states[batch] = disk.rows(batch)
+    kept = disk.durable.listing().snapshots
+    if hurt and len(kept) > 1:
+        damage(disk.objects / kept[-1].name)
+    target = max(last - back, kept[0].batch if kept else 0)
+    lose(disk)
+    got = disk.durable.restore(disk.place, target)
+    assert got is not None
+    with got.store as store:
+        assert store.head.batch == target
+        assert dict(store.table("rows").scan()) == states[target]
+        # The restored store can be taken back like the live one.
+        assert store.head.undo
+
+
+def test_a_snapshot_is_due_after_so_many_deltas_or_so_many_bytes() -> None:
+    policy = SnapshotPolicy(most_deltas=100, least_deltas=10)
+    due = [policy.due(Head(batch, -1, 1), "partition-0") for batch in range(200)]
+    assert 49 <= due.index(True) <= 99
+    grown = Head(20, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20)
+    assert policy.due(grown, "partition-0")
+    assert not policy.due(Head(19, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20), "partition-0")
+    assert not policy.due(Head(20, -1, 1, snapshot=10, snapshot_bytes=4 << 20, delta_bytes=2 << 20), "partition-0")
+
+
+GOOD = Sidecar(1, TASK, "boot")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (Facts(GOOD, 4, 1), None),
+        (Facts(GOOD, 5, 2), None),
+        (Facts(GOOD), None),
+        (Facts(None), Reason.NO_STORE),
+        (Facts(Sidecar(2, TASK, "boot"), 4, 1), Reason.FORMAT_DIFFERS),
+        (Facts(Sidecar(1, Identity("x", "1", "partition-0"), "boot"), 4, 1), Reason.OTHER_APP),
+        (Facts(Sidecar(1, Identity("ad-clicks", "x", "partition-0"), "boot"), 4, 1), Reason.OTHER_RUN),
+        (Facts(Sidecar(1, Identity("ad-clicks", "1", "x"), "boot"), 4, 1), Reason.OTHER_TASK),
+        (Facts(Sidecar(1, TASK, "other"), 4, 1), Reason.MACHINE_RESTARTED),
+        (Facts(GOOD, 4, 3), Reason.NEWER_EPOCH),
+        (Facts(GOOD, 3, 1), Reason.OTHER_BATCH),
+        (Facts(GOOD, 6, 1), Reason.OTHER_BATCH),
+    ],
+)
+def test_a_store_is_trusted_only_if_everything_fits(facts: Facts, reason: Reason | None) -> None:
+    found = trust(facts, Expected(TASK, 5, 2, "boot"))
+    assert (None if found is None else found.reason) is reason
+
+
+def test_a_machine_that_tells_no_boot_id_is_never_the_same_machine() -> None:
+    found = trust(Facts(Sidecar(1, TASK, ""), 4, 1), Expected(TASK, 5, 2, ""))
+    assert found is not None
+    assert found.reason is Reason.MACHINE_RESTARTED

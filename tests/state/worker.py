@@ -1,0 +1,145 @@
+"""A process of its own that runs batches over two tasks, and can be killed: at a named step, or from outside.
+
+`python worker.py DIRECTORY EPOCH LAST SEED [STEP OCCURRENCE]`. It goes on where the directory says the last batch was
+done, opens or restores the stores, and keeps a toy output log: a file per output partition, each replaced as a whole,
+in which a batch's marker tells that its rows are there. SEED `fixed` computes the same each time, any other does not.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pyarrow import fs
+
+from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.opening import open_store
+from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.task_store import TaskStore
+
+TASKS = ("partition-0", "partition-1")
+EVERY = 4
+QUOTA = 1 << 26
+Row = list[object]
+
+
+def identity(task: str) -> Identity:
+    return Identity("ad-clicks", "1", task)
+
+
+def place(directory: Path, task: str) -> Place:
+    return Place(directory / "disk" / task, identity(task), QUOTA, directory / "boot_id")
+
+
+def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: None) -> Durable:
+    return Durable(fs.LocalFileSystem(), str(directory / "checkpoint"), identity(task), sync=False, at=at)
+
+
+def prepare(directory: Path) -> None:
+    (directory / "log").mkdir(parents=True)
+    (directory / "boot_id").write_text("first boot\n")
+
+
+def last_done(directory: Path) -> int:
+    """The last batch the driver knows to be done."""
+    path = directory / "done"
+    return int(path.read_text()) if path.exists() else -1
+
+
+def log(directory: Path) -> dict[str, list[Row]]:
+    """Per output partition its rows, each (batch, task, key, value)."""
+    return {path.name: json.loads(path.read_text()) for path in sorted((directory / "log").iterdir())}
+
+
+def replace(directory: Path, name: str, text: str) -> None:
+    temporary = directory / "writing"
+    temporary.write_text(text)
+    temporary.replace(directory / name)
+
+
+def compute(batch: int, seed: str) -> Callable[[Sequence[TaskStore]], Mapping[str, Mapping[str, bytes]]]:
+    """Add something to some counters, remove one, and send out what was written."""
+
+    def run(stores: Sequence[TaskStore]) -> Mapping[str, Mapping[str, bytes]]:
+        results: dict[str, Mapping[str, bytes]] = {}
+        for store in stores:
+            draw = random.Random(f"{batch} {store.task}") if seed == "fixed" else random.Random()  # noqa: S311
+            table, rows = store.table("counters"), []
+            keys = [b"key-%02d" % ((batch * 7 + n * 3) % 23) for n in range(6)]
+            for key, old in zip(keys, table.get_many(keys), strict=True):
+                value = (0 if old is None else int(old)) + draw.randrange(1, 1000)
+                table.put(key, b"%d" % value)
+                rows.append([batch, store.task, key.decode(), value])
+            gone = b"key-%02d" % (batch % 23)
+            table.delete(gone)
+            rows.append([batch, store.task, gone.decode(), None])
+            store.offsets.put(b"clicks/0", b"%d" % batch)
+            results[store.task] = {f"out-{n}": json.dumps(rows[n::2]).encode() for n in range(2)}
+        return results
+
+    return run
+
+
+def outputs(directory: Path, at: Callable[[str], None]) -> Callable[[Sequence[Delta]], None]:
+    """Commit each partition by itself; a marker that is there already is left alone."""
+
+    def publish(deltas: Sequence[Delta]) -> None:
+        for partition in ("out-0", "out-1"):
+            path = directory / "log" / partition
+            rows = json.loads(path.read_text()) if path.exists() else []
+            markers = {(row[0], row[1]) for row in rows}
+            for delta in deltas:
+                if (delta.batch, delta.identity.task) not in markers:
+                    rows += json.loads(delta.outputs[partition])
+            replace(directory, f"log/{partition}", json.dumps(rows))
+            at("partition committed")
+
+    return publish
+
+
+def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], None]) -> None:
+    """All batches that are not done."""
+    for batch in range(last_done(directory) + 1, last + 1):
+        parts: list[Part] = []
+        for task in TASKS:
+            copy = durable(directory, task, at)
+            opened = open_store(place(directory, task), copy, batch, epoch, new=batch == 0)
+            parts.append(Part(opened.store, copy))
+        commit(parts, batch, epoch, compute(batch, seed), outputs(directory, at), at)
+        for part in parts:
+            if batch % EVERY == EVERY - 1:
+                part.durable.snapshot(part.store)
+                part.durable.collect()
+            part.store.close()
+        replace(directory, "done", str(batch))
+        at("batch done")
+
+
+def start(directory: Path, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, str(directory), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def main(directory: Path, epoch: int, last: int, seed: str, fatal: str, occurrence: int) -> None:
+    seen = 0
+
+    def at(step: str) -> None:
+        nonlocal seen
+        seen += step == fatal
+        if step == fatal and seen == occurrence:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if not fatal:
+            os.write(1, step.encode() + b"\n")
+
+    run(directory, epoch, last, seed, at)
+
+
+if __name__ == "__main__":
+    given = [*sys.argv[5:], "", "0"]
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], given[0], int(given[1]))

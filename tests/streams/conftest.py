@@ -1,0 +1,15 @@
+"""A log in a folder of its own, whose partitions are closed when the test is over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.open_partitions import close_all
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    yield EmbeddedLog(tmp_path / "log", sync=False)
+    close_all()

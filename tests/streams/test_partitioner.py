@@ -1,0 +1,76 @@
+"""Keys go where Kafka's clients put them, null keys go round, and records of one key keep their order."""
+
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast_runtime.streams.hashes import crc32, murmur2
+from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.records import written_batch
+from tests.tasks import murmur2 as reference
+
+# As in the tests of Kafka itself.
+GOLDEN = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+some_keys = st.lists(st.none() | st.binary(max_size=40) | st.binary(min_size=60, max_size=200), max_size=40)
+
+
+def test_murmur2_is_that_of_java() -> None:
+    assert murmur2(pa.array(list(GOLDEN), pa.binary())).astype(np.int32).tolist() == list(GOLDEN.values())
+
+
+@given(keys=some_keys, cut=st.integers(0, 40))
+def test_hashes_of_any_keys_are_those_of_the_references(keys: list[bytes | None], cut: int) -> None:
+    array = pa.array(keys, pa.binary()).slice(cut)
+    rest = [key or b"" for key in keys[cut:]]
+    assert murmur2(array).tolist() == [reference.murmur2(key) for key in rest]
+    assert crc32(array).tolist() == [zlib.crc32(key) for key in rest]
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 500])
+def test_keys_of_very_different_lengths(size: int) -> None:
+    keys = [bytes([i % 256]) * (i * 7 % 90) for i in range(size)] + [b"\xfe" * 100_003]
+    assert murmur2(pa.array(keys, pa.binary())).tolist() == [reference.murmur2(key) for key in keys]
+
+
+def test_what_a_null_slot_holds_does_not_count() -> None:
+    hidden = pa.Array.from_buffers(
+        pa.binary(), 2, [pa.py_buffer(b"\x02"), pa.py_buffer(np.array([0, 8, 9], np.int32)), pa.py_buffer(b"xxxxxxxxy")]
+    )
+    assert hidden.to_pylist() == [None, b"y"]
+    assert murmur2(hidden).tolist() == [reference.murmur2(b""), reference.murmur2(b"y")]
+
+
+@given(keys=some_keys, count=st.integers(1, 1000), position=st.integers(0, 10**12))
+def test_every_key_has_its_place_and_nulls_take_turns(keys: list[bytes | None], count: int, position: int) -> None:
+    array = pa.array(keys, pa.binary())
+    turns = [(position + i) % count for i in range(len(keys))]
+    assert place(array, count, position=position).tolist() == [
+        turn if key is None else reference.partition_of(key, count) for key, turn in zip(keys, turns, strict=True)
+    ]
+    assert place(array, count, "crc32", position=position).tolist() == [
+        turn if key is None else zlib.crc32(key) % count for key, turn in zip(keys, turns, strict=True)
+    ]
+    assert place(array, count, "none").tolist() == place(array, count).tolist()
+
+
+@given(keys=some_keys, count=st.integers(1, 5))
+def test_split_keeps_every_record_in_order(keys: list[bytes | None], count: int) -> None:
+    records = written_batch(keys, [b"%d" % i for i in range(len(keys))], 0)
+    places = place(records.column("key"), count)
+    found = {partition: part.column("value").to_pylist() for partition, part in split(records, places)}
+    expected: dict[int, list[bytes]] = {}
+    for i, partition in enumerate(places.tolist()):
+        expected.setdefault(partition, []).append(b"%d" % i)
+    assert found == expected
+    assert list(found) == sorted(found)
