@@ -51,6 +51,9 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/planner.py
 	$(BIN)/python bench/assignment.py
 	$(BIN)/python bench/control.py
+	$(BIN)/python bench/log.py
+	$(BIN)/python bench/codecs.py
+	$(BIN)/python bench/state.py
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length

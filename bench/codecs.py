@@ -1,27 +1,19 @@
 """How fast each codec decodes and encodes, beside other ways to read and write the same JSON records.
 
 One thread, the same 200 000 records of about 153 bytes and six columns, the median of five runs. Rows are checked to be
-equal before a figure is printed. orjson and polars run where they are installed, Spark where `--spark` asks for it.
-`python bench/codecs.py`.
+equal before a figure is printed. `python bench/codecs.py`.
 """
 
-import argparse
-import importlib
 import json
-import os
 import random
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from holdfast.planning.sql.ddl import parse_schema
 from holdfast_runtime.streams.codecs import ArrowCodec, BinaryCodec, JsonCodec, StringCodec, arrow_schema
@@ -119,30 +111,11 @@ def _stream(rows: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def installed(name: str) -> Any:
-    """The module, or None."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
 def peers(values: pa.BinaryArray, rows: pa.RecordBatch) -> None:
     """Print a row for each other way to read and write the same."""
-    for name, loads in (("json", json.loads), ("orjson", getattr(installed("orjson"), "loads", None))):
-        if loads:
-            read = report(f"{name}.loads per record, RecordBatch.from_pylist", COUNT, partial(by_dicts, values, loads))
-            check(read, rows)
+    read = report("json.loads per record, RecordBatch.from_pylist", COUNT, partial(by_dicts, values, json.loads))
+    check(read, rows)
     report("json.dumps per row", COUNT, lambda: [json.dumps(row, default=str).encode() for row in rows.to_pylist()])
-    polars = installed("polars")
-    if polars:
-        read = report("polars.read_ndjson", COUNT, lambda: by_polars(polars, values)).cast(SCHEMA)
-        check(read.combine_chunks().to_batches()[0], rows)
-        report(
-            "polars struct.json_encode",
-            COUNT,
-            lambda: polars.from_arrow(rows).to_struct().struct.json_encode().to_arrow(),
-        )
 
 
 def check(made: pa.RecordBatch, expected: pa.RecordBatch) -> None:
@@ -158,53 +131,12 @@ def by_dicts(values: pa.BinaryArray, loads: Callable[[bytes], Any]) -> pa.Record
     return made.cast(SCHEMA)
 
 
-def by_polars(polars: Any, values: pa.BinaryArray) -> pa.Table:
-    """Lines read by polars."""
-    kinds = {"ts": polars.String, "price": polars.Float64, "count": polars.Int64}
-    read = polars.read_ndjson(
-        b"\n".join(values.to_pylist()), schema={name: kinds.get(name, polars.String) for name in SCHEMA.names}
-    )
-    return read.with_columns(polars.col("ts").str.to_datetime("%+", time_unit="us", time_zone="UTC")).to_arrow()
-
-
-def spark(values: pa.BinaryArray) -> None:
-    """Print Spark's from_json on one core, from a Parquet file into nothing, the bare reading subtracted."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    sql = importlib.import_module("pyspark.sql")
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "records.parquet")
-        pq.write_table(pa.table({"value": pa.concat_arrays([values.cast(pa.string())] * 10)}), path)
-        session = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        source = session.read.parquet(path)
-        parsed = source.selectExpr(f"from_json(value, '{DDL}') AS r")
-        floor = _spark_seconds(source)
-        reading = _spark_seconds(parsed.select("r.*"))
-        session.stop()
-    print(f"{'Spark from_json, 10 times the records':<58} {COUNT * 10 / (reading - floor):>12,.0f}")
-
-
-def _spark_seconds(frame: Any) -> float:
-    seconds = []
-    for _ in range(RUNS):
-        began = time.perf_counter()
-        frame.write.format("noop").mode("overwrite").save()
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
-
-
 def main() -> None:
     """Print the table."""
-    wanted = argparse.ArgumentParser(description=__doc__)
-    wanted.add_argument("--spark", action="store_true", help="measure Spark's from_json too")
-    options = wanted.parse_args()
     pa.set_cpu_count(1)
     print(f"{'way':<58} {'rows/s':>12} {'per CPU-s':>12}")
     values = records()
-    rows = ours(values)
-    peers(values, rows)
-    if options.spark:
-        spark(values)
+    peers(values, ours(values))
 
 
 if __name__ == "__main__":

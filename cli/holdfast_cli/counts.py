@@ -11,6 +11,9 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
 from holdfast_cli.yaml_file import read_text
 
+_MOST_PARTITIONS = 100_000
+_MOST_DIGITS = len(str(_MOST_PARTITIONS))
+
 
 class CountsUnknownError(WorldChangeError):
     """A broker did not say how many partitions its topics have."""
@@ -31,8 +34,10 @@ def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
                 f"--partitions {argument}: {app.name} has no stream {name} (streams: {', '.join(sorted(streams))})"
             )
             raise UsageError(message)
-        if not (number.isascii() and number.isdigit() and int(number) > 0):
-            message = f"--partitions {argument}: write {name}=N with N at least 1"
+        # Digits are counted first: Python refuses to read a number of thousands of them.
+        digits = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
+        if not (digits and 0 < int(number) <= _MOST_PARTITIONS):
+            message = f"--partitions {argument}: write {name}=N with N at least 1 and at most {_MOST_PARTITIONS}"
             raise UsageError(message)
         counts[name] = int(number)
     return counts

@@ -5,14 +5,15 @@ can't be read or bad usage. Must not hold what a command does.
 """
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from holdfast.errors import HoldfastError
-from holdfast_cli import crd_command, diff_command, plan_command
+from holdfast_cli import crd_command, diff_command, feed_command, plan_command, streams_command, tail_command
 
-_COMMANDS = (plan_command, diff_command, crd_command)
+_COMMANDS = (plan_command, diff_command, feed_command, tail_command, streams_command, crd_command)
 _BAD_USAGE = 2
 
 
@@ -23,6 +24,7 @@ def entry() -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and say how it ended."""
+    _accept_any_text()
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -33,6 +35,13 @@ def main(arguments: Sequence[str]) -> int:
         # `holdfast plan | head`: whoever read has seen enough. Nothing may be written any more, not even at exit.
         sys.stdout = None
         return 0
+
+
+def _accept_any_text() -> None:
+    """Half a surrogate pair comes in by an escape of JSON or YAML; written as it is, it would end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _parser() -> argparse.ArgumentParser:

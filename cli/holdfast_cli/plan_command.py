@@ -114,6 +114,9 @@ def _processors(path: str) -> dict[str, str]:
     if not isinstance(tree, dict) or not all(isinstance(location, str) for location in tree.values()):
         message = f'{path} must map processors to locations, e.g. {{"exec-1": "node-a"}}'
         raise FileUnreadableError(message)
+    if not tree:
+        message = f'{path} has no processors; map those that are live to locations, e.g. {{"exec-1": "node-a"}}'
+        raise FileUnreadableError(message)
     return tree
 
 

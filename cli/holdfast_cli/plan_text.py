@@ -10,6 +10,7 @@ from rich.text import Text
 
 from holdfast.planning.plan import Known, Plan, PlannedStream
 from holdfast.planning.problems import Problem
+from holdfast.reasons import Reason
 from holdfast_cli.app_file import AppFile
 from holdfast_cli.screen import Columns, screen, styled
 from holdfast_cli.yaml_file import Place
@@ -112,8 +113,10 @@ def _tasks(console: Console, plan: Plan, *, wide: bool) -> None:
 
 
 def _growth(console: Console, plan: Plan, known: Known) -> None:
-    if known.record is None:
+    if known.record is None or any(warning.reason is Reason.RECORD_IGNORED for warning in plan.warnings):
         return
+    refused = {problem.stream for problem in plan.problems}
+    refused |= {stream.name for problem in plan.problems for stream in problem.streams}
     before = known.record.counts()
     table = Columns("GROWN", "BEFORE", "NOW", "NEW PARTITIONS", right=("BEFORE", "NOW"))
     for stream in plan.streams:
@@ -121,7 +124,8 @@ def _growth(console: Console, plan: Plan, known: Known) -> None:
             continue
         new = [f"{part} to {task.name}" for task in plan.tasks for part in task.new if part.stream == stream.name]
         more = f" and {len(new) - _SHOWN_NEW} more" if len(new) > _SHOWN_NEW else ""
-        listed = ", ".join(new[:_SHOWN_NEW]) + more if new else "(refused)"
+        none = "(refused)" if stream.name in refused else "-"
+        listed = ", ".join(new[:_SHOWN_NEW]) + more if new else none
         table.add(stream.name, str(before[stream.name]), str(stream.count.actual), listed)
     if len(table):
         console.print()
@@ -186,7 +190,7 @@ def _place(file: AppFile, problem: Problem) -> Place | None:
     """Where the step, stream or table of a problem stands in the file."""
     spec = file.document.tree.get("spec", {}) if isinstance(file.document.tree, dict) else {}
     for field, name in (("steps", problem.step), ("streams", problem.stream), ("tables", problem.stream)):
-        for i, item in enumerate(spec.get(field, ())):
+        for i, item in enumerate(spec.get(field) or ()):
             if name is not None and item.get("name") == name:
                 return file.document.place(("spec", field, i))
     return None

@@ -72,13 +72,18 @@ def app_document(text: str, name: str) -> Document:
     if len(apps) == 1:
         return apps[0]
     if len(apps) > 1:
-        names = ", ".join(str(document.tree.get("metadata", {}).get("name")) for document in apps)
+        names = ", ".join(_app_name(document.tree) for document in apps)
         message = f"{name} holds {len(apps)} StreamApps ({names}); give each a file of its own"
         raise FileUnreadableError(message)
     if len(documents) == 1:
         return documents[0]
     message = f"{name} holds no StreamApp"
     raise FileUnreadableError(message)
+
+
+def _app_name(tree: dict[Any, Any]) -> str:
+    metadata = tree.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else "without a name"
 
 
 def documents_of(text: str, name: str) -> Iterator[Document]:

@@ -17,7 +17,7 @@ _WIDTH = 1_000_000
 """Longer than any line: a folded rule or description could not be searched for."""
 _LINE = 100
 """Values that fit here stand on one line."""
-_OTHER_IN_YAML_1_1 = re.compile(r"y|n|yes|no|on|off|[-+.0-9][-+.0-9_:xoe]*", re.IGNORECASE)
+OTHER_IN_YAML_1_1 = re.compile(r"y|n|yes|no|on|off|[-+.0-9][-+.0-9_:xoe]*", re.IGNORECASE)
 
 
 class _Representer(SafeRepresenter):
@@ -44,7 +44,7 @@ def _fits(nodes: list[Node]) -> bool:
 
 
 def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
-    style = "'" if _OTHER_IN_YAML_1_1.fullmatch(text) else None
+    style = "'" if OTHER_IN_YAML_1_1.fullmatch(text) else None
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

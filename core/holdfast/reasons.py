@@ -105,4 +105,8 @@ class Reason(StrEnum):
     NOT_A_MULTIPLE = "NotAMultiple", "A stream grew to a count that is not a multiple of what its tasks were built for."
     PARTITIONS_SHRANK = "PartitionsShrank", "A stream has fewer partitions than the last run recorded."
     TASK_VANISHED = "TaskVanished", "A task of the record does not exist in the grouping any more."
+    EXPANSION_OFF = (
+        "ExpansionOff",
+        "Partitions changed while expansion is off, so keys leave the tasks that hold their state.",
+    )
     RECORD_IGNORED = "RecordIgnored", "The placement record belongs to another run, so it was not used."

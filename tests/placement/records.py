@@ -17,9 +17,9 @@ PARTITIONS = st.builds(StreamPartition, NAMES, st.integers(0, 10**6))
 @st.composite
 def records(draw: st.DrawFn, run_ids: st.SearchStrategy[str] = RUN_IDS) -> Record:
     """Any record that can be read again."""
-    grouping = draw(
-        st.dictionaries(NAMES, st.lists(PARTITIONS, max_size=4, unique=True).map(sorted).map(tuple), max_size=8)
-    )
+    drawn = draw(st.dictionaries(NAMES, st.lists(PARTITIONS, max_size=4, unique=True).map(sorted), max_size=8))
+    owner = {partition: task for task, partitions in drawn.items() for partition in partitions}
+    grouping = {task: tuple(part for part in parts if owner[part] == task) for task, parts in drawn.items()}
     children = draw(st.dictionaries(PARTITIONS, st.integers(0, 2**63), max_size=4))
     return Record(
         run_id=draw(run_ids),

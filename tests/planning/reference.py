@@ -61,13 +61,8 @@ def reference_counts(spec: AppSpec, sets: dict[str, set[str]]) -> dict[str, int]
         if not taken:
             break
         counts |= taken
-    sides = {source for table in spec.tables for source in table.sources or ()}
     read = {name for step in spec.steps for name in step.inputs}
     written = {step.to for step in spec.steps if step.to}
-    outer = [
-        stream.partitions or 0
-        for stream in spec.streams
-        if stream.name not in sides - written and not (stream.name in read and stream.name in written)
-    ]
+    outer = [stream.partitions or 0 for stream in spec.streams if (stream.name in read) != (stream.name in written)]
     rest = spec.planning.intermediate_partitions or min(max(outer), spec.planning.max_intermediate_partitions)
     return counts | dict.fromkeys(unknown - counts.keys(), rest)

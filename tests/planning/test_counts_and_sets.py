@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.planning.plan import Known
 from holdfast.reasons import Reason
-from tests.planning.apps import join, lookup, made, only, plan_of, reasons, step, stream, warned
+from tests.planning.apps import SCHEMA, join, lookup, made, only, plan_of, reasons, step, stream, warned
 
 BY_K = {"by": ["k"]}
 COUNT = {"by": ["k"], "compute": ["count(*) AS v", "max(ts) AS ts"]}
@@ -137,3 +137,25 @@ def test_a_repartition_of_a_repartition_is_taken_from_before_it(repartitioned: s
     problem = plan_of([stream("a", 4), stream("b", 4)], steps).problems[0]
     assert problem.repair is not None
     assert "{name: a-by-k, from: [a], repartition: {by: [k]}}" in problem.repair.yaml
+
+
+def test_a_table_fed_by_the_step_that_looks_it_up_is_cured_by_repartitioning_that_step_alone() -> None:
+    tables = [{"name": "t", "key": ["k"], "schema": SCHEMA}, {"name": "u", "key": ["k"], "sources": ["side"]}]
+    streams = [stream("a", 1, key=["v"]), stream("side", 2)]
+    steps = [lookup("x", "a", "t"), step("w", "x", toTable="t"), lookup("y", "x", "u"), lookup("z", "a", "t")]
+    problem = next(one for one in plan_of(streams, steps, tables=tables).problems if one.step == "x")
+    assert problem.repair is not None
+    assert [new.source for new in problem.repair.new_steps] == ["a"]
+
+
+def test_a_writer_whose_rows_go_on_into_another_join_is_cut_off_from_that_too() -> None:
+    tables = [{"name": "t", "key": ["k"], "schema": SCHEMA}]
+    streams = [stream("a", 1), stream("b", 2), stream("w", 1, key=["v"])]
+    steps = [
+        step("x1", "w", toTable="t"),
+        lookup("x8", "b", "t"),
+        lookup("x9", "b", "t"),
+        step("x10", "b", toTable="t"),
+        join("x11", "a", "x1"),
+    ]
+    assert all(one.repair for one in plan_of(streams, steps, tables=tables).problems)

@@ -127,7 +127,7 @@ def _for_the_rest(graph: Graph, counts: dict[str, Count], planning: Planning) ->
     outer = [
         (count.partitions, name)
         for name, count in counts.items()
-        if name in graph.streams and graph.role(name) in ("input", "output")
+        if name in graph.streams and graph.role(name) in ("input", "output") and graph.used(name)
     ]
     if not outer:
         return Count(1, "default", "no input or output has a known count")

@@ -24,26 +24,23 @@ class Fixed:
 
 
 def fixed(app: StreamApp, known: Known) -> Fixed:
-    """Apply repairs along the flow until none is left."""
+    """Apply repairs along the flow until none is left: what one settles behind it needs none of its own."""
     repairs: list[Repair] = []
     tries: dict[str, int] = {}
-    result = plan(app, known)
-    while not result.valid:
-        repair = _next(result, tries)
-        if repair is None:
-            break
-        repairs.append(repair)
-        app = app.model_copy(update={"spec": apply_repair(app.spec, repair)})
-        result = plan(app, known)
-    return Fixed(app, tuple(repairs), result)
 
+    def untired(step: str) -> bool:
+        return tries.get(step, 0) < _TRIES_PER_STEP
 
-def _next(result: Plan, tries: dict[str, int]) -> Repair | None:
-    """The repair that stands first along the flow: what it settles behind it needs none of its own."""
-    repairs = {problem.step: problem.repair for problem in result.problems if problem.repair is not None}
-    for step in result.steps:
-        repair = repairs.get(step.name)
-        if repair is not None and tries.get(step.name, 0) < _TRIES_PER_STEP:
-            tries[step.name] = tries.get(step.name, 0) + 1
-            return repair
-    return None
+    result = plan(app, known, mend_only=untired)
+    while (found := next(((p.step, p.repair) for p in result.problems if p.step and p.repair), None)) is not None:
+        step, repair = found
+        inserted = {new.name for one in repairs for new in one.new_steps}
+        if inserted & set(repair.removed):
+            # Two steps that want the same stream in two ways would undo each other's repair for ever.
+            tries[step] = _TRIES_PER_STEP
+        else:
+            tries[step] = tries.get(step, 0) + 1
+            repairs.append(repair)
+            app = app.model_copy(update={"spec": apply_repair(app.spec, repair)})
+        result = plan(app, known, mend_only=untired)
+    return Fixed(app, tuple(repairs), plan(app, known))

@@ -85,7 +85,12 @@ def differing(one: Rows, other: Rows) -> str | None:
 
 def differ(one: str, other: str) -> bool:
     """Whether two types are known and not the same."""
-    return one != other and UNKNOWN not in (one, other)
+    return _plain(one) != _plain(other) and UNKNOWN not in (one, other)
+
+
+def _plain(kind: str) -> str:
+    """CHAR(n) and VARCHAR(n) are strings wherever rows are compared."""
+    return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
 
 
 def findings_of(checked: Iterable[Checked]) -> list[Finding]:

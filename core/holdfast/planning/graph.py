@@ -6,7 +6,7 @@ is only noted here.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.spec.app import AppSpec
@@ -45,6 +45,10 @@ class Graph:
         if read:
             return "intermediate" if written else "input"
         return "sideInput" if stream in self.side_inputs and not written else "output"
+
+    def used(self, stream: str) -> bool:
+        """Whether a step reads or writes it."""
+        return stream in self.readers or stream in self.stream_writers
 
     def made(self) -> tuple[str, ...]:
         """Steps that make an intermediate stream, in order of flow."""
@@ -118,7 +122,12 @@ def _order(
     order: list[str] = []
     done: set[str] = set()
     while ready or held:
-        name = heapq.heappop(ready) if ready else heapq.heappop(held)
+        if not ready:
+            held = [name for name in held if name not in done and virtual[name]]
+            if not held:
+                break
+            ready.append(_on_a_circle(steps, table_writers, readers, lookups, held, done))
+        name = heapq.heappop(ready)
         if name in done:
             continue
         done.add(name)
@@ -132,6 +141,41 @@ def _order(
             if not virtual[lookup] and not waits_for[lookup]:
                 heapq.heappush(ready, lookup)
     return tuple(order)
+
+
+def _on_a_circle(
+    steps: dict[str, Step],
+    table_writers: dict[str, set[str]],
+    readers: dict[str, set[str]],
+    lookups: dict[str, set[str]],
+    held: list[str],
+    done: set[str],
+) -> str:
+    """The first look-up that waits for nothing but itself; others wait rightly and would miss rows they could know."""
+
+    def behind(name: str) -> set[str]:
+        step = steps[name]
+        return readers.get(name, set()) | (lookups.get(step.to_table, set()) if step.to_table else set())
+
+    def before(name: str) -> set[str]:
+        step = steps[name]
+        writers = table_writers.get(step.lookup.table, set()) if step.lookup else set()
+        return ({read for read in step.inputs if read in steps} | writers) - done
+
+    for name in sorted(held):
+        if _reached(name, before) <= _reached(name, behind):
+            return name
+    return min(held)
+
+
+def _reached(start: str, onward: Callable[[str], set[str]]) -> set[str]:
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        fresh = onward(todo.pop()) - seen
+        seen |= fresh
+        todo += fresh
+    return seen
 
 
 def _freed(step: Step, lookups: dict[str, set[str]], done: set[str]) -> Iterable[str]:

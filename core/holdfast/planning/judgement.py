@@ -3,7 +3,7 @@
 Must not derive anything: it only compares what the other modules found.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from holdfast.placement.location import LocationInvalidError, check_location
@@ -12,6 +12,7 @@ from holdfast.planning.graph import Graph
 from holdfast.planning.mending import Situation, mend
 from holdfast.planning.needs import Need
 from holdfast.planning.problems import Problem, StreamCount
+from holdfast.planning.repairs import Repair
 from holdfast.planning.sets import JoinSet, paths_to
 from holdfast.reasons import Reason
 
@@ -88,14 +89,22 @@ def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, Count]) -> Proble
     )
 
 
-def with_repairs(problems: list[Problem], situation: Situation, needs: list[Need]) -> Iterator[Problem]:
+Mendable = Callable[[str], bool] | None
+"""Which steps may be mended, the first of them only; None: all are."""
+
+
+def with_repairs(
+    problems: list[Problem], situation: Situation, needs: list[Need], mend_only: Mendable
+) -> Iterator[Problem]:
     """The same problems, each with the repair of its step where a repartition can help."""
-    need_of = {need.step.name: need for need in needs}
-    repairs = {
-        step: mend(situation, need_of[step])
-        for step in dict.fromkeys(problem.step for problem in problems if problem.reason in MENDABLE)
-        if step is not None and step in need_of
-    }
+    broken = {problem.step for problem in problems if problem.reason in MENDABLE}
+    repairs: dict[str, Repair] = {}
+    for need in needs:
+        step = need.step.name
+        if step in broken and (mend_only is None or mend_only(step)) and (repair := mend(situation, need)) is not None:
+            repairs[step] = repair
+            if mend_only is not None:
+                break
     for problem in problems:
         repair = repairs.get(problem.step or "") if problem.reason in MENDABLE else None
         yield problem if repair is None else replace(problem, repair=repair)

@@ -11,6 +11,9 @@ from holdfast.planning.flow import Flow, Passes
 from holdfast.planning.graph import Graph
 from holdfast.spec.steps import Step
 
+Columns = tuple[frozenset[str], ...]
+"""Of each part of a key, the names it goes by."""
+
 OURS = "murmur2"
 """The partitioner of intermediate streams."""
 
@@ -19,8 +22,8 @@ OURS = "murmur2"
 class Spread:
     """How rows are spread over tasks.
 
-    `columns` has, for each part of the key in order, the names it now goes by. Without it the key is undeclared
-    (`why` is empty and `undeclared` names the streams) or lost on the way (`why` says where).
+    `columns` has, for each part of the key in order, the names it now goes by. Without it the key is undeclared or lost
+    on the way (`why` says where). `undeclared` names streams whose key is taken on trust, also beside declared ones.
     """
 
     columns: tuple[frozenset[str], ...] | None = None
@@ -31,6 +34,8 @@ class Spread:
     """Every task has all of these rows."""
     repeated: bool = False
     """Some rows come out once per task."""
+    blind: bool = False
+    """Streams of an unknown partitioner were put together, and nobody can check that they were partitioned alike."""
 
     @property
     def text(self) -> str:
@@ -69,24 +74,30 @@ def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
         inputs = tuple(spreads.get(source, Spread()) for source in step.inputs)
         passes = flow.passes.get(name, {})
         if step.lookup is not None and inputs[0].everywhere:
+            # What every task looks up comes out where the table's row is; only `on` is known to be that row's key.
             inputs = (_fed(graph, flow, step.lookup.table, spreads),)
+            passes = {copy: _only(sources, step.lookup.on) for copy, sources in passes.items()}
         spreads[name] = _after(step, inputs, passes)
     return spreads
 
 
+def _only(sources: frozenset[tuple[int, str]], columns: tuple[str, ...]) -> frozenset[tuple[int, str]]:
+    return frozenset((side, column) for side, column in sources if names_in(frozenset({column}), columns))
+
+
 def _fed(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) -> Spread:
-    """How the rows of a table are spread; what every task looks up there comes out where the table's row is."""
+    """How the rows of a table are spread."""
     if graph.tables[name].distribution == "Broadcast":
         return EVERYWHERE
-    feeds = [spread for _, spread in feeds_of(graph, flow, name, spreads)]
-    return next((spread for spread in feeds if not spread.everywhere), EVERYWHERE)
+    return _merged(f"table {name}", tuple(spread for _, spread in feeds_of(graph, flow, name, spreads)))
 
 
 def feeds_of(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) -> Iterator[tuple[str, Spread]]:
     """The side inputs of a table and the spread of what it stores of them; or what its writers write, likewise."""
     for writer in graph.table_writers.get(name, ()):
         source = graph.steps[writer].inputs[0]
-        yield source, spreads.get(source, Spread())
+        # In a circle the writer comes later; that its rows fit the table's key is judged at the writer.
+        yield source, spreads.get(source, by(graph.tables[name].key))
     for source in graph.tables[name].sources or ():
         spread = spreads[source]
         if name in flow.stored:
@@ -131,23 +142,37 @@ def copied(given: Spread, passes: Passes, lost: str) -> Spread:
 
 
 def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
-    """Rows of several spreads are spread alike only if all are."""
+    """Rows of several spreads are spread alike only if all are; an undeclared key is taken for the declared one."""
     placed = [spread for spread in inputs if not spread.everywhere]
-    repeated = any(spread.repeated for spread in inputs)
     if not placed:
         return EVERYWHERE
-    first = replace(placed[0], repeated=repeated)
-    for other in placed[1:]:
-        if first.columns is None or other.columns is None:
-            why = first.why or other.why
-            return replace(first, columns=None, undeclared=first.undeclared | other.undeclared, why=why)
-        same = first.partitioner == other.partitioner and len(first.columns) == len(other.columns)
-        common = tuple(a & b for a, b in zip(first.columns, other.columns, strict=same)) if same else ()
-        if not same or not all(common):
+    merged = Spread(
+        partitioner=placed[0].partitioner,
+        undeclared=frozenset[str]().union(*(spread.undeclared for spread in placed)),
+        why=next((spread.why for spread in placed if spread.why), ""),
+        repeated=any(spread.repeated for spread in inputs),
+        blind=any(s.blind for s in placed) or (len(placed) > 1 and {s.partitioner for s in placed} == {"none"}),
+    )
+    if merged.why:
+        return merged
+    declared = [spread for spread in placed if spread.columns is not None]
+    first = next(iter(declared), placed[0])
+    columns = first.columns
+    for other in placed:
+        common = columns if other.columns is None else _common(columns, other.columns)
+        if other.partitioner != first.partitioner or (other.columns is not None and common is None):
             why = f"{name} merges rows partitioned by {_described(first)} with rows partitioned by {_described(other)}"
-            return replace(first, columns=None, why=why)
-        first = replace(first, columns=common)
-    return first
+            return replace(merged, why=why)
+        columns = common
+    return replace(merged, columns=columns)
+
+
+def _common(one: Columns | None, other: Columns) -> Columns | None:
+    """The names two keys share, part by part; None where they are not the same key."""
+    if one is None or len(one) != len(other):
+        return None
+    shared = tuple(a & b for a, b in zip(one, other, strict=True))
+    return shared if all(shared) else None
 
 
 def _described(spread: Spread) -> str:
@@ -162,22 +187,38 @@ def _joined(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
         side = 1 if left.everywhere else 0
         only = {name: frozenset(s for s in sources if s[0] == side) for name, sources in passes.items()}
         return _through(step, inputs[side], {name: sources for name, sources in only.items() if sources})
-    repeated = left.repeated or right.repeated
-    if left.columns is None or right.columns is None:
-        return Spread(undeclared=left.undeclared | right.undeclared, why=left.why or right.why, repeated=repeated)
-    return replace(_through(step, left, _surviving(step, passes)), repeated=repeated)
+    why = left.why or right.why
+    joined = Spread(
+        partitioner=left.partitioner,
+        undeclared=left.undeclared | right.undeclared,
+        why=why,
+        repeated=left.repeated and right.repeated,
+        blind=left.blind or right.blind,
+    )
+    declared = left.columns or right.columns
+    if why or declared is None:
+        return joined
+    columns = _surviving(step, (left.columns or declared, right.columns or declared), passes)
+    lost = next((min(names) for names, copies in zip(declared, columns, strict=False) if not copies), None)
+    if lost is not None:
+        return replace(joined, why=f"{step.name} does not pass {lost} on unchanged")
+    return replace(joined, columns=columns)
 
 
-def _surviving(step: Step, passes: Passes) -> Passes:
-    """Copies that hold the key in every row that comes out, as copies of the left side's columns.
+def _surviving(step: Step, sides: tuple[Columns, Columns], passes: Passes) -> Columns:
+    """For each part of the key the columns that hold it in every row that comes out.
 
     A column of one side alone is null in rows that had no partner on that side, so with an outer join it is no key.
     """
-    if step.join is None:
-        return passes
-    needed = {"Inner": set[int](), "Left": {0}, "Right": {1}, "Full": {0, 1}}[step.join.type]
-    return {
-        name: frozenset((0, column) for _, column in sources)
-        for name, sources in passes.items()
-        if needed <= {side for side, _ in sources}
-    }
+    kind = step.join.type if step.join is not None else "Inner"
+    needed = {"Inner": set[int](), "Left": {0}, "Right": {1}, "Full": {0, 1}}[kind]
+
+    def holds(sources: frozenset[tuple[int, str]], part: int) -> bool:
+        copied_from = {
+            side for side, column in sources if part < len(sides[side]) and names_in(sides[side][part], [column])
+        }
+        return bool(copied_from) and needed <= copied_from
+
+    return tuple(
+        frozenset(name for name, sources in passes.items() if holds(sources, part)) for part in range(len(sides[0]))
+    )

@@ -33,12 +33,25 @@ def empty_tables(graph: Graph) -> Iterator[Problem]:
             yield Problem(Reason.TABLE_EMPTY, message, stream=name)
 
 
+def repeated_inside(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
+    """Steps that write rows every task has into a stream of the app's own, where they would be counted many times."""
+    for name in graph.order:
+        step = graph.steps[name]
+        source = spreads.get(step.inputs[0])
+        if source is not None and source.repeated and (step.repartition is not None or step.broadcast is not None):
+            message = (
+                f"every task has the broadcast rows that reach {name} and would write them again, once per task; "
+                f"{step.verb} them where they come from, before they are broadcast"
+            )
+            yield Problem(Reason.BROADCAST_REPEATED, message, step=name)
+
+
 def repeated_rows(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
     """Steps that write rows every task has."""
     for name in graph.order:
         step = graph.steps[name]
         source = spreads.get(step.inputs[0])
-        if source is not None and source.repeated and (step.to is not None or step.repartition is not None):
+        if source is not None and source.repeated and step.to is not None:
             message = (
                 f"every task has the broadcast rows that reach {name}, so each task writes them; "
                 f"write them where they come from, before broadcast"

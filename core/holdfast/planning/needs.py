@@ -94,23 +94,30 @@ def key_problems(need: Need) -> Iterator[Problem]:
                 f"{step} needs equal {columns} in one task, but {side.says} is partitioned by {side.spread.text}",
                 step=step,
             )
-    yield from _disagreements(need, [side for side in placed if side.spread.columns is not None])
+    yield from _disagreements(need, [side for side in placed if not side.spread.why])
     yield from _repetitions(need)
 
 
 def _placed(need: Need) -> list[Side]:
     """The sides whose rows must be where the others' are: none, where every task has the whole of one side to match."""
     placed = [side for side in need.sides if not side.spread.everywhere]
-    matched = need.step.join is not None or need.step.lookup is not None
-    return [] if matched and len(placed) < len(need.sides) else placed
+    if need.step.join is not None and len(placed) < len(need.sides):
+        return []
+    if need.step.lookup is not None and all(side.spread.everywhere for side in need.sides[1:]):
+        return []
+    return placed
 
 
 def _disagreements(need: Need, sides: list[Side]) -> Iterator[Problem]:
     """Sides that each fit the step but not each other."""
-    step, fitting = need.step.name, [side for side in sides if contained(side.spread, need.columns)]
+    step, fitting = (
+        need.step.name,
+        [side for side in sides if side.spread.columns is None or contained(side.spread, need.columns)],
+    )
     for other in fitting[1:]:
         first = fitting[0]
-        if not aligned(first.spread, other.spread, need.columns):
+        declared = first.spread.columns is not None and other.spread.columns is not None
+        if declared and not aligned(first.spread, other.spread, need.columns):
             yield Problem(
                 Reason.KEY_MISMATCH,
                 f"{step} needs both sides partitioned alike, but {first.says} is partitioned by {first.spread.text} "
@@ -135,6 +142,13 @@ def _repetitions(need: Need) -> Iterator[Problem]:
         kept = {"Inner": (), "Left": (0,), "Right": (1,), "Full": (0, 1)}[step.join.type]
     elif step.lookup is not None:
         partitioned = any(not side.spread.everywhere for side in need.sides[1:])
+        if partitioned and need.sides[0].spread.everywhere and any(side.spread.repeated for side in need.sides[1:]):
+            yield Problem(
+                Reason.BROADCAST_REPEATED,
+                f"every task looks all rows of {need.sides[0].says} up in {step.lookup.table}, which has broadcast "
+                f"rows beside others, so matches with those come out once per task; make the table of one kind",
+                step=step.name,
+            )
         kept = (0,) if step.lookup.type == "Left" and partitioned else ()
     else:
         for side in need.sides:
@@ -160,7 +174,7 @@ def key_warnings(need: Need) -> Iterator[Problem]:
     """What the need has to take on trust."""
     unknown: set[str] = set()
     for side in need.sides:
-        if side.spread.columns is None and not side.spread.why and not side.spread.everywhere:
+        if not side.spread.why and not side.spread.everywhere:
             unknown |= side.spread.undeclared
     if unknown:
         streams = ", ".join(sorted(unknown))
@@ -171,7 +185,8 @@ def key_warnings(need: Need) -> Iterator[Problem]:
         yield Problem(Reason.KEY_UNDECLARED, message, step=need.step.name)
     partitioners = {side.spread.partitioner for side in need.sides if side.spread.columns}
     blind = sorted({side.source for side in need.sides if side.spread.columns and side.spread.partitioner == "none"})
-    if blind and len(need.sides) > 1 and partitioners == {"none"}:
+    merged = any(side.spread.blind for side in need.sides)
+    if blind and (merged or (len(need.sides) > 1 and partitioners == {"none"})):
         message = (
             f"{need.step.name} relies on {', '.join(blind)} being partitioned alike, but with partitioner none that "
             f"can't be "

@@ -13,9 +13,16 @@ from holdfast.planning.counts import Count, Facts, decide_counts
 from holdfast.planning.event_time import event_time_problems
 from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph
-from holdfast.planning.judgement import circle_problems, count_problems, location_problems, unknown_counts, with_repairs
+from holdfast.planning.judgement import (
+    Mendable,
+    circle_problems,
+    count_problems,
+    location_problems,
+    unknown_counts,
+    with_repairs,
+)
 from holdfast.planning.keys import Spread, follow_keys
-from holdfast.planning.loose_ends import empty_tables, repeated_rows, unused_rows
+from holdfast.planning.loose_ends import empty_tables, repeated_inside, repeated_rows, unused_rows
 from holdfast.planning.mending import Situation
 from holdfast.planning.needs import key_problems, key_warnings, needs
 from holdfast.planning.problems import Problem
@@ -115,8 +122,11 @@ class Plan:
         return counts.pop() if len(counts) == 1 else None
 
 
-def plan(app: StreamApp, known: Known | None = None) -> Plan:
-    """The plan of an app, with every problem there is. The order of lists in the spec never changes it."""
+def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = None) -> Plan:
+    """The plan of an app, with every problem there is. The order of lists in the spec never changes it.
+
+    `mend_only` is for whoever applies repairs one at a time: only the first step it admits gets one.
+    """
     spec, known = app.spec, known or Known()
     stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
     record = known.record if known.record is not None and known.record.run_id == spec.run_id else None
@@ -138,12 +148,13 @@ def plan(app: StreamApp, known: Known | None = None) -> Plan:
         *code_problems(spec),
         *location_problems(spec.state.location),
         *(problem for need in wanted for problem in key_problems(need)),
+        *repeated_inside(graph, spreads),
         *unknown_counts(graph, counts, _missing(known)),
         *count_problems(graph, sets, counts),
     ]
-    tasks = plan_tasks(spec, graph, counts, record, stateful=stateful)
-    situation = Situation(spec, graph, flow, spreads, Reaching(graph), counts, facts)
-    problems = list(with_repairs([*problems, *tasks.problems], situation, wanted))
+    tasks = plan_tasks(spec, graph, spreads, counts, record, stateful=stateful)
+    situation = Situation(app.name, spec, graph, flow, spreads, Reaching(graph), counts, facts)
+    problems = list(with_repairs([*problems, *tasks.problems], situation, wanted, mend_only))
     if problems:
         tasks = TaskPlan()
     assignment, moved = assign_tasks(tasks, record, known.processors)
@@ -250,6 +261,15 @@ def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, Count], known:
             f"or raise planning.maxIntermediatePartitions"
         )
         found.append(Problem(Reason.COUNT_CAPPED, message, stream=capped[0]))
+    if known.record is not None and known.record.run_id == app.spec.run_id and not app.spec.expansion.enabled:
+        before = known.record.counts()
+        for name, count in sorted(counts.items()):
+            if before.get(name, count.actual) != count.actual:
+                message = (
+                    f"{name} had {before[name]} partitions in the last run and has {count.actual} now; with expansion "
+                    f"off, tasks are made anew and keys leave the tasks that hold their state"
+                )
+                found.append(Problem(Reason.EXPANSION_OFF, message, stream=name))
     if known.record is not None and known.record.run_id != app.spec.run_id:
         message = (
             f"the record is of run {known.record.run_id}, the app is run {app.spec.run_id}; it starts with empty state"

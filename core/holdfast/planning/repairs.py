@@ -29,7 +29,7 @@ class NewStep:
         return Step(name=self.name, inputs=(self.source,), repartition=Repartition(by=self.by))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Rewire:
     """An input of a step that reads something else from now on."""
 
@@ -76,11 +76,13 @@ def apply_repair(spec: AppSpec, repair: Repair) -> AppSpec:
 def repair_yaml(spec: AppSpec, repair: Repair) -> str:
     """The new and changed objects as YAML, under the lists they belong to."""
     repaired = apply_repair(spec, repair)
-    touched = {new.name for new in repair.new_steps} | {rewire.step for rewire in repair.rewired}
+    steps = {step.name: step for step in repaired.steps}
+    # By name, not as the file has them: the order of a file never shows in a plan.
+    touched = [*sorted(new.name for new in repair.new_steps), *sorted({rewire.step for rewire in repair.rewired})]
     lines = [f"# {repair.summary}"]
     if touched:
         lines.append("steps:")
-        lines += [f"- {flow(_written(step))}" for step in repaired.steps if step.name in touched]
+        lines += [f"- {flow(_written(steps[name]))}" for name in dict.fromkeys(touched) if name in steps]
         lines += [f"# and remove step {name}" for name in repair.removed]
     if repair.broadcast_tables:
         lines.append("tables:")

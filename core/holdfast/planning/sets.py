@@ -43,7 +43,8 @@ class Reaching:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._names = sorted({*graph.streams, *graph.made()})
+        # Also those inside a circle of steps: whoever reads them may still be looked at.
+        self._names = sorted({*graph.streams, *(name for name, step in graph.steps.items() if makes_stream(step))})
         self._bit = {name: 1 << i for i, name in enumerate(self._names)}
         self._into: dict[str, int] = dict.fromkeys(graph.order, 0)
         self._table: dict[str, int] = dict.fromkeys(graph.tables, 0)
@@ -59,7 +60,8 @@ class Reaching:
             for source in step.inputs:
                 mask |= self._of(source)
             if step.lookup is not None:
-                mask |= self._table[step.lookup.table]
+                # Rows that every task has come out where the table's rows are, so those decide from here on.
+                mask |= self._table[step.lookup.table] | (0 if mask else self._side_inputs(step.lookup.table))
             self._into[name] = mask
             if step.to_table is not None and self._table[step.to_table] | mask != self._table[step.to_table]:
                 self._table[step.to_table] |= mask
@@ -73,6 +75,15 @@ class Reaching:
         if step.broadcast is not None:
             return 0  # every task sees all of it, so it constrains nobody
         return self._bit[source] if makes_stream(step) else self._into.get(source, 0)
+
+    def _side_inputs(self, table: str) -> int:
+        found = self._graph.tables[table]
+        if found.distribution == "Broadcast":
+            return 0
+        mask = 0
+        for source in found.sources or ():
+            mask |= self._bit[source]
+        return mask
 
     def names(self, mask: int) -> tuple[str, ...]:
         """The streams of a mask, sorted."""
@@ -94,10 +105,7 @@ class Reaching:
             table = self._graph.tables[step.lookup.table]
             if table.distribution == "Broadcast":
                 return None
-            mask = self._into[name]
-            for source in table.sources or ():
-                mask |= self._bit[source]
-            return self.names(mask)
+            return self.names(self._into[name] | self._side_inputs(step.lookup.table))
         if step.join is not None:
             return self.names(self._into[name])
         if step.aggregate or step.deduplicate or step.process:
@@ -115,27 +123,33 @@ def paths_to(graph: Graph, step: str, streams: tuple[str, ...]) -> tuple[tuple[s
         for earlier in _before(graph, name, target=step):
             if earlier not in towards and earlier != step:
                 towards[earlier] = name
-                if earlier in graph.tables or (earlier in graph.steps and not makes_stream(graph.steps[earlier])):
+                if earlier.startswith(_TABLE) or (earlier in graph.steps and not makes_stream(graph.steps[earlier])):
                     queue.append(earlier)
-    return tuple(_path(graph, stream, step, towards) for stream in streams)
+    return tuple(_path(stream, step, towards) for stream in streams)
+
+
+_TABLE = "table "
+"""Before the name of a table: a step may have the same one."""
 
 
 def _before(graph: Graph, name: str, *, target: str) -> Iterator[str]:
-    if name in graph.tables:
-        yield from graph.table_writers.get(name, ())
+    if name.startswith(_TABLE):
+        table = name.removeprefix(_TABLE)
+        yield from graph.table_writers.get(table, ())
         # Side inputs tie in at the look-up itself; they do not flow on.
-        if graph.steps[target].lookup is not None and graph.steps[target].lookup.table == name:  # type: ignore[union-attr]
-            yield from graph.tables[name].sources or ()
+        lookup = graph.steps[target].lookup
+        if lookup is not None and lookup.table == table:
+            yield from graph.tables[table].sources or ()
         return
     step = graph.steps[name]
     yield from step.inputs
     if step.lookup is not None:
-        yield step.lookup.table
+        yield f"{_TABLE}{step.lookup.table}"
 
 
-def _path(graph: Graph, stream: str, step: str, towards: dict[str, str]) -> tuple[str, ...]:
+def _path(stream: str, step: str, towards: dict[str, str]) -> tuple[str, ...]:
     path, at = [stream], stream
     while at != step and at in towards:
         at = towards[at]
-        path.append(f"table {at}" if at in graph.tables else at)
+        path.append(at)
     return tuple(path)

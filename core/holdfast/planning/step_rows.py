@@ -144,7 +144,14 @@ def _sides(at: _At, verb: Join | Lookup, left: Rows, right: Rows) -> Out:
     if verb.select is not None:
         checked = check_select(verb.select, Scope.sides(left, right, both))
         at.note(findings_of(checked))
-        return selected(checked), copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
+        passes: Passes = copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
+        if isinstance(verb, Lookup) and verb.type == "Inner":
+            # Only matches come out, so the table's key is that of the row.
+            keys = {name.casefold() for name in verb.on}
+            for one in checked:
+                if one.name is not None and one.source is not None and one.source[0] == "right":
+                    passes[one.name] = frozenset((0, c) for c in (one.source[1],) if c.casefold() in keys)
+        return selected(checked), passes
     keys = {name.casefold() for name in verb.on}
     lefts = [column for column in left.columns if column.name.casefold() not in keys]
     again = {column.name.casefold() for column in lefts}
@@ -155,7 +162,7 @@ def _sides(at: _At, verb: Join | Lookup, left: Rows, right: Rows) -> Out:
         message = f"{', '.join(twice)} stands on both sides; choose and rename, e.g. select: [{', '.join(parts)}]"
         at.say(Reason.AMBIGUOUS_COLUMN, message)
     rights = [column for column in others if column.name.casefold() not in again]
-    passes: Passes = {column.name: frozenset((side, column.name) for side in sides) for column in both.columns}
+    passes = {column.name: frozenset((side, column.name) for side in sides) for column in both.columns}
     passes |= {column.name: frozenset({(0, column.name)}) for column in lefts}
     passes |= {column.name: frozenset((side, column.name) for side in sides[1:]) for column in rights}
     return Rows((*both.columns, *lefts, *rights), closed=left.closed and right.closed), passes

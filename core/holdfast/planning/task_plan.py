@@ -10,6 +10,7 @@ from holdfast.placement.assignment import assign
 from holdfast.placement.moves import MovedTask, moved_tasks
 from holdfast.planning.counts import Count
 from holdfast.planning.graph import Graph
+from holdfast.planning.keys import Spread
 from holdfast.planning.problems import Problem
 from holdfast.planning.sets import Reaching
 from holdfast.reasons import Reason
@@ -42,7 +43,13 @@ class TaskPlan:
 
 
 def plan_tasks(
-    spec: AppSpec, graph: Graph, counts: Mapping[str, Count], record: Record | None, *, stateful: bool
+    spec: AppSpec,
+    graph: Graph,
+    spreads: Mapping[str, Spread],
+    counts: Mapping[str, Count],
+    record: Record | None,
+    *,
+    stateful: bool,
 ) -> TaskPlan:
     """Tasks from counts and the record of the run."""
     own, shared = _read(graph, counts)
@@ -71,7 +78,7 @@ def plan_tasks(
         PlannedTask(name, inputs, () if known is None else tuple(part for part in inputs if part not in known))
         for name, inputs in tasks.items()
     )
-    return TaskPlan(planned, _producers(graph, tasks))
+    return TaskPlan(planned, _producers(graph, spreads, tasks))
 
 
 def assign_tasks(
@@ -102,7 +109,7 @@ def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[list[StreamPartiti
     return partitions_of(own), partitions_of({name: counts[name].actual for name in shared if name in counts})
 
 
-def _producers(graph: Graph, tasks: Tasks) -> dict[str, tuple[str, ...]]:
+def _producers(graph: Graph, spreads: Mapping[str, Spread], tasks: Tasks) -> dict[str, tuple[str, ...]]:
     reaching = Reaching(graph)
     tasks_of: dict[str, set[str]] = {}
     for task, inputs in tasks.items():
@@ -115,8 +122,8 @@ def _producers(graph: Graph, tasks: Tasks) -> dict[str, tuple[str, ...]]:
     for stream in sorted(writers):
         feeding: set[str] = set()
         for source in writers[stream]:
-            upstream = [tasks_of.get(name, set()) for name in reaching.along(source)]
-            # Rows that come from broadcast streams alone are in every task.
-            feeding |= set().union(*upstream) if upstream else set(tasks)
+            if spreads.get(source, Spread()).repeated:
+                feeding |= set(tasks)  # broadcast rows are in every task, alone or among others
+            feeding |= set().union(*(tasks_of.get(name, set()) for name in reaching.along(source)))
         producers[stream] = tuple(task for task in tasks if task in feeding)
     return producers

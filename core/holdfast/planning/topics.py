@@ -22,6 +22,20 @@ def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
             message = f"topic {topic} of stream {name} is the intermediate stream of step {made[topic]}; rename one"
             yield Problem(Reason.TOPIC_SHARED, message, stream=name)
         other = graph.streams[first.setdefault((stream.system, topic), name)]
+        if (
+            stream.key is not None
+            and other.key is not None
+            and (stream.key, stream.partitioner)
+            != (
+                other.key,
+                other.partitioner,
+            )
+        ):
+            message = (
+                f"streams {other.name} and {name} mean one topic, {topic}, but the spec says that it is partitioned by "
+                f"{', '.join(other.key)} ({other.partitioner}) and by {', '.join(stream.key)} ({stream.partitioner})"
+            )
+            yield Problem(Reason.TOPIC_SHARED, message, stream=name)
         counts = {stream.partitions, other.partitions} - {None}
         if len(counts) > 1:
             message = (

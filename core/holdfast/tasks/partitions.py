@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from holdfast.errors import UserActionError
 
+_MOST_DIGITS = 9
+"""Far beyond any stream, and far below what Python refuses to read as a number."""
+
 
 class StreamPartition(NamedTuple):
     """Partition `partition` of a stream; sorts by stream, then by number."""
@@ -24,7 +27,7 @@ class PartitionNameError(UserActionError):
 def parse_partition(text: str) -> StreamPartition:
     """The partition a text like `clicks/3` names."""
     stream, slash, number = text.rpartition("/")
-    if not (stream and slash and number.isascii() and number.isdigit()):
+    if not (stream and slash and number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
         message = f"{text!r} does not name a stream partition; write stream/number, e.g. clicks/3"
         raise PartitionNameError(message)
     return StreamPartition(stream, int(number))

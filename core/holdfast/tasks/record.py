@@ -64,6 +64,7 @@ def parse_record(tree: object) -> Record:
         message = f'runId of the record must be text, e.g. "1"; found {run_id!r}'
         raise RecordInvalidError(message)
     grouping = {task: _partitions(task, names) for task, names in _mapping(fields.get("grouping"), "grouping").items()}
+    _refuse_doubles(grouping)
     return Record(
         run_id=run_id,
         grouping=grouping,
@@ -104,6 +105,19 @@ def _partitions(task: str, names: object) -> tuple[StreamPartition, ...]:
     except PartitionNameError as error:
         message = f"grouping.{task}: {error}"
         raise RecordInvalidError(message) from error
+
+
+def _refuse_doubles(grouping: Mapping[str, tuple[StreamPartition, ...]]) -> None:
+    """A stream is read whole by every task (broadcast), or each of its partitions by one: two would share a state."""
+    tasks_of: dict[StreamPartition, list[str]] = {}
+    for task, partitions in grouping.items():
+        for partition in dict.fromkeys(partitions):
+            tasks_of.setdefault(partition, []).append(task)
+    partly = {partition.stream for partition, tasks in tasks_of.items() if len(tasks) < len(grouping)}
+    for partition, tasks in sorted(tasks_of.items()):
+        if len(tasks) > 1 and partition.stream in partly:
+            message = f"grouping has {partition} in {tasks[0]} and in {tasks[1]}; a partition belongs to one task"
+            raise RecordInvalidError(message)
 
 
 def _texts(tree: object, name: str) -> dict[str, str]:
