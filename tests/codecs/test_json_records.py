@@ -145,3 +145,11 @@ def test_rows_of_other_columns_are_refused() -> None:
 def test_types_without_a_json_form_are_refused_by_column(ddl: str) -> None:
     with pytest.raises(SchemaUnsupportedError, match="column a"):
         JsonCodec(schema(ddl))
+
+
+def test_a_decimal_of_more_digits_than_python_computes_with_is_read_record_by_record_too() -> None:
+    codec = JsonCodec(schema("m MAP<STRING, DECIMAL(37,0)>"))
+    number = "9999999999999999999999999999500000000"
+    decoded = codec.decode(binary(f'{{"m": {{"a": {number}}}}}'.encode()))
+    assert decoded.bad == ()
+    assert str(decoded.rows.column(0).to_pylist()[0][0][1]) == number
