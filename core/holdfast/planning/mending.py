@@ -297,7 +297,7 @@ def _counts_after(now: Situation, need: Need, repair: Repair) -> dict[str, Count
     """All counts once the repair is in; None if the step's streams would still disagree."""
     spec = apply_repair(now.spec, repair)
     graph = build_graph(spec)
-    sets = join_sets(graph)
+    sets = join_sets(graph, Reaching(graph))
     counts = decide_counts(graph, sets, spec.planning, now.facts)
     own = next((one for one in sets if one.step == need.step.name), None)
     agreed = own is None or len({counts[name].partitions for name in own.streams if name in counts}) <= 1

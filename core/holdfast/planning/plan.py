@@ -135,7 +135,8 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
     flow = flow_rows(graph)
     spreads = follow_keys(graph, flow)
     wanted = list(needs(graph, flow, spreads))
-    sets = join_sets(graph)
+    reaching = Reaching(graph)
+    sets = join_sets(graph, reaching)
     facts = _facts(known, record, keeps_tasks=stateful and spec.expansion.enabled)
     counts = decide_counts(graph, sets, spec.planning, facts)
 
@@ -153,7 +154,7 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         *count_problems(graph, sets, counts),
     ]
     tasks = plan_tasks(spec, graph, spreads, counts, record, stateful=stateful)
-    situation = Situation(app.name, spec, graph, flow, spreads, Reaching(graph), counts, facts)
+    situation = Situation(app.name, spec, graph, flow, spreads, reaching, counts, facts)
     problems = list(with_repairs([*problems, *tasks.problems], situation, wanted, mend_only))
     if problems:
         tasks = TaskPlan()
@@ -163,7 +164,7 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         *(warning for need in wanted for warning in key_warnings(need)),
         *unused_rows(graph),
         *repeated_rows(graph, spreads),
-        *topic_warnings(graph),
+        *topic_warnings(graph, reaching),
         *_surprises(app, graph, counts, known),
     ]
     return Plan(

@@ -28,9 +28,8 @@ class JoinSet:
         return self.verb in ("join", "lookup")
 
 
-def join_sets(graph: Graph) -> tuple[JoinSet, ...]:
+def join_sets(graph: Graph, reaching: "Reaching") -> tuple[JoinSet, ...]:
     """All sets, in order of flow."""
-    reaching = Reaching(graph)
     return tuple(
         JoinSet(step=name, verb=graph.steps[name].verb, streams=streams)
         for name in graph.order

@@ -45,7 +45,7 @@ def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
             yield Problem(Reason.TOPIC_SHARED, message, stream=name)
 
 
-def topic_warnings(graph: Graph) -> Iterator[Problem]:
+def topic_warnings(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
     """Topics that are read under one name and written under another, and streams that feed themselves."""
     names: dict[tuple[str, str], list[str]] = {}
     for name in sorted(graph.streams):
@@ -59,11 +59,10 @@ def topic_warnings(graph: Graph) -> Iterator[Problem]:
                 f"topic {topic} is written as {written[0]} and read as {read[0]}; use one name, so that it is seen"
             )
             yield Problem(Reason.TOPIC_SHARED, message, stream=written[0])
-    yield from _circles(graph)
+    yield from _circles(graph, reaching)
 
 
-def _circles(graph: Graph) -> Iterator[Problem]:
-    reaching = Reaching(graph)
+def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
     feeds = {
         stream: {name for step in steps for name in reaching.along(graph.steps[step].inputs[0])}
         for stream, steps in graph.stream_writers.items()
