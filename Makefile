@@ -22,8 +22,10 @@ $(STAMP): requirements.lock pyproject.toml
 setup: $(STAMP)  ## install everything into .venv
 
 .PHONY: run
-run: $(STAMP)  ## plan the example app and show what it will do
-	$(BIN)/holdfast plan examples/ad-clicks/app.yaml
+run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what it did
+	rm -rf .holdfast/page-totals
+	$(BIN)/holdfast run examples/page-totals/app.yaml --for 30s --no-ui
+	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
 .PHONY: test
 test: $(STAMP)  ## all tests but the kind cluster (needs Java, Maven and Go for the real components)
@@ -62,7 +64,7 @@ soak: $(STAMP)  ## the random tests at full length
 .PHONY: lock
 lock: $(STAMP)  ## resolve dependencies anew into requirements.lock (names and hashes only)
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra dev --extra kafka --extra runtime \
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra dev --extra kafka --extra runtime --extra bench \
 	  --python-version 3.11 --universal -o requirements.lock pyproject.toml
 
 .PHONY: clean

@@ -1,7 +1,8 @@
 """Why: the `holdfast` command: parses the command line, calls one command, turns its errors into exit codes.
 
 Exit codes are the same everywhere: 0 done, 1 the answer is no (a rejected plan, a refused change), 2 a file that
-can't be read or bad usage. Must not hold what a command does.
+can't be read or bad usage, 3 a run that could not start or failed, 130 stopped by Ctrl-C. Must not hold what a command
+does.
 """
 
 import argparse
@@ -11,9 +12,27 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from holdfast.errors import HoldfastError
-from holdfast_cli import crd_command, diff_command, feed_command, plan_command, streams_command, tail_command
+from holdfast_cli import (
+    crd_command,
+    diff_command,
+    feed_command,
+    plan_command,
+    run_command,
+    state_command,
+    streams_command,
+    tail_command,
+)
 
-_COMMANDS = (plan_command, diff_command, feed_command, tail_command, streams_command, crd_command)
+_COMMANDS = (
+    plan_command,
+    diff_command,
+    run_command,
+    feed_command,
+    tail_command,
+    streams_command,
+    state_command,
+    crd_command,
+)
 _BAD_USAGE = 2
 
 

@@ -50,7 +50,7 @@ class Disk:
                     assert isinstance(delta, Delta)
                     self.published.setdefault(delta.batch, delta.outputs["out/0"])
 
-            commit([Part(store, self.durable)], batch, epoch, compute, publish)
+            commit([Part(store, self.durable, batch)], epoch, compute, publish)
         return opened
 
     def rows(self, batch: int, epoch: int = 1) -> dict[bytes, bytes]:

@@ -237,7 +237,7 @@ def test_of_two_attempts_on_one_checkpoint_the_older_is_refused_before_its_outpu
         with pytest.raises(EpochFencedError, match=r"attempt 1 .* attempt 2 works on it"):
             disk.durable.write_delta(older.delta())
         with pytest.raises(EpochFencedError):
-            commit([Part(older, disk.durable)], 4, 1, lambda _: {}, published.append)
+            commit([Part(older, disk.durable, 4)], 1, lambda _: {}, published.append)
         assert (older.head.batch, published) == (3, [])
     lose(newer)
     assert newer.rows(4, epoch=2)[b"last"].startswith(b"4 computed")

@@ -110,8 +110,8 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
         for task in TASKS:
             copy = durable(directory, task, at)
             opened = open_store(place(directory, task), copy, batch, epoch, new=batch == 0)
-            parts.append(Part(opened.store, copy))
-        commit(parts, batch, epoch, compute(batch, seed), outputs(directory, at), at)
+            parts.append(Part(opened.store, copy, batch))
+        commit(parts, epoch, compute(batch, seed), outputs(directory, at), at)
         for part in parts:
             if batch % EVERY == EVERY - 1:
                 part.durable.snapshot(part.store)

@@ -29,21 +29,22 @@ class Part:
 
     store: TaskStore
     durable: Durable
+    batch: int
+    """Which batch of the task this is: tasks that have nothing to do take no part in a batch of the app."""
 
 
 def commit(
     parts: Sequence[Part],
-    batch: int,
     epoch: int,
     compute: Compute,
     outputs: Callable[[Sequence[Delta]], None],
     at: Callable[[str], None] = lambda _: None,
 ) -> list[Delta]:
     """Bring a batch of a slot's tasks into durable copy, outputs and stores; `at` is told each step, per task."""
-    found = {part.store.task: _found(part, batch, epoch) for part in parts}
+    found = {part.store.task: _found(part, epoch) for part in parts}
     fresh = [part for part in parts if found[part.store.task] is None]
     for part in fresh:
-        part.store.begin(batch, epoch)
+        part.store.begin(part.batch, epoch)
     results = compute([part.store for part in fresh]) if fresh else {}
     at("computed")
     written: list[tuple[Part, Delta, int]] = []
@@ -64,9 +65,9 @@ def commit(
     return deltas
 
 
-def _found(part: Part, batch: int, epoch: int) -> Delta | None:
+def _found(part: Part, epoch: int) -> Delta | None:
     """The delta a former try left, with the store begun and loaded accordingly."""
-    store = part.store
+    store, batch = part.store, part.batch
     if store.head.epoch is None or store.head.epoch < epoch:
         # Before the look: an older attempt that is not seen here sees the fence, and stops before its outputs.
         part.durable.fence(epoch)

@@ -6,6 +6,7 @@ one put. Where a process dies does not matter; LMDB shows the old or the new sta
 Must not be carried across a fork, nor be opened twice in one process: `log` sees to both.
 """
 
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -245,7 +246,10 @@ class LogPartition:
         except (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
             self._damaged(str(error), error)
         except (lmdb.Error, OSError) as error:
-            message = f"{self.partition}: {self.path} can't be used: {error}"
+            # LMDB says "Input/output error" too when a full disk took the first half of a write.
+            message = (
+                f"{self.partition}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free"
+            )
             raise LogUnavailableError(message) from error
 
 
@@ -258,6 +262,13 @@ def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -
         txn.put(_BOUNDS, _PAIR.pack(0, 0))
     env.sync(True)  # noqa: FBT003 - the name of the argument is not LMDB's
     env.close()
+
+
+def _free(path: Path) -> int:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return 0
 
 
 def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:

@@ -54,6 +54,14 @@ def close_all() -> None:
             here.partitions.popitem()[1][0].close()
 
 
+def close_under(folder: Path) -> None:
+    """Close the partitions of this process whose files lie below a folder; nobody may be using one."""
+    here, folder = _own(), folder.absolute()
+    with here.lock:
+        for path in [path for path in here.partitions if path.is_relative_to(folder)]:
+            here.partitions.pop(path)[0].close()
+
+
 def _own() -> _Open:
     global _state  # noqa: PLW0603 - a process has one set of environments, as LMDB has it
     if _state.process != os.getpid():

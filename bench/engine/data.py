@@ -1,0 +1,200 @@
+"""Why: the same input for every engine, made once: deterministic, without a Python step per row, kept between runs.
+
+Files live under ~/.cache/holdfast/bench in directories named after their parameters, and may be deleted at any time.
+Modification times are set, because Spark's file source reads in their order. Must not know an engine.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json, parquet
+
+VERSION = 1
+"""Part of each name: raise it when what is generated changes."""
+CLICK = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
+KEEP = "price >= 25 AND count % 10 <> 0"
+SELECT = ("ad_id", "upper(campaign) AS campaign", "ts", "price * count AS worth", "count")
+KEPT = pa.schema(
+    {
+        "ad_id": pa.string(),
+        "campaign": pa.string(),
+        "ts": pa.timestamp("us", "UTC"),
+        "worth": pa.float64(),
+        "count": pa.int64(),
+    }
+)
+AMOUNT = "key STRING, amount BIGINT"
+TOTAL = pa.schema({"key": pa.string(), "rows": pa.int64(), "amount": pa.int64()})
+ROW = "key BIGINT, payload STRING"
+LATEST = pa.schema({"key": pa.int64(), "payload": pa.string(), "rows": pa.int64()})
+PAYLOAD = 100
+"""Characters of a payload: random hexadecimal digits, which zstd halves and LZ4, Spark's choice, leaves as they are."""
+FIRST_TIME = 1_704_067_200
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """JSON lines of about 150 bytes for the stateless benchmark."""
+
+    files: int
+    rows: int
+    """Of one file."""
+
+    def directory(self) -> Path:
+        """Where they are; made if they are not there."""
+        return cached(f"clicks-{self.files}x{self.rows}", self._write)
+
+    def _write(self, here: Path) -> None:
+        for number in range(self.files):
+            write_lines(here, number, self._columns(number))
+
+    def _columns(self, number: int) -> dict[str, Any]:
+        chance = np.random.default_rng([1, number])
+        millis = FIRST_TIME * 1000 + (np.arange(self.rows) + number * self.rows) * 37
+        stamps = pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
+        return {
+            "ad_id": quoted("ad-", pc.utf8_lpad(text(chance.integers(0, 10**6, self.rows)), 7, "0")),
+            "campaign": quoted("campaign-", text(chance.integers(0, 5000, self.rows))),
+            "user": quoted("user-", hexadecimal(chance, self.rows, 16)),
+            "ts": quoted("", stamps, "Z"),
+            "price": text(np.round(chance.random(self.rows) * 100, 4)),
+            "count": text(chance.integers(0, 10**6, self.rows)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """JSON lines for the stateful benchmark: in each batch two rows of each key, in two files by halves of the keys."""
+
+    batches: int
+    keys: int
+
+    def directory(self) -> Path:
+        """Where they are; made if they are not there."""
+        return cached(f"amounts-{self.batches}x{self.keys}", self._write)
+
+    def _write(self, here: Path) -> None:
+        for number in range(self.batches * 2):
+            chance = np.random.default_rng([2, number])
+            keys = chance.permutation(np.repeat(np.arange(number % 2, self.keys, 2), 2))
+            amounts = chance.integers(0, 10**6, len(keys))
+            write_lines(here, number, {"key": quoted("key-", text(keys)), "amount": text(amounts)})
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Parquet files that fill a state, a few that then touch some of its keys, and one, `restart`, for the restart."""
+
+    keys: int
+    files: int = 8
+    touches: int = 15
+    touched: int = 1000
+
+    def directory(self) -> Path:
+        """Where they are; made if they are not there."""
+        return cached(f"rows-{self.keys}-{self.files}-{self.touches}x{self.touched}", self._write)
+
+    def _write(self, here: Path) -> None:
+        share = self.keys // self.files
+        for number in range(self.files):
+            self._file(here, number, np.arange(number * share, (number + 1) * share) * 0x9E3779B1)
+        last = self.files + self.touches
+        for number in range(self.files, last + 1):
+            chosen = np.random.default_rng([4, number]).choice(share * self.files, self.touched, replace=False)
+            self._file(here, number, chosen * 0x9E3779B1, "restart" if number == last else None)
+
+    def _file(self, here: Path, number: int, keys: Any, name: str | None = None) -> None:
+        payload = hexadecimal(np.random.default_rng([3, number]), len(keys), PAYLOAD)
+        path = here / f"{name or format(number, '05d')}.parquet"
+        parquet.write_table(pa.table({"key": pa.array(keys, pa.int64()), "payload": payload}), path)
+        dated(path, number)
+
+
+def cached(name: str, write: Callable[[Path], None]) -> Path:
+    """A directory of the cache; what is there is whole, because it gets its name last."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast" / "bench"
+    path = cache / f"{name}-v{VERSION}"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
+        try:
+            write(unfinished)
+            unfinished.rename(path)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return path
+
+
+def records(path: Path) -> pa.BinaryArray:
+    """The lines of a file as records: what the embedded log is fed with."""
+    data = np.frombuffer(path.read_bytes(), np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[data != ord("\n")])]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+
+
+def read_lines(directory: Path, schema: pa.Schema) -> pa.Table:
+    """All rows of the JSON files an engine has written."""
+    options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    paths = sorted(path for path in directory.glob("*.json") if path.stat().st_size)
+    return pa.concat_tables([json.read_json(path, parse_options=options).select(schema.names) for path in paths])
+
+
+def digest(rows: pa.Table) -> str:
+    """Equal for equal rows in any order; values count to the last bit."""
+    columns = [_exact(column) for column in rows.combine_chunks().columns]
+    lines = pc.binary_join_element_wise(
+        *columns, pa.scalar("\n", pa.large_string()), pa.scalar("\0", pa.large_string())
+    )
+    ordered = pa.chunked_array(lines).combine_chunks()
+    ordered = ordered.take(pc.sort_indices(ordered))
+    length = pc.sum(pc.binary_length(ordered)).as_py() or 0
+    return f"{len(ordered)}:{hashlib.sha256(ordered.buffers()[2].slice(0, length)).hexdigest()[:16]}"
+
+
+def _exact(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return column.cast(pa.large_string()).fill_null("\1")
+
+
+def write_lines(here: Path, number: int, columns: dict[str, Any]) -> None:
+    """A file of JSON lines: one buffer, joined from the columns."""
+    parts: list[Any] = []
+    for name, values in columns.items():
+        parts += [f'{", " if parts else "{"}"{name}": ', values]
+    path = here / f"{number:05d}.json"
+    path.write_bytes(pc.binary_join_element_wise(*parts, "}\n", "").buffers()[2])
+    dated(path, number)
+
+
+def dated(path: Path, number: int) -> None:
+    """Spark reads files by age."""
+    os.utime(path, (FIRST_TIME + number, FIRST_TIME + number))
+
+
+def text(values: Any) -> pa.Array:
+    """Numbers as they are printed."""
+    return pa.array(values).cast(pa.string())
+
+
+def quoted(before: str, values: pa.Array, after: str = "") -> pa.Array:
+    """JSON strings."""
+    return pc.binary_join_element_wise('"' + before, values, after + '"', "")
+
+
+def hexadecimal(chance: np.random.Generator, count: int, length: int) -> pa.Array:
+    """Random digits."""
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[chance.integers(0, 16, count * length)]
+    offsets = (np.arange(count + 1) * length).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(digits)])

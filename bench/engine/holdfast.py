@@ -1,0 +1,158 @@
+"""Why: Holdfast beside its peers: the same data, rows per batch and functions, at the settings a user gets.
+
+Every function is one measurement in a fresh process. What Holdfast gets, and why:
+
+- `local[2]`, 2 GB heap, no web UI, trigger 0 s: as the peers. No other setting of Spark is changed.
+- Input and output are streams of the embedded log with one partition per task, JSON records, exactly once; the peers
+  read and write JSON files. Records are fed before the app starts, as the peers' files are there before.
+- A batch lasts from the end of the one before to its own end, both as the app's progress tells them. The peers' is Spark's
+  `triggerExecution`, which leaves out what is between two triggers.
+- Latency: a batch is never empty, since without anything to do there is none. Each of the two tasks reads one record of the
+  log and decodes it. `copied`: and writes it to a stream. `counted`: and counts it in the state of its key before. Both
+  open two stores, check two fences, write two deltas and two markers, and commit two stores. `two segments`: `counted`
+  with a filter in Spark SQL before it.
+- The totals are the same Python function as in `transformWithState`, called once per key and batch, with its rows.
+- Restart: from Spark's session being there to the batch in Spark's commit log. That has planning, assignment and the
+  compilation of the steps in it, of which the peers have only what their query does after `start`. The state is copied
+  from the cache before, so it is in the page cache, as the peers' is. `kept`: the local stores are as the last run left
+  them. `lost`: they are gone, and rebuilt from snapshots and deltas.
+
+Must not use anything of the peers.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.engine import fresh
+from bench.engine.data import AMOUNT, CLICK, KEEP, ROW, SELECT, Amounts, Clicks, Rows, cached
+from bench.engine.fresh import Measurement
+
+CORES = 2
+WARM = 2
+"""Batches that don't count, where batches are large."""
+WARM_LATENCY = 20
+TOTALS = """
+from bench.engine.totals import added
+
+def total(key, rows, state):
+    before = (state["rows"], state["amount"]) if state else None
+    state["rows"], state["amount"] = added(before, (row["amount"] for row in rows))
+    yield {"key": key, "rows": state["rows"], "amount": state["amount"]}
+"""
+LATEST = """
+def latest(key, rows, state):
+    payload = max(row["payload"] for row in rows)
+    state["payload"] = max(state.get("payload", ""), payload)
+    state["rows"] = state.get("rows", 0) + len(rows)
+"""
+PUT_OUT = """
+    yield {"key": key, "payload": state["payload"], "rows": state["rows"]}
+"""
+COUNT = """
+def count(key, rows, state):
+    state["rows"] = state.get("rows", 0) + len(rows)
+    yield {"key": key, "rows": state["rows"]}
+"""
+
+
+def latency(kind: str, batches: int, parts: int = CORES) -> Measurement:
+    """`copied`, `counted` or `two segments`."""
+    counted = processed("count", "key BIGINT, rows BIGINT")
+    filtered = {"name": "kept", "from": ["given"], "filter": "key >= 0"}
+    steps = {"copied": [], "counted": [counted], "two segments": [filtered, counted | {"from": ["kept"]}]}[kind]
+    app = stream_app("key BIGINT", steps, parts, 1, COUNT)
+    return _holdfast(
+        f"Holdfast, {kind}{_of(parts)}",
+        "latency",
+        app,
+        {"batches": batches, "warm": WARM_LATENCY, "parts": parts},
+    )
+
+
+def stateless(clicks: Clicks, per_batch: int, parts: int = CORES) -> Measurement:
+    """Filter and select, in Spark SQL."""
+    steps = [
+        {"name": "kept", "from": ["given"], "filter": KEEP},
+        {"name": "shown", "from": ["kept"], "select": list(SELECT)},
+    ]
+    rows = per_batch * clicks.rows
+    arguments = {"files": str(clicks.directory()), "per_batch": per_batch, "warm": WARM, "parts": parts}
+    way = f"Holdfast, {rows:,} rows/batch{_of(parts)}"
+    return _holdfast(way, "stateless", stream_app(CLICK, steps, parts, rows // parts), arguments)
+
+
+def stateful(amounts: Amounts, parts: int = CORES) -> Measurement:
+    """Totals per key, in a Python function."""
+    steps = [processed("total", "key STRING, rows BIGINT, amount BIGINT")]
+    app = stream_app(AMOUNT, steps, parts, 2 * amounts.keys // parts, TOTALS)
+    arguments = {"files": str(amounts.directory()), "warm": WARM, "parts": parts}
+    return _holdfast(f"Holdfast{_of(parts)}", "stateful", app, arguments)
+
+
+def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:
+    """The first batch of a new process, with local state or without it."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    # A store from before the machine was started is not trusted, so the cache is only good until then.
+    kept = cached(f"holdfast-{rows.keys}-{parts}-{boot}", partial(_fill, rows, parts))
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
+        place = Path(scratch) / "data"
+        shutil.copytree(kept / "data", place, ignore=partial(_local_state, kept) if lost else None)
+        os.sync()
+        arguments = {"place": str(place), "lost": lost}
+        app = _latest(parts, rows.keys, LATEST + PUT_OUT)
+        return _holdfast(f"Holdfast, state {'lost' if lost else 'kept'}{_of(parts)}", "restart", app, arguments)
+
+
+def processed(function: str, schema: str) -> dict[str, Any]:
+    """A step with state by key."""
+    verb = {"function": f"functions:{function}", "by": ["key"], "schema": schema, "keeps": ["key"]}
+    return {"name": "processed", "from": ["given"], "process": verb}
+
+
+def stream_app(
+    schema: str, steps: Sequence[Mapping[str, Any]], parts: int, records: int, code: str = ""
+) -> dict[str, Any]:
+    """given -> steps -> made, so many records of each partition per batch."""
+    streams = [
+        {"name": "given", "system": "here", "partitions": parts, "schema": schema},
+        {"name": "made", "system": "here", "partitions": parts},
+    ]
+    if code:
+        streams[0]["key"] = ["key"]
+    sink = {"name": "out", "from": [steps[-1]["name"] if steps else "given"], "to": "made"}
+    runtime = {
+        "trigger": {"interval": "0s", "maxRecordsPerPartition": records},
+        "driver": {"memory": "2g"},
+        "sparkConf": {"spark.sql.streaming.numRecentProgressUpdates": "1000"},
+        "code": {"functions": code},
+    }
+    spec = {"systems": [{"name": "here", "log": {}}], "streams": streams, "steps": [*steps, sink], "runtime": runtime}
+    return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "bench"}, "spec": spec}
+
+
+def _fill(rows: Rows, parts: int, here: Path) -> None:
+    arguments = {"files": str(rows.directory()), "place": str(here / "data"), "parts": parts}
+    _holdfast("fill", "fill", _latest(parts, rows.keys, LATEST), arguments)
+
+
+def _latest(parts: int, records: int, code: str) -> dict[str, Any]:
+    steps = [processed("latest", "key BIGINT, payload STRING, rows BIGINT")]
+    return stream_app(ROW, steps, parts, records, code)
+
+
+def _local_state(kept: Path, folder: str, names: list[str]) -> list[str]:  # noqa: ARG001 - as `copytree` asks
+    return ["state"] if Path(folder) == kept / "data" / "runs" / "1" else []
+
+
+def _of(parts: int) -> str:
+    return "" if parts == CORES else f", {parts} tasks"
+
+
+def _holdfast(way: str, kind: str, app: Mapping[str, Any], arguments: Mapping[str, Any]) -> Measurement:
+    request = {"way": kind, "master": f"local[{CORES}]", "app": app, "arguments": arguments}
+    return fresh.measure(way, "bench.engine.holdfast_run", request)

@@ -1,0 +1,239 @@
+"""Why: what runs inside the process of a Holdfast measurement: one app by `run_app`, timed by the batches' ends.
+
+Started by `fresh.measure` as `python -m bench.engine.holdfast_run REQUEST SCRATCH`. Input is fed into the embedded log
+before the app starts. A batch lasts from the end of the one before to its own, so it has all that Spark does in between
+too. Which settings it gets, and why, stands in `holdfast`. Must not use anything of Spark but its progress.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as lines
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from bench.engine import data
+from bench.engine.fresh import answer
+from holdfast.spec.parse import parse_app
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime import app as engine
+from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.open_partitions import close_all
+from holdfast_runtime.streams.records import Range, written_batch
+from holdfast_runtime.until import Until
+
+GIVEN, MADE = "given", "made"
+PHASES = ("plan", "spark", "open", "fetch", "steps", "encode", "write", "commit", "snapshot")
+SPARKS = ("addBatch", "walCommit", "commitOffsets")
+
+
+@dataclass(slots=True)
+class Watch:
+    """Notes when batches end; `each` is called then, still within the batch."""
+
+    batches: int | None = None
+    """After how many the run ends; None: when nothing is left to read."""
+    each: Callable[[int], object] = lambda _: None
+    opened: float = 0.0
+    """When Spark was there, and nothing of the app yet."""
+    ends: list[float] = field(default_factory=list)
+    seen: list[Progress] = field(default_factory=list)
+    sparks: list[Mapping[str, float]] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Take note."""
+        if isinstance(event, Progress):
+            self.ends.append(time.time())
+            self.seen.append(event)
+            self.each(len(self.seen))
+            if len(self.seen) == self.batches:
+                (query,) = SparkSession.builder.getOrCreate().streams.active
+                told = (json.loads(one.json)["durationMs"] for one in query.recentProgress)
+                self.sparks = [one for one in told if "addBatch" in one]
+
+    def run(self, request: Mapping[str, Any], place: Path) -> None:
+        """Run the app on this directory."""
+        open_session = vars(engine)["open_session"]
+
+        def opened(*args: Any, **more: Any) -> SparkSession:
+            spark: SparkSession = open_session(*args, **more)
+            self.opened = time.time()
+            return spark
+
+        vars(engine)["open_session"] = opened
+        until = Until(idle=self.batches is None, batches=self.batches)
+        options = engine.RunOptions(DataDir(place), until, request["master"], ui=False)
+        engine.run_app(parse_app(request["app"]), options, self, threading.Event())
+
+    def answer(self, scratch: Path, warm: int, rows: int, digest: str = "") -> None:
+        """Report all batches but the first few; `rows` is what each has read."""
+        counted = self.seen[warm:]
+        if any(one.rows_in != rows or one.restored for one in counted):
+            message = f"batches should read {rows} rows: {[(one.rows_in, one.restored) for one in counted]}"
+            raise SystemExit(message)
+        phases = {name: median([one.phases.get(name, 0.0) for one in counted]) for name in PHASES}
+        sparks = {name: median([one[name] for one in self.sparks[warm:]]) for name in SPARKS if self.sparks}
+        state = {"state MB": counted[-1].state_bytes / 1e6}
+        answer(
+            scratch,
+            (self.ends[warm - 1], self.ends[-1]),
+            rows * len(counted),
+            np.diff(self.ends[warm - 1 :]).tolist(),
+            digest=digest,
+            notes=phases | sparks | state,
+        )
+
+
+def latency(scratch: Path, request: Mapping[str, Any], *, batches: int, warm: int, parts: int) -> None:
+    """One record for each task in each batch."""
+    log = EmbeddedLog(scratch / "data" / "log", sync=False)
+    count = batches + warm
+    for part in range(parts):
+        values = pa.array([b'{"key":%d}' % part] * count, pa.binary())
+        feed(log, parts, part, values)
+    watch = Watch(count)
+    watch.run(request, scratch / "data")
+    watch.answer(scratch, warm, parts)
+
+
+def stateless(scratch: Path, request: Mapping[str, Any], *, files: str, per_batch: int, warm: int, parts: int) -> None:
+    """Clicks, in equal shares."""
+    log = EmbeddedLog(scratch / "data" / "log", sync=False)
+    paths = sorted(Path(files).glob("*.json"))
+    for start in range(0, len(paths), per_batch):
+        values = pa.concat_arrays([data.records(path) for path in paths[start : start + per_batch]])
+        share = len(values) // parts
+        for part in range(parts):
+            feed(log, parts, part, values.slice(part * share, share))
+    watch = Watch(len(paths) // per_batch)
+    watch.run(request, scratch / "data")
+    rows = written(scratch / "data", data.KEPT)
+    watch.answer(scratch, warm, share * parts, data.digest(rows))
+
+
+def stateful(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
+    """Amounts, by keys."""
+    log = EmbeddedLog(scratch / "data" / "log", sync=False)
+    paths = sorted(Path(files).glob("*.json"))
+    fed = 0
+    for path in paths:
+        values, rows = data.records(path), lines.read_json(path)
+        numbers = pc.utf8_slice_codeunits(rows["key"], len("key-"), 20).cast(pa.int64())
+        for part, mine in dealt(numbers, parts):
+            feed(log, parts, part, values.filter(mine))
+        fed += len(values)
+    watch = Watch(len(paths) // 2)
+    watch.run(request, scratch / "data")
+    watch.answer(scratch, warm, fed * 2 // len(paths), data.digest(written(scratch / "data", data.TOTAL)))
+
+
+def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, parts: int) -> None:
+    """Make the state the restart begins with, a file per batch, and leave the restart's rows behind it in the log."""
+    log = EmbeddedLog(Path(place) / "log", sync=False)
+    paths = sorted(Path(files).glob("[0-9]*.parquet"))
+    began = time.time()
+
+    def add(number: int) -> None:
+        if number < len(paths):
+            feed_rows(log, paths[number], parts)
+
+    add(0)
+    Watch(each=add).run(request, Path(place))
+    feed_rows(log, Path(files) / "restart.parquet", parts)
+    answer(scratch, (began, time.time()), 0, [])
+
+
+def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool) -> None:
+    """From the JVM being there to the first batch in Spark's commit log."""
+    commits = DataDir(Path(place)).run("1").query / "commits"
+    before = {path.name for path in commits.iterdir()}
+    since = {partition: bounds.end for partition, bounds in EmbeddedLog(Path(place) / "log").bounds(MADE).items()}
+    close_all()
+    watch = Watch()
+    watch.run(request, Path(place))
+    (new,) = (path for path in commits.iterdir() if path.name not in before and path.name.isdigit())
+    (first,) = watch.seen
+    if bool(first.restored) != lost:
+        message = f"local state was to be {'lost' if lost else 'there'}: {first.restored}"
+        raise SystemExit(message)
+    ended, size = new.stat().st_mtime, first.state_bytes / 1e6
+    opening = first.phases["open"] / 1e3
+    answer(
+        scratch,
+        (watch.opened, ended),
+        first.rows_in,
+        [first.seconds],
+        digest=data.digest(written(Path(place), data.LATEST, since)),
+        notes={"state MB": size, "since process start": ended - process_started(), "open s": opening}
+        | {name: first.phases.get(name, 0.0) for name in PHASES},
+    )
+
+
+def feed(log: EmbeddedLog, parts: int, part: int, values: pa.Array) -> None:
+    """Append records to a partition of the app's input."""
+    log.ensure(GIVEN, parts, now=0)
+    log.append(StreamPartition(GIVEN, part), written_batch(pa.nulls(len(values), pa.binary()), values, 0))
+
+
+def feed_rows(log: EmbeddedLog, path: Path, parts: int) -> None:
+    """A file of the restart's rows, as JSON lines."""
+    rows = parquet.read_table(path)
+    for part, mine in dealt(rows["key"], parts):
+        some = rows.filter(mine).combine_chunks()
+        keys = some["key"].cast(pa.string())
+        text = pc.binary_join_element_wise('{"key":', keys, ',"payload":"', some["payload"], '"}', "")
+        feed(log, parts, part, text.combine_chunks().cast(pa.binary()))
+
+
+def dealt(numbers: pa.ChunkedArray, parts: int) -> Iterable[tuple[int, pa.Array]]:
+    """Partition and which rows are its."""
+    of = numbers.to_numpy() % parts
+    return ((part, pa.array(of == part)) for part in np.unique(of).tolist())
+
+
+def written(place: Path, schema: pa.Schema, since: Mapping[StreamPartition, int] | None = None) -> pa.Table:
+    """What the app has put out, from some offsets on."""
+    log = EmbeddedLog(place / "log", sync=False)
+    tables, options = [], lines.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    for partition, bounds in log.bounds(MADE).items():
+        for start in range((since or {}).get(partition, bounds.oldest), bounds.end, 200_000):
+            values = log.fetch(Range(partition, start, min(start + 200_000, bounds.end))).column("value")
+            text = pa.BufferReader(b"\n".join(values.to_pylist()))
+            tables.append(lines.read_json(text, parse_options=options).select(schema.names))
+    return pa.concat_tables(tables)
+
+
+def median(values: list[float]) -> float:
+    """Of some."""
+    return float(np.median(values))
+
+
+def process_started() -> float:
+    """When this process was started, seconds since 1970."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    up = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.time() - up + ticks / 100
+
+
+WAYS: dict[str, Callable[..., None]] = {one.__name__: one for one in (latency, stateless, stateful, fill, restart)}
+
+
+def main() -> None:
+    """Run what the request asks for."""
+    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
+    WAYS[request["way"]](scratch, request, **request["arguments"])
+
+
+if __name__ == "__main__":
+    main()

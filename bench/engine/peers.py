@@ -1,0 +1,107 @@
+"""Why: stock Structured Streaming at its best, so that a comparison says something.
+
+Every function is one measurement in a fresh process. What a peer gets, and why:
+
+- `local[2]`, 2 GB heap, no web UI, UTC: the same for all, and what Holdfast gets.
+- Tuned (all but the rows called "default"): adaptive execution off (nothing to adapt in batches this small, and it
+  plans in every batch); `spark.sql.shuffle.partitions=2`, one per core, instead of 200; `dataFrameDebugging` off (it
+  takes a Python stack trace per DataFrame operation); checkpoint files through `FileSystemBasedCheckpointFileManager`,
+  which does not fork processes for permissions on a local disk.
+- State: the RocksDB provider (`transformWithState` has no other), `trackTotalNumberOfRows` off (it costs a look-up per
+  write), changelog checkpointing off and on: off writes new table files in each batch and restores faster, on commits
+  faster and replays when it restores.
+- Sources and sinks are Spark's own (JSON files both ways), with what is least work for it: schema given, ages of files
+  set, one job per batch. Throughput is that of batches after the first two: the JVM has compiled by then.
+- Latency is also shown without any Python (`native`: rate source to no-op sink): nothing stock is faster than that.
+- The totals are also shown as a native aggregation (`native`): what `transformWithState` costs beside it is Python's.
+- Restart: a built-in aggregation, not `transformWithState`, which would start Python on top. The checkpoint lies on the
+  local disk and in the page cache, which flatters stock: elsewhere it comes from object storage.
+
+Must not use anything of Holdfast.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from bench.engine import fresh
+from bench.engine.data import Amounts, Clicks, Rows, cached
+from bench.engine.fresh import Measurement
+
+SAME = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+TUNED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+STATE = "spark.sql.streaming.stateStore"
+ROCKSDB = {
+    f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
+}
+FILLING = {f"{STATE}.maintenanceInterval": "5s", "spark.sql.streaming.minBatchesToRetain": "2"}
+"""Snapshots are made by the clock: while the state of the restart is made, it goes faster."""
+WARM = 2
+"""Batches that don't count, where batches are large."""
+
+
+def latency(kind: str, batches: int, *, tuned: bool) -> Measurement:
+    """`planned`: one planned row, collected; `job`: two Python partitions, mapInArrow; `noop`: so, no foreachBatch."""
+    way = f"{kind}, {'tuned' if tuned else 'default'}"
+    arguments = {"kind": kind, "batches": batches, "warm": 20}
+    return _stock(way, "latency", SAME | (TUNED if tuned else {}), arguments)
+
+
+def stateless(clicks: Clicks, per_batch: int) -> Measurement:
+    """Filter and select, so many files per batch."""
+    arguments = {
+        "files": str(clicks.directory()),
+        "per_batch": per_batch,
+        "warm": WARM,
+        "rows": per_batch * clicks.rows,
+    }
+    return _stock(f"stock, {per_batch * clicks.rows:,} rows/batch", "stateless", SAME | TUNED, arguments)
+
+
+def stateful(amounts: Amounts, *, changelog: bool, native: bool = False) -> Measurement:
+    """Totals per key; `native`: as an aggregation."""
+    way = f"{'native aggregation' if native else 'transformWithState'}, changelog {'on' if changelog else 'off'}"
+    arguments = {"files": str(amounts.directory()), "native": native, "warm": WARM, "rows": 2 * amounts.keys}
+    return _stock(way, "stateful", SAME | TUNED | rocksdb(changelog=changelog), arguments)
+
+
+def restart(rows: Rows, *, changelog: bool) -> Measurement:
+    """The first batch of a new process: its state is in the checkpoint only."""
+    settings = SAME | TUNED | rocksdb(changelog=changelog)
+    kept = cached(f"checkpoint-{rows.keys}-{'on' if changelog else 'off'}", partial(_fill, rows, settings))
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
+        # The batch of the restart must not become part of what the next run starts from.
+        shutil.copytree(kept / "checkpoint", f"{scratch}/checkpoint", copy_function=os.link)
+        arguments = {"files": str(rows.directory()), "checkpoint": f"{scratch}/checkpoint"}
+        return _stock(f"stock, changelog {'on' if changelog else 'off'}", "restart", settings, arguments)
+
+
+def rocksdb(*, changelog: bool) -> dict[str, str]:
+    """Settings of the state store."""
+    return ROCKSDB | {f"{STATE}.rocksdb.changelogCheckpointing.enabled": str(changelog).lower()}
+
+
+def _fill(rows: Rows, settings: dict[str, str], here: Path) -> None:
+    arguments = {"files": str(rows.directory()), "checkpoint": str(here / "checkpoint")}
+    _stock("fill", "fill", settings | FILLING, arguments)
+
+
+def _stock(way: str, peer: str, settings: Mapping[str, str], arguments: Mapping[str, object]) -> Measurement:
+    return fresh.measure(way, "bench.engine.stock", {"peer": peer, "settings": settings, "arguments": arguments})

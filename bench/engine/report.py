@@ -1,0 +1,134 @@
+"""Why: figures that can be believed: all ways in one run, in alternating order, equal results before any is printed.
+
+A way is a function that takes one measurement. To put another engine beside the peers, add its ways to `benchmarks`: it
+must take the same data, and give the digest of its own results. Must not know how an engine works.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from bench.engine import peers
+from bench.engine.data import Amounts, Clicks, Rows
+from bench.engine.fresh import Measurement
+
+Way = Callable[[], Measurement]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure of a measurement."""
+
+    head: str
+    value: Callable[[Measurement], float]
+    form: str = ",.0f"
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What is compared; the first column is what the spread and the ratio are about."""
+
+    title: str
+    ways: Sequence[Way]
+    columns: Sequence[Column]
+
+
+def note(name: str) -> Column:
+    """A figure that the way reports itself."""
+    return Column(name, lambda one: one.notes[name])
+
+
+PER_BATCH = Column("ms/batch", lambda one: 1e3 * statistics.median(one.batches))
+CPU = Column("CPU-s", lambda one: one.cpu_seconds, ".1f")
+RATE = Column("rows/s", lambda one: one.rows / one.seconds)
+CPU_PER_MILLION = Column("CPU-s/M rows", lambda one: 1e6 * one.cpu_seconds / one.rows, ",.2f")
+LATENCY = (
+    PER_BATCH,
+    Column("95 %", lambda one: 1e3 * statistics.quantiles(one.batches, n=20)[-1]),
+    Column("CPU ms/batch", lambda one: 1e3 * one.cpu_seconds / len(one.batches)),
+    *map(note, ("addBatch", "walCommit", "commitOffsets")),
+)
+THROUGHPUT = (RATE, CPU_PER_MILLION, PER_BATCH)
+RESTART = (Column("seconds", lambda one: one.seconds, ".2f"), CPU, note("state MB"))
+
+
+def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
+    """All of them, by name."""
+    clicks, amounts = (Clicks(12, 10_000), Amounts(4, 2_000)) if quick else (Clicks(60, 50_000), Amounts(8, 20_000))
+    per_batch = (2, 4) if quick else (4, 12)
+    kinds = ("planned", "job", "noop", "native")
+    latency = [
+        partial(peers.latency, kind, 20 if quick else 100, tuned=tuned) for kind in kinds for tuned in (True, False)
+    ]
+    stateless = [partial(peers.stateless, clicks, files) for files in per_batch]
+    stateful = [
+        partial(peers.stateful, amounts, changelog=changelog, native=native)
+        for native in (False, True)
+        for changelog in (False, True)
+    ]
+    small, large = (
+        [partial(peers.restart, Rows(keys), changelog=on) for on in (False, True)] for keys in (80_000, 4_300_000)
+    )
+    return {
+        "latency": Benchmark("empty batches, trigger 0 s", latency, LATENCY),
+        "stateless": Benchmark("JSON lines -> filter -> select -> JSON lines", stateless, THROUGHPUT),
+        "stateful": Benchmark(f"totals of {amounts.keys:,} keys, 2 rows of each per batch", stateful, THROUGHPUT),
+        "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
+        "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
+    }
+
+
+def paired(ways: Sequence[Way], runs: int) -> dict[str, list[Measurement]]:
+    """Every way once per run, forwards and backwards in turn, so that a slow minute hits all alike."""
+    found: dict[str, list[Measurement]] = {}
+    for run in range(runs):
+        for way in ways if run % 2 == 0 else reversed(ways):
+            one = way()
+            found.setdefault(one.way, []).append(one)
+    return found
+
+
+def check(found: Mapping[str, Sequence[Measurement]]) -> None:
+    """No figure for engines that did different things."""
+    digests = {way: sorted({one.digest for one in measured}) for way, measured in found.items()}
+    if len({digest for some in digests.values() for digest in some}) > 1:
+        message = f"results differ, so there is nothing to compare: {digests}"
+        raise SystemExit(message)
+
+
+def show(benchmark: Benchmark, found: Mapping[str, Sequence[Measurement]], runs: int) -> None:
+    """Print the table: medians over the runs."""
+    main = benchmark.columns[0]
+    heads = [*(column.head for column in benchmark.columns), "spread", "ratio"]
+    print(f"\n{benchmark.title}; medians of {runs} paired runs; spread and ratio to the first row are of {main.head}")
+    print(f"{'way':<38}" + "".join(f"{head:>14}" for head in heads))
+    base = next(iter(found.values()))
+    for way, measured in found.items():
+        figures = [format(statistics.median(map(column.value, measured)), column.form) for column in benchmark.columns]
+        values = [main.value(one) for one in measured]
+        spread = (max(values) - min(values)) / statistics.median(values)
+        ratio = statistics.median(value / main.value(other) for value, other in zip(values, base, strict=True))
+        print(f"{way:<38}" + "".join(f"{figure:>14}" for figure in [*figures, f"{spread:.0%}", f"{ratio:.2f}"]))
+
+
+def main() -> None:
+    """Print a table per benchmark."""
+    parser = argparse.ArgumentParser(description="The engine beside stock Structured Streaming.")
+    parser.add_argument("names", nargs="*", help="which (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one run: to see that it works")
+    parser.add_argument("--runs", type=int, help="paired runs (default: 5, quick: 1)")
+    chosen = parser.parse_args()
+    known = benchmarks(quick=chosen.quick)
+    if unknown := [name for name in chosen.names if name not in known]:
+        parser.error(f"no benchmark {unknown}; there are {list(known)}")
+    runs = chosen.runs or (1 if chosen.quick else 5)
+    for name in chosen.names or known:
+        found = paired(known[name].ways, runs)
+        check(found)
+        show(known[name], found, runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Why: `holdfast run`: an app on this host, with the embedded log, and a view of how it goes.
+
+Checks all that can be checked before a JVM starts. Must not know how an app is run.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan_json import problem_json
+from holdfast.spec.app import StreamApp
+from holdfast.spec.values import is_duration, millis
+from holdfast_cli.app_file import AppFile, load_app
+from holdfast_cli.counts import UsageError, topic_counts
+from holdfast_cli.log_files import add_app_options
+from holdfast_cli.plan_text import print_plan, print_spec_errors
+from holdfast_cli.run_summary import WhereToLook
+
+_REJECTED = 1
+_INTERRUPTED = 130
+_BROKER_WAIT = 10.0
+_MASTER = re.compile(r"local(\[([0-9]+|\*)(,[0-9]+)?\])?|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]")
+_NEEDED = ("pyspark", "pyarrow", "pandas", "numpy", "lmdb", "prometheus_client")
+_EPILOG = """\
+The app is planned first, as `holdfast plan` does; a rejected plan starts nothing. Ctrl-C (or SIGTERM) finishes the
+batch at hand, commits it and ends. A second Ctrl-C stops at once; nothing is lost, the next run repeats the batch.
+Running again continues where the last run ended, as long as spec.runId and --data are the same.
+
+On a terminal there is a live screen; elsewhere, lines. With -o json each event is one line: started, progress,
+draining, ended or failed. What Spark and the functions of steps print is in spark.log in the data directory.
+
+Exit codes: 0 it ended well, 1 the app is invalid or its plan is rejected, 2 a file can't be read, the command line is
+wrong or something is not installed, 3 the run could not start or failed, 130 stopped at once.
+
+examples:
+  holdfast run app.yaml
+  holdfast run app.yaml --until-idle                read all there is, then end
+  holdfast run app.yaml --for 30s -o json | jq .
+  holdfast run app.yaml --metrics 9100              http://127.0.0.1:9100/metrics
+  holdfast run app.yaml --metrics 0.0.0.0:9100 --master 'local[4]'
+"""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command line."""
+    parser = commands.add_parser(
+        "run",
+        help="run an app on this host",
+        description="Run an app on this host with Spark's local mode, and show how it goes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_app_options(parser)
+    until = parser.add_argument_group("when it ends by itself (default: when it is stopped, or all inputs have ended)")
+    until.add_argument("--until-idle", action="store_true", help="when nothing is left to read")
+    until.add_argument("--batches", type=_count, metavar="N", help="after N batches")
+    until.add_argument("--for", dest="seconds", type=_seconds, metavar="DURATION", help="after e.g. 30s or 1h30m")
+    parser.add_argument(
+        "--master", type=_master, metavar="local[N]", help="Spark's master: N slots (default: one per core)"
+    )
+    parser.add_argument("--no-ui", action="store_true", help="without Spark's own pages")
+    parser.add_argument(
+        "--metrics", metavar="[HOST:]PORT", help="serve Prometheus metrics (host: 127.0.0.1 if not given)"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
+    )
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        message = "must be at least 1"
+        raise argparse.ArgumentTypeError(message)
+    return count
+
+
+def _seconds(text: str) -> float:
+    if not is_duration(text) or not millis(text):
+        message = f"{text} must be a duration longer than nothing, e.g. 500ms, 30s or 1h30m"
+        raise argparse.ArgumentTypeError(message)
+    return millis(text) / 1000
+
+
+def _master(text: str) -> str:
+    if not _MASTER.fullmatch(text):
+        message = f"{text} must be local[N] or local[*]: holdfast run runs on this host"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check, run, watch, and say by the exit code how it ended."""
+    try:
+        return _run(options)
+    except KeyboardInterrupt:  # before there was anything to drain
+        return _INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    file = load_app(options.app)
+    if file.app is None:
+        return _invalid(file, options)
+    planned = plan(file.app, Known(topics=topic_counts(file.app, {}, None, _BROKER_WAIT)))
+    if not planned.valid:
+        return _rejected(file, planned, options)
+    for warning in planned.warnings:
+        sys.stderr.write(
+            f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
+        )
+    _need_runtime()
+    return _watched(file.app, options)
+
+
+def _data(options: argparse.Namespace, app: StreamApp) -> Path:
+    return Path(options.data) if options.data else Path(".holdfast") / app.name
+
+
+def _watched(app: StreamApp, options: argparse.Namespace) -> int:
+    # Only here, as all of it needs the extra `runtime`.
+    from holdfast_cli.run_watched import HowToShow, run_watched  # noqa: PLC0415
+    from holdfast_runtime.app import RunOptions, run_app  # noqa: PLC0415
+    from holdfast_runtime.data_dir import DataDir  # noqa: PLC0415
+    from holdfast_runtime.java import require_java  # noqa: PLC0415
+    from holdfast_runtime.spark_settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
+    from holdfast_runtime.until import Until  # noqa: PLC0415
+
+    try:
+        check_settings(app.spec.runtime.spark_conf)
+    except SparkSettingRefusedError as error:
+        return _refused(error, options)
+    require_java(os.environ)
+    data = _data(options, app)
+    wanted = RunOptions(
+        data=DataDir(data),
+        until=Until(options.until_idle, options.batches, options.seconds),
+        master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
+        ui=not options.no_ui,
+    )
+    show = HowToShow(
+        as_json=options.output == "json",
+        color=options.color,
+        metrics=options.metrics,
+        where=WhereToLook(options.app, str(data), bool(options.data), _logs(app)),
+    )
+    return run_watched(lambda listen, drain: run_app(app, wanted, listen, drain), show)
+
+
+def _logs(app: StreamApp) -> frozenset[str]:
+    """Streams that `holdfast tail` can show."""
+    kinds = {system.name: system.kind for system in app.spec.systems}
+    return frozenset(stream.name for stream in app.spec.streams if kinds.get(stream.system) == "log")
+
+
+def _invalid(file: AppFile, options: argparse.Namespace) -> int:
+    print_spec_errors(file, color=options.color, to_stderr=True)
+    if options.output == "json":
+        problems = [
+            {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}
+            for error in file.errors
+        ]
+        _fail("InvalidSpec", f"{file.path} is no valid StreamApp", problems)
+    return _REJECTED
+
+
+def _rejected(file: AppFile, planned: Plan, options: argparse.Namespace) -> int:
+    if options.output == "text":
+        print_plan(file, planned, Known(), color=options.color, wide=False)
+    else:
+        problems = [problem_json(problem) for problem in planned.problems]
+        _fail("PlanRejected", f"the plan of {planned.app} is rejected", problems)
+    return _REJECTED
+
+
+def _refused(error: HoldfastError, options: argparse.Namespace) -> int:
+    sys.stderr.write(f"holdfast: {error}\n")
+    if options.output == "json":
+        _fail(type(error).__name__, str(error), [])
+    return _REJECTED
+
+
+def _fail(error: str, message: str, problems: list[dict[str, Any]]) -> None:
+    """As a run that fails, for whoever reads the events."""
+    tree = {"event": "failed", "error": error, "message": message, "problems": problems}
+    sys.stdout.write(json.dumps(tree, ensure_ascii=False) + "\n")
+
+
+def _need_runtime() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        message = f"holdfast run needs {', '.join(missing)}: pip install 'holdfast[runtime]'"
+        raise UsageError(message)

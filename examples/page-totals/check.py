@@ -1,0 +1,95 @@
+"""Whether page-totals did its work exactly once: what it wrote, against what the generator makes, row by row.
+
+python examples/page-totals/check.py DATA
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.control.messages import Kind
+from holdfast.spec.app import StreamApp
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_cli.app_file import load_app
+from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.streams.functions import load_function
+from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.records import Range
+
+_USER = bytes([Kind.USER])
+
+
+def main(data: DataDir) -> int:
+    """Say what was found; 1 if a row is lost or doubled."""
+    app = load_app(str(Path(__file__).with_name("app.yaml"))).app
+    assert app is not None
+    after, log = last_offsets(data, app), EmbeddedLog(data.log)
+    expected = views_of_people(app, {one.partition: end for one, end in after.items() if one.stream == "views"})
+    moved = users(records(log, "page-totals-by-page")["value"])
+    found = pa.array([json.loads(value[1:])["view"] for value in moved.to_pylist()], pa.string())
+    once = sorted_(found).equals(sorted_(expected))
+    print(f"{len(expected):,} views of people were read, {len(found):,} rows are with their pages: {said(once)}")
+
+    read = {one.partition: end for one, end in after.items() if one.stream == "by-page"}
+    rows = len(users(records(log, "page-totals-by-page", read)["value"]))
+    totals: dict[str, dict[str, int]] = {}
+    for value in records(log, "totals")["value"].to_pylist():
+        total = json.loads(value)
+        totals[total["page"]] = total
+    same = sum(total["views"] for total in totals.values()) == rows
+    print(f"{rows:,} rows were counted, the totals say {sum(t['views'] for t in totals.values()):,}: {said(same)}\n")
+    print(f"{'PAGE':<14}{'VIEWS':>12}{'SLOW':>12}")
+    for page, total in sorted(totals.items(), key=lambda one: -one[1]["views"]):
+        print(f"{page:<14}{total['views']:>12,}{total['slow']:>12,}")
+    return 0 if once and same else 1
+
+
+def last_offsets(data: DataDir, app: StreamApp) -> Mapping[StreamPartition, int]:
+    """Up to where each partition was read, by the last batch that is done."""
+    query = data.run(app.spec.run_id).query
+    done = max(int(path.name) for path in (query / "commits").iterdir() if path.name.isdigit())
+    line = (query / "offsets" / str(done)).read_text().splitlines()[-1]
+    return Offsets.parse(json.loads(line)["offsets"]).positions
+
+
+def views_of_people(app: StreamApp, ends: Mapping[int, int]) -> pa.Array:
+    """The views the generator made up to there, without those the app filters out."""
+    make = load_function("site:views", app.spec.runtime.code)
+    kept = []
+    for partition, end in ends.items():
+        rows = make(partition, 0, end)
+        kept.append(rows.filter(pc.invert(pc.starts_with(rows["page"], "/health")))["view"])
+    return pa.concat_arrays(kept)
+
+
+def records(log: EmbeddedLog, topic: str, ends: Mapping[int, int] | None = None) -> pa.Table:
+    """The records of a stream, or those below these ends."""
+    wanted = [
+        Range(one, bounds.oldest, bounds.end if ends is None else ends[one.partition])
+        for one, bounds in log.bounds(topic).items()
+    ]
+    return pa.Table.from_batches([log.fetch(one) for one in wanted])
+
+
+def users(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Those that are rows, and not watermarks."""
+    return values.filter(pc.equal(pc.binary_slice(values, 0, 1), _USER))
+
+
+def sorted_(column: pa.Array) -> pa.Array:
+    """In order, so that lost and doubled values show."""
+    return column.take(pc.array_sort_indices(column))
+
+
+def said(right: bool) -> str:
+    """For people."""
+    return "exactly once" if right else "NOT EXACTLY ONCE"
+
+
+if __name__ == "__main__":
+    sys.exit(main(DataDir(Path(sys.argv[1]))))

@@ -1,0 +1,109 @@
+"""Why: one attempt of one run, as far as it needs no Spark: plan, tasks, streams, and what slots are told.
+
+    app + record -> plan -> tasks -> program;   begin: number it, shut out earlier ones, remember where tasks run
+
+Must not import Spark: users' tests run attempts without a JVM. Must not decide anything the parts can decide.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import UserActionError
+from holdfast.placement.assignment import Assignment
+from holdfast.planning.plan import Known, Plan, plan
+from holdfast.spec.app import StreamApp
+from holdfast.tasks.expansion import Expansion
+from holdfast.tasks.ordering import child_after, parents_of_new
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import ParentEnd, Record
+from holdfast_runtime.coordination.local import LocalCoordinator, Ran
+from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.next_batch import Reading
+from holdfast_runtime.program import Program, StatePlaces, written_streams
+from holdfast_runtime.ranges import Limits, Order
+from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.systems import Streams, Where
+
+_BYTES_PER_BATCH = 256 << 20
+"""Over all partitions: what a batch holds is in memory at once."""
+
+
+class PlanRejectedError(UserActionError):
+    """The app can't run as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt that may write."""
+
+    number: int
+    """Its fencing epoch."""
+    reading: Reading
+
+
+class Attempt:
+    """One attempt; streams of the log that are not there are made."""
+
+    def __init__(self, app: StreamApp, data: DataDir, coordinator: LocalCoordinator, clock: Callable[[], int]) -> None:
+        self._app, self._coordinator = app, coordinator
+        self._places = data.run(app.spec.run_id)
+        self._record = coordinator.record()
+        self.plan = _accepted(app, self._record)
+        self.tasks = {task.name: task.inputs for task in self.plan.tasks}
+        self._owner = f"{app.name}/{app.spec.run_id}"
+        now = clock()
+        rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
+        self._where = Where(data.log, coordinator.paces(rates, now))
+        self._streams = Streams(app.spec, self.plan, self._where, clock)
+        for stream in self.plan.streams:
+            if stream.count is not None:
+                self._streams.ensure(stream.name, stream.count.actual, now)
+
+    def program(self, compiled: Compiled, slots: Mapping[str, tuple[str, ...]]) -> Program:
+        """What slots are told."""
+        return Program(
+            app=self._app.name,
+            spec=self._app.spec,
+            plan=self.plan,
+            compiled=compiled,
+            tasks=self.tasks,
+            slots=slots,
+            where=self._where,
+            state=StatePlaces(self._places.state, str(self._places.durable)),
+            owner=self._owner,
+        )
+
+    def begin(self, processors: Mapping[str, str], assignment: Assignment) -> Begun:
+        """From here on, earlier attempts can't write any more. `processors` has the location of each."""
+        spec, order = self._app.spec, self._order()
+        number = self._coordinator.next_attempt()
+        self._streams.fence(written_streams(spec, self.plan), self._owner, number)
+        self._coordinator.ran(Ran(self.tasks, processors, assignment, order))
+        bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
+        limits = Limits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
+        return Begun(number, Reading(self.tasks, bounded, limits, Order(order)))
+
+    def bounds(self) -> Mapping[StreamPartition, Bounds]:
+        """What there is of everything that is read."""
+        read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
+        return {partition: bounds for stream in read for partition, bounds in self._streams.bounds(stream).items()}
+
+    def _order(self) -> dict[StreamPartition, ParentEnd]:
+        """Which new partitions wait for which old ones, and how long."""
+        if self._record is None:
+            return {}
+        expansion = self._app.spec.expansion
+        read = {partition for inputs in self.tasks.values() for partition in inputs}
+        parents = parents_of_new(self._record, read, Expansion(enabled=expansion.enabled, parent=expansion.parent))
+        ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
+        return child_after(self._record, parents, ends)
+
+
+def _accepted(app: StreamApp, record: Record | None) -> Plan:
+    found = plan(app, Known(record=record))
+    if not found.valid:
+        told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
+        message = f"{app.name} can't run as it is: {told}"
+        raise PlanRejectedError(message)
+    return found

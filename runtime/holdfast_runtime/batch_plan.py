@@ -1,0 +1,79 @@
+"""Why: what each task does in one batch, as it travels from the driver to the slots.
+
+Made from the durable offsets alone, so that a replay makes the same. Must not read streams.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.streams.records import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One task's part of a batch."""
+
+    number: int
+    """In how many batches the task has taken part, this one included: the batch number of its state."""
+    ranges: tuple[Range, ...]
+    ended: tuple[StreamPartition, ...] = ()
+    """Partitions of bounded streams that are read to their end with this batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One batch."""
+
+    batch: int
+    epoch: int
+    """The attempt that runs it."""
+    now: int
+    first: bool
+    """The attempt's first: nobody listened before it."""
+    turns: Mapping[str, Turn]
+    """Tasks that take part."""
+
+    def text(self) -> str:
+        """As JSON."""
+        turns = {
+            task: [
+                turn.number,
+                [[str(wanted.partition), wanted.start, wanted.end] for wanted in turn.ranges],
+                [str(partition) for partition in turn.ended],
+            ]
+            for task, turn in self.turns.items()
+        }
+        return json.dumps([self.batch, self.epoch, self.now, self.first, turns], separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, text: str) -> "BatchPlan":
+        """The plan in this text, which `text` made."""
+        batch, epoch, now, first, tree = json.loads(text)
+        turns = {
+            task: Turn(
+                number,
+                tuple(Range(parse_partition(name), start, end) for name, start, end in ranges),
+                tuple(parse_partition(name) for name in ended),
+            )
+            for task, (number, ranges, ended) in tree.items()
+        }
+        return cls(batch, epoch, now, first, turns)
+
+
+def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
+    """The batch that leads to these offsets, for tasks with these inputs."""
+    turns = {
+        task: Turn(end.turns[task], _ranges(end, inputs[task]), _ended(end, inputs[task])) for task in end.taking_part
+    }
+    return BatchPlan(end.batch, epoch, end.now, first, turns)
+
+
+def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[Range, ...]:
+    return tuple(Range(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
+
+
+def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:
+    return tuple(one for one in inputs if one in end.ends and end.positions.get(one, 0) >= end.ends[one])

@@ -1,0 +1,96 @@
+"""Why: where a local run keeps what: logs, checkpoint, state and record of each run, and who is at work there.
+
+One process may run an app on a directory at a time; a second one is told who has it. Must not create what it names.
+"""
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from holdfast.errors import UserActionError
+
+
+class DataInUseError(UserActionError):
+    """Another process runs an app on this directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlaces:
+    """Where one run of an app keeps what it remembers."""
+
+    path: Path
+
+    @property
+    def query(self) -> Path:
+        """Spark's own checkpoint: which batch read what."""
+        return self.path / "checkpoint" / "query"
+
+    @property
+    def durable(self) -> Path:
+        """Durable copies of state, a folder for each task."""
+        return self.path / "checkpoint" / "state"
+
+    @property
+    def state(self) -> Path:
+        """Local stores, a folder for each task."""
+        return self.path / "state"
+
+    @property
+    def metadata(self) -> Path:
+        """The placement record, and the number of the last attempt."""
+        return self.path / "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """All that a local run keeps, in one directory."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """The streams of the embedded log."""
+        return self.path / "log"
+
+    def run(self, run_id: str) -> RunPlaces:
+        """The places of one run."""
+        return RunPlaces(self.path / "runs" / folder_name(run_id))
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Be the one process that runs an app here; raises `DataInUseError` that names the one that is."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "run.lock").open("a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                message = f"{self.path} is in use by {_who(file.read())}; stop it, or choose another --data DIR"
+                raise DataInUseError(message) from error
+            file.truncate(0)
+            file.write(json.dumps({"pid": os.getpid(), "command": " ".join(sys.argv)}))
+            file.flush()
+            try:
+                yield
+            finally:
+                file.truncate(0)
+
+
+def folder_name(name: str) -> str:
+    """A name as a folder: any text, never a path."""
+    quoted = quote(name, safe="")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+def _who(text: str) -> str:
+    try:
+        found = json.loads(text)
+        return f"process {found['pid']} ({found['command']})"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,148 @@
+"""Why: from a range of records to rows with event times: fetch, split off control messages, decode, put bad ones aside.
+
+One reader per stream and process, because codecs learn what their stream looks like. Must not know steps or state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.control.messages import UserRecord, decode
+from holdfast.control.producers import Delivery
+from holdfast.spec.streams import Stream
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.report import TaskReport
+from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
+from holdfast_runtime.streams.generator import GeneratorFunctionError
+from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.systems import Streams
+from holdfast_runtime.timed import Timed
+
+_LONGEST = 2**31 - 1
+"""Arrow miscounts where no end is given."""
+NO_TIME = -(2**63)
+"""The timestamp of a record of an intermediate stream whose row has no event time."""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What one range brought."""
+
+    rows: Timed
+    deliveries: list[Delivery] = field(default_factory=list)
+    """Control messages among the records."""
+    latest: int | None = None
+    """The latest event time."""
+    letters: pa.RecordBatch | None = None
+    """Records that could not be decoded, where the stream wants them as dead letters."""
+
+
+class Reader:
+    """Reads one stream."""
+
+    def __init__(self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool) -> None:
+        """`typed`: its records start with a type byte, as control messages are among them."""
+        self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
+        self._codec: Codec = codec_for(declared.format if declared is not None else "json", schema)
+        self._mode = declared.on_decode_error if declared is not None else "Fail"
+        event_time = declared.event_time if declared is not None else None
+        self._column = None if event_time is None else event_time.column
+
+    def read(self, wanted: Range, streams: Streams, report: TaskReport) -> Arrived:
+        """The rows of a range."""
+        made = streams.rows(wanted)
+        arrived = (
+            Arrived(self._timed(self._fitted(made))) if made is not None else self._fetched(wanted, streams, report)
+        )
+        times = arrived.rows.times
+        arrived.latest = None if times.null_count == len(times) else pc.max(times).as_py()
+        report.rows_in += arrived.rows.count
+        report.read[self._name] = report.read.get(self._name, 0) + wanted.end - wanted.start
+        return arrived
+
+    def _fetched(self, wanted: Range, streams: Streams, report: TaskReport) -> Arrived:
+        records = streams.fetch(wanted)
+        report.bytes_in += records.nbytes
+        deliveries: list[Delivery] = []
+        if self._typed:
+            records, deliveries = _split(records, wanted.partition)
+        decoded = self._codec.decode(records.column("value"))
+        letters = None
+        if decoded.bad:
+            letters = self._bad(wanted.partition, records, decoded.bad, report)
+        rows = decoded.rows
+        if self._column is None and self._typed:
+            times = records.column("timestamp").take(pa.array(decoded.good))
+            unknown = pc.equal(times, NO_TIME)
+            return Arrived(Timed(rows, pc.if_else(unknown, None, times)), deliveries, letters=letters)
+        timed = self._timed(rows)
+        return Arrived(timed, deliveries, letters=letters)
+
+    def _bad(
+        self, at: StreamPartition, records: pa.RecordBatch, bad: Sequence[BadRecord], report: TaskReport
+    ) -> pa.RecordBatch | None:
+        batch = BadBatch(
+            at.stream,
+            at.partition,
+            records.column("offset"),
+            records.column("key"),
+            records.column("value"),
+            records.column("timestamp").cast(pa.timestamp("ms", tz="UTC")),
+            bad,
+        )
+        handled = on_bad(batch, self._mode)
+        report.undecoded += handled.count
+        return handled.letters if handled.letters.num_rows else None
+
+    def _timed(self, rows: pa.RecordBatch) -> Timed:
+        if self._column is None:
+            return Timed(rows, pa.nulls(rows.num_rows, pa.int64()))
+        return Timed(rows, event_time_ms(rows, self._column))
+
+    def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a generator as the columns its stream declares."""
+        columns = []
+        for column in self._schema:
+            if column.name not in rows.schema.names:
+                message = (
+                    f"the generator of stream {self._name} gave the columns {', '.join(rows.schema.names)} and no "
+                    f"{column.name}, which the stream's schema has"
+                )
+                raise GeneratorFunctionError(message)
+            found = rows.column(column.name)
+            try:
+                columns.append(found if found.type == column.type else found.cast(column.type))
+            except pa.ArrowException as error:
+                message = (
+                    f"the generator of stream {self._name} gave {column.name} as {found.type}, which does not fit "
+                    f"{column.type} of the stream's schema: {error}"
+                )
+                raise GeneratorFunctionError(message) from error
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery]]:
+    """Records of users without their type byte, and the control messages among them."""
+    values = records.column("value")
+    kinds = pc.binary_slice(values, 0, 1)
+    users = pc.fill_null(pc.equal(kinds, b"\0"), False)  # noqa: FBT003 - Arrow's own
+    deliveries = []
+    for place in np.flatnonzero(~users.to_numpy(zero_copy_only=False)):
+        where = f"{at} at offset {records.column('offset')[place].as_py()}"
+        message = decode(values[place].as_py(), where)
+        assert not isinstance(message, UserRecord)  # noqa: S101 - its type byte says so
+        deliveries.append(Delivery(at, message))
+    if deliveries:
+        records = records.filter(users)
+    bare = pc.binary_slice(records.column("value"), 1, _LONGEST)
+    return records.set_column(records.schema.get_field_index("value"), "value", bare), deliveries
+
+
+def readers(
+    declared: Mapping[str, Stream], schemas: Mapping[str, pa.Schema], typed: frozenset[str]
+) -> dict[str, Reader]:
+    """A reader for each stream that is read, by its schema."""
+    return {name: Reader(name, declared.get(name), schema, typed=name in typed) for name, schema in schemas.items()}

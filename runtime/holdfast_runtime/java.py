@@ -1,0 +1,63 @@
+"""Why: Spark needs Java, and says so late and at length where it is missing. Asks before anything starts.
+
+Must not start Spark, nor need it.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.errors import UserActionError
+
+OLDEST = 17
+"""The oldest Java that Spark 4.3 runs on."""
+_DEADLINE = 30.0
+_VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
+"""`17.0.15`, `21-ea`; before Java 9, `1.8.0_402`."""
+
+
+class JavaMissingError(UserActionError):
+    """There is no Java that Spark could run on."""
+
+
+def require_java(environment: Mapping[str, str]) -> int:
+    """The version of the Java that Spark will use; raises `JavaMissingError` if it can't."""
+    program = _program(environment)
+    version = _version(program)
+    if version < OLDEST:
+        message = (
+            f"{program} is Java {version}, Spark needs Java {OLDEST} or newer: install one, or set JAVA_HOME to it"
+        )
+        raise JavaMissingError(message)
+    return version
+
+
+def _program(environment: Mapping[str, str]) -> str:
+    """As Spark's own scripts look for it."""
+    if home := environment.get("JAVA_HOME"):
+        program = Path(home) / "bin" / "java"
+        if not program.is_file():
+            message = f"JAVA_HOME is {home}, but there is no {program}; set it to a Java {OLDEST} or newer, or unset it"
+            raise JavaMissingError(message)
+        return str(program)
+    found = shutil.which("java", path=environment.get("PATH", ""))
+    if found is None:
+        message = f"there is no java on PATH and JAVA_HOME is not set; Spark needs Java {OLDEST} or newer: install one"
+        raise JavaMissingError(message)
+    return found
+
+
+def _version(program: str) -> int:
+    try:
+        ran = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=_DEADLINE, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        message = f"{program} can't be run ({error}); Spark needs Java {OLDEST} or newer"
+        raise JavaMissingError(message) from error
+    found = _VERSION.search(ran.stderr + ran.stdout)
+    if found is None:
+        said = (ran.stderr or ran.stdout).strip() or "nothing"
+        message = f"{program} -version does not say which Java it is (it says: {said}); Spark needs {OLDEST} or newer"
+        raise JavaMissingError(message)
+    return int(found[1])

@@ -1,0 +1,120 @@
+"""Why: whether there is a next batch, what it reads and which tasks take part: the driver's one decision.
+
+A task takes part if it has records to read, if it asked to be woken by now, or if the attempt is new: then all do, so
+that each says where it stands. Without any of them there is no batch, and an idle app writes nothing.
+Must not read streams or clocks: what is known comes in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.ranges import Backlog, Limits, Order, plan_ranges
+from holdfast_runtime.streams.records import Bounds
+
+
+class PositionLostError(UserActionError):
+    """A stream no longer has what is to be read next, or never had what was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the driver sees when it decides."""
+
+    bounds: Mapping[StreamPartition, Bounds]
+    now: int
+    """The clock, milliseconds since 1970."""
+    first: bool
+    """Whether the attempt has run no batch yet."""
+    wakes: Mapping[str, int] = field(default_factory=dict)
+    """Task -> the clock at which it wants to take part although nothing is there to read."""
+    record_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Stream -> average size of its records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an attempt reads, and how."""
+
+    inputs: Mapping[str, Sequence[StreamPartition]]
+    """Task -> what it reads."""
+    bounded: frozenset[str]
+    """Streams that end where they end when the app first looks."""
+    limits: Limits
+    order: Order = field(default_factory=Order)
+
+    @property
+    def partitions(self) -> frozenset[StreamPartition]:
+        """All that is read."""
+        return frozenset(partition for inputs in self.inputs.values() for partition in inputs)
+
+
+def next_offsets(before: Offsets, reading: Reading, seen: Seen) -> Offsets:
+    """The offsets after the next batch; `before` itself if there is none."""
+    fresh = {one: seen.bounds[one].oldest for one in reading.partitions if one not in before.positions}
+    positions = {**before.positions, **fresh}
+    ends = dict(before.ends)
+    for partition in reading.partitions:
+        if partition.stream in reading.bounded and partition not in ends:
+            ends[partition] = seen.bounds[partition].end
+    backlogs = _backlogs(reading, seen, positions, ends)
+    ranges = plan_ranges(backlogs, reading.limits, reading.order)
+    now = max(seen.now, before.now)
+    taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
+    if not taking_part:
+        return before
+    return Offsets(
+        batch=before.batch + 1,
+        now=now,
+        positions=positions | {partition: end for partition, (_, end) in ranges.items()},
+        turns={**before.turns, **{task: before.turns.get(task, 0) + 1 for task in taking_part}},
+        ends=ends,
+        starts={partition: start for partition, (start, _) in ranges.items()},
+        taking_part=tuple(taking_part),
+    )
+
+
+def lag(reading: Reading, seen: Seen, after: Offsets) -> int:
+    """How many records are there and unread when a batch is done."""
+    backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends)
+    return sum(backlog.lag for backlog in backlogs.values())
+
+
+def _takes_part(
+    task: str,
+    inputs: Sequence[StreamPartition],
+    ranges: Mapping[StreamPartition, tuple[int, int]],
+    seen: Seen,
+    now: int,
+) -> bool:
+    wake = seen.wakes.get(task)
+    return seen.first or (wake is not None and wake <= now) or any(partition in ranges for partition in inputs)
+
+
+def _backlogs(
+    reading: Reading,
+    seen: Seen,
+    positions: Mapping[StreamPartition, int],
+    ends: Mapping[StreamPartition, int],
+) -> dict[StreamPartition, Backlog]:
+    backlogs = {}
+    for partition in reading.partitions:
+        oldest, newest = seen.bounds[partition]
+        position, end = positions[partition], min(newest, ends.get(partition, newest))
+        if position < min(oldest, end):
+            message = (
+                f"{partition} is read up to offset {position}, but the oldest record kept is {oldest}: "
+                f"{min(oldest, end) - position} records are gone unread. Start a new run (another spec.runId) to go on "
+                "without them, and keep records longer than the app may stand still"
+            )
+            raise PositionLostError(message)
+        if position > newest:
+            message = (
+                f"{partition} is read up to offset {position}, but it ends at {newest}: it was created anew or put "
+                "back to an older copy. Bring back the stream as it was, or start a new run (another spec.runId)"
+            )
+            raise PositionLostError(message)
+        backlogs[partition] = Backlog(position, end, seen.record_bytes.get(partition.stream, 0.0))
+    return backlogs

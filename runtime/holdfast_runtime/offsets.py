@@ -1,0 +1,84 @@
+"""Why: where a run stands between two batches, as Spark's offset log keeps it: all that a batch may depend on.
+
+They are durable before the batch that leads to them starts, and say all about it, so that a replayed batch reads the
+same records, has the same clock and concerns the same tasks. Must not know attempts: another one may replay the batch.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+
+FORMAT = 1
+
+
+class OffsetsUnreadableError(UserActionError):
+    """Spark's offset log holds something else than this release of Holdfast writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Everything as it is after a batch, and what that batch was."""
+
+    batch: int = 0
+    """How many batches there were."""
+    now: int = 0
+    """The clock of the batch, milliseconds since 1970; never goes back."""
+    positions: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """The next record to read of each partition."""
+    turns: Mapping[str, int] = field(default_factory=dict)
+    """Task -> in how many batches it took part."""
+    ends: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Where partitions of bounded streams end."""
+    starts: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Where the batch began to read, of each partition it read."""
+    taking_part: tuple[str, ...] = ()
+    """The tasks of the batch."""
+
+    def text(self) -> str:
+        """As JSON; equal offsets give equal texts, since Spark compares texts."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "batch": self.batch,
+                "now": self.now,
+                "positions": _tree(self.positions),
+                "turns": dict(sorted(self.turns.items())),
+                "ends": _tree(self.ends),
+                "starts": _tree(self.starts),
+                "takingPart": list(self.taking_part),
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "Offsets":
+        """The offsets in this text."""
+        try:
+            tree = json.loads(text)
+            if tree["format"] != FORMAT:
+                message = (
+                    f"the offset log was written in format {tree['format']}, this release of Holdfast reads {FORMAT}; "
+                    "run it with the release that wrote it, or start under a new spec.runId"
+                )
+                raise OffsetsUnreadableError(message)
+            turns = {str(task): int(turn) for task, turn in tree["turns"].items()}
+            positions, ends, starts = (_read(tree[name]) for name in ("positions", "ends", "starts"))
+            taking_part = tuple(map(str, tree["takingPart"]))
+            return cls(int(tree["batch"]), int(tree["now"]), positions, turns, ends, starts, taking_part)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            message = (
+                f"the offset log holds {text[:200]!r}, which Holdfast did not write; put the checkpoint back, or start "
+                "under a new spec.runId"
+            )
+            raise OffsetsUnreadableError(message) from error
+
+
+def _tree(offsets: Mapping[StreamPartition, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def _read(tree: Mapping[str, int]) -> dict[StreamPartition, int]:
+    return {parse_partition(name): int(offset) for name, offset in tree.items()}

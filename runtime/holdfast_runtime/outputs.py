@@ -1,0 +1,111 @@
+"""Why: from rows to records in their partitions, behind them the control messages, and all of it written with a marker.
+
+Records are put into a batch's delta before they are written, partition by partition, so that a replay between two
+partitions writes what the first try meant to. Must not know steps or state.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.spec.streams import Partitioner
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.inputs import NO_TIME
+from holdfast_runtime.streams.codecs import Codec
+from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.records import WRITTEN, Marker, written_batch
+from holdfast_runtime.streams.systems import Streams
+from holdfast_runtime.timed import Timed
+
+WRITE_STEPS = ("partition written",)
+_TYPE_OF_ROWS = pa.scalar(b"\0", pa.binary())
+_NOTHING_BETWEEN = pa.scalar(b"", pa.binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A stream that is written."""
+
+    stream: str
+    partitions: int
+    key: tuple[str, ...] | None
+    partitioner: Partitioner
+    codec: Codec
+    typed: bool
+    """Its records start with a type byte."""
+
+
+class Outbox:
+    """What one task sends in one batch, in the order it is to stand in each partition."""
+
+    def __init__(self, turn: int, now: int) -> None:
+        self._turn, self._now = turn, now
+        self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
+        self.rows: dict[str, int] = {}
+        """Stream -> rows."""
+
+    def add(self, target: Target, rows: Timed) -> None:
+        """Rows, each to the partition of its key."""
+        if not rows.count:
+            return
+        values = target.codec.encode(rows.rows)
+        if target.typed:
+            values = pc.binary_join_element_wise(_TYPE_OF_ROWS, values, _NOTHING_BETWEEN)
+        # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
+        times = rows.times.fill_null(NO_TIME if target.typed else self._now)
+        keys = key_bytes(rows.rows, target.key)
+        records = written_batch(keys, values, times)
+        self.rows[target.stream] = self.rows.get(target.stream, 0) + rows.count
+        if target.partitions == 1:
+            self._put(StreamPartition(target.stream, 0), records)
+            return
+        for number, part in split(records, place(keys, target.partitions, target.partitioner, position=self._turn)):
+            self._put(StreamPartition(target.stream, number), part)
+
+    def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:
+        """A control message, behind the rows."""
+        record = written_batch([None], [message], self._now)
+        for number in partitions:
+            self._put(StreamPartition(stream, number), record)
+
+    def packed(self) -> dict[str, bytes]:
+        """Partition -> its records."""
+        return {str(partition): _packed(parts) for partition, parts in sorted(self._parts.items())}
+
+    def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
+        self._parts.setdefault(partition, []).append(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one task sends, with the marker that says so."""
+
+    marker: Marker
+    outputs: Mapping[str, bytes]
+
+
+def write(sent: Sequence[Sent], streams: Streams, at: Callable[[str], None] = lambda _: None) -> None:
+    """Write what tasks send; what is there already is left as it is. `at` is told each partition."""
+    writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
+    for one in sent:
+        for partition, content in one.outputs.items():
+            writes.setdefault(partition, []).append((_unpacked(content), one.marker))
+    for partition in sorted(writes):
+        streams.append_all(parse_partition(partition), writes[partition])
+        at("partition written")
+
+
+def _packed(parts: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, WRITTEN) as writer:
+        for part in parts:
+            writer.write_batch(part)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _unpacked(content: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(pa.py_buffer(content)) as stream:
+        return pa.concat_batches(list(stream))

@@ -1,0 +1,168 @@
+"""Why: what every slot has to know of an app, made once by the driver and shipped with the job.
+
+Plain values, picklable, the same for all batches of an attempt. Must not hold anything open.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyarrow import fs as pafs
+
+from holdfast.control.producers import Producers
+from holdfast.planning.plan import Plan
+from holdfast.spec.app import AppSpec
+from holdfast.spec.streams import Stream
+from holdfast.spec.values import millis
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.data_dir import folder_name
+from holdfast_runtime.segments.graph import Compiled, Node
+from holdfast_runtime.state.durable import At, Durable, SnapshotPolicy
+from holdfast_runtime.state.place import DEFAULT_QUOTA, Identity, Place
+from holdfast_runtime.streams.systems import Where
+from holdfast_runtime.task_clock import ClockPlan, Source, Told
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlaces:
+    """Where state is: local stores, and the durable copy."""
+
+    local: Path
+    durable: str
+    """A folder on a local or shared file system."""
+    sync: bool = False
+    """Whether a durable copy has to survive its machine."""
+    quota: int = DEFAULT_QUOTA
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+
+    def place(self, identity: Identity) -> Place:
+        """The local store of a task."""
+        return Place(self.local / folder_name(identity.task), identity, self.quota)
+
+    def copy(self, identity: Identity, at: At) -> Durable:
+        """The durable copy of a task."""
+        return Durable(pafs.LocalFileSystem(), self.durable, identity, sync=self.sync, at=at)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An app, ready to run."""
+
+    app: str
+    spec: AppSpec
+    plan: Plan
+    compiled: Compiled
+    tasks: Mapping[str, tuple[StreamPartition, ...]]
+    slots: Mapping[str, tuple[str, ...]]
+    """Slot -> its tasks."""
+    where: Where
+    state: StatePlaces
+    owner: str
+    """In whose name outputs are marked: app and run."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Tasks in a fixed order: between segments they go by their number in it."""
+        return tuple(self.tasks)
+
+    def identity(self, task: str) -> Identity:
+        """Whose state a task's is."""
+        return Identity(self.app, self.spec.run_id, task)
+
+
+def typed_streams(spec: AppSpec, plan: Plan) -> frozenset[str]:
+    """Streams whose records start with a type byte, because control messages may be among them."""
+    control = {stream.name for stream in spec.streams if stream.control}
+    return frozenset(stream.name for stream in plan.streams if stream.role == "intermediate" or stream.name in control)
+
+
+def written_streams(spec: AppSpec, plan: Plan) -> tuple[str, ...]:
+    """Streams the app writes: by its steps, and as dead letters."""
+    letters = {stream.dead_letter for stream in spec.streams if stream.dead_letter is not None}
+    return tuple(sorted({*plan.producers, *letters}))
+
+
+def clock_plan(program: Program, task: str) -> ClockPlan:
+    """How event time moves through one task."""
+    spec, plan, compiled = program.spec, program.plan, program.compiled
+    declared = {stream.name: stream for stream in spec.streams}
+    typed = typed_streams(spec, plan)
+    reach = _sources_of(compiled)
+    sources = {}
+    for node in compiled.sources:
+        stream = declared.get(node.name)
+        event_time = None if stream is None else stream.event_time
+        idle = None if event_time is None or event_time.idle_after is None else millis(event_time.idle_after)
+        if node.name in typed:
+            writers = plan.producers.get(node.name, ())
+            patience = idle if stream is not None else _patience(spec, compiled, reach, node.name)
+            producers = Producers.of(writers, patience) if writers else Producers(0, idle_after=patience)
+            sources[node.name] = Source(idle_after=idle, producers=producers)
+        else:
+            lateness = None if event_time is None else millis(event_time.lateness)
+            sources[node.name] = Source(lateness, idle)
+    told: dict[str, Told] = {}
+    for node in compiled.sinks:
+        stream_name = node.step.to if node.step is not None and node.step.to is not None else node.name
+        writers = plan.producers.get(stream_name, ())
+        if stream_name in typed and task in writers:
+            before = told[stream_name].sources if stream_name in told else frozenset()
+            told[stream_name] = Told(count_of(plan, stream_name), before | reach[node.index], writers)
+    asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb == "process"}
+    return ClockPlan(task, program.tasks[task], sources, asking, told)
+
+
+def kept_event_time(compiled: Compiled, node: Node, declared: Mapping[str, Stream]) -> str | None:
+    """The column that still holds the event time of a step's rows as their streams had it; None: there is none."""
+    event_times = [
+        None if (stream := declared.get(name)) is None or stream.event_time is None else stream.event_time.column
+        for name in _sources_of(compiled)[node.index]
+    ]
+    column = event_times[0] if event_times else None
+    same = column is not None and all(one == column for one in event_times)
+    return column if column is not None and same and _kept(compiled, node, column) else None
+
+
+def _kept(compiled: Compiled, node: Node, column: str) -> bool:
+    step = node.step
+    if step is None:
+        return True
+    function = step.apply or step.process
+    if function is not None and column not in (function.keeps or ()):
+        return False
+    if step.select is not None and not {column, "*"} & {text.strip() for text in step.select}:
+        return False
+    return all(_kept(compiled, compiled.nodes[at], column) for at in node.inputs)
+
+
+def count_of(plan: Plan, stream: str) -> int:
+    """How many partitions a stream has."""
+    count = plan.stream(stream).count
+    return 1 if count is None else count.actual
+
+
+def _sources_of(compiled: Compiled) -> Sequence[frozenset[str]]:
+    """Node -> the streams whose rows reach it."""
+    reach: list[frozenset[str]] = []
+    for node in compiled.nodes:
+        own = frozenset({node.name}) if node.step is None else frozenset[str]()
+        reach.append(own.union(*(reach[at] for at in node.inputs)))
+    return reach
+
+
+def _patience(spec: AppSpec, compiled: Compiled, reach: Sequence[frozenset[str]], made: str) -> int | None:
+    """How long a silent producer of an intermediate stream is waited for: as long as the slowest of its sources.
+
+    One source that is waited for without end makes its producers so too.
+    """
+    declared = {stream.name: stream for stream in spec.streams}
+    times = []
+    for node in compiled.sinks:
+        if node.name != made:
+            continue
+        for source in reach[node.index]:
+            event_time = declared[source].event_time if source in declared else None
+            if event_time is None or event_time.idle_after is None:
+                return None
+            times.append(millis(event_time.idle_after))
+    return max(times, default=None)

@@ -1,0 +1,94 @@
+"""Why: what a run tells whoever looks at it: values for a screen, a log, JSON or a metrics endpoint.
+
+Must not know who listens.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An attempt is ready to run batches."""
+
+    app: str
+    run: str
+    attempt: int
+    """1 for the first of the run; more: it was restarted."""
+    tasks: int
+    slots: int
+    data: str
+    spark_ui: str | None
+    """Address of Spark's own pages, if they are on."""
+    segments: tuple[str, ...]
+    """What a slot does, e.g. `python`, `sql`, `python`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One batch is done."""
+
+    batch: int
+    at: int
+    """When it ended, milliseconds since 1970."""
+    attempt: int
+    tasks: int
+    """How many tasks took part."""
+    rows_in: int
+    rows_out: int
+    """Written to streams."""
+    bytes_out: int
+    lag: int
+    """Records that were there when the batch was planned and are still unread."""
+    seconds: float
+    """From its plan to its commit."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Phase -> milliseconds: `plan`, `spark`, `open`, `fetch`, `steps`, `write`, `commit`; slots' phases of the slowest
+    slot."""
+    watermark: int | None = None
+    """The lowest of all tasks, milliseconds of event time; None: none yet."""
+    held_back: str | None = None
+    """What keeps the watermark where it is, a sentence."""
+    state_bytes: int = 0
+    """Of all local stores."""
+    late: int = 0
+    undecoded: int = 0
+    """Records that could not be decoded and were skipped or became dead letters."""
+    restored: tuple[str, ...] = ()
+    """Tasks whose state was rebuilt in this batch, with the reason."""
+    streams: Mapping[str, int] = field(default_factory=dict)
+    """Output stream -> rows written in this batch."""
+
+
+class Ending(StrEnum):
+    """Why a run ended well."""
+
+    DRAINED = "drained"
+    """It was asked to stop."""
+    COMPLETED = "completed"
+    """All inputs have ended."""
+    IDLE = "idle"
+    """Nothing is left to read, and that is what was waited for."""
+    ENOUGH = "enough"
+    """The number of batches or the time it was given is used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """The batch at hand is finished, then the run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over; everything is committed."""
+
+    ending: Ending
+    batches: int
+    rows_in: int
+    rows_out: int
+    seconds: float
+
+
+Event = Started | Progress | Draining | Ended
+Listener = Callable[[Event], None]

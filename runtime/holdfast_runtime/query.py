@@ -1,0 +1,245 @@
+"""Why: the batch loop: Spark asks what to read next, makes it durable, and then has it run; here is who answers.
+
+    Spark:   ask -> offsets into its log -> run -> commit log -> ask ...
+    planner: bounds -> next offsets, or nothing (yet)            (a thread of its own)
+    runner:  batch plan -> located job -> reports -> progress    (Spark's callback)
+
+A run ends only between batches: whoever wants it to end makes the planner answer "nothing", and then the query is
+stopped. Must not know how batches are planned, nor what slots do.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from holdfast.errors import HoldfastError, RetrySoonError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.batch_plan import batch_to
+from holdfast_runtime.located import LocatedJob
+from holdfast_runtime.next_batch import Reading, lag, next_offsets
+from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress
+from holdfast_runtime.report import SlotReport, TaskReport, read_reports
+from holdfast_runtime.source import NAME, OffsetSource, answering
+from holdfast_runtime.standing import Standing
+from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.until import Until
+
+_RETRY_FOR = 30.0
+_LOOK_EVERY = 0.05
+_LONGEST = 4000
+
+
+class QueryDiedError(HoldfastError):
+    """Spark ended the query for a reason Holdfast does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What the loop is made of."""
+
+    name: str
+    checkpoint: Path
+    interval: int
+    """Milliseconds from the start of a batch to that of the next."""
+    epoch: int
+    reading: Reading
+    bounds: Callable[[], Mapping[StreamPartition, Bounds]]
+    job: LocatedJob
+    until: Until
+    listen: Listener
+    drain: threading.Event
+
+
+def run_query(spark: SparkSession, loop: Loop) -> Ended:
+    """Run batches until the end; raises what went wrong."""
+    runner = _Runner(loop)
+    with answering(runner.answer) as options:
+        spark.dataSource.register(OffsetSource)
+        query = (
+            spark.readStream.format(NAME)
+            .options(**options)
+            .load()
+            .writeStream.queryName(loop.name)
+            .option("checkpointLocation", str(loop.checkpoint))
+            .trigger(processingTime=f"{loop.interval} milliseconds")
+            .foreachBatch(runner.run)
+            .start()
+        )
+        try:
+            runner.wait(query)
+        finally:
+            query.stop()
+    return runner.ended()
+
+
+@dataclass(slots=True)
+class _Totals:
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+
+class _Runner:
+    """The planner's and the runner's side of one query. Spark never calls both at once."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._totals = _Totals()
+        self._standing = Standing()
+        self._answered: Offsets | None = None
+        """What the planner said last, until it is run."""
+        self._lag = 0
+        self._planned_in = 0.0
+        self._ending: Ending | None = None
+        self._failure: Exception | None = None
+        self._between = threading.Event()
+        """No batch is at work, and none will start."""
+
+    def answer(self, before: Offsets) -> Offsets:
+        """Where the next batch ends. Spark asks when the batch before is committed, so a run may end here."""
+        try:
+            return self._answer(before)
+        except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
+            self._failure = error
+            self._between.set()
+            return before
+
+    def run(self, frame: DataFrame, _: int) -> None:
+        """Run one batch; called by Spark when its offsets are durable."""
+        try:
+            self._run(*self._planned(frame))
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def wait(self, query: StreamingQuery) -> None:
+        """Until the query may be stopped; raises what went wrong."""
+        draining = False
+        while not self._between.is_set():
+            if self._loop.drain.is_set() and not draining:
+                draining = True
+                self._loop.listen(Draining())
+            try:
+                over = query.awaitTermination(_LOOK_EVERY)  # type: ignore[arg-type] # any number
+            except StreamingQueryException as error:
+                raise self._failure or QueryDiedError(_said(error)) from error
+            if over and not self._between.is_set():
+                message = "Spark ended the query without saying why; see its log"
+                raise self._failure or QueryDiedError(message)
+        if self._failure is not None:
+            raise self._failure
+
+    def ended(self) -> Ended:
+        """How the run ended."""
+        totals = self._totals
+        ending = self._ending or Ending.DRAINED
+        seconds = time.monotonic() - totals.began
+        return Ended(ending, totals.batches, totals.rows_in, totals.rows_out, seconds)
+
+    def _answer(self, before: Offsets) -> Offsets:
+        if self._between.is_set():
+            return before
+        if self._loop.drain.is_set():
+            return self._over(Ending.DRAINED, before)
+        inputs = self._loop.reading.inputs
+        began = time.perf_counter()
+        seen = self._standing.seen(self._loop.bounds(), _now())
+        after = next_offsets(before, self._loop.reading, seen)
+        self._planned_in = (time.perf_counter() - began) * 1000
+        idle = after is before
+        if idle and inputs.keys() <= self._standing.ended:
+            return self._over(Ending.COMPLETED, before)
+        spent = time.monotonic() - self._totals.began
+        ending = self._loop.until.reached(batches=self._totals.batches, seconds=spent, idle=idle)
+        if ending is not None:
+            return self._over(ending, before)
+        self._lag = lag(self._loop.reading, seen, after)
+        self._answered = None if idle else after
+        return after
+
+    def _over(self, ending: Ending, before: Offsets) -> Offsets:
+        self._ending = ending
+        self._between.set()
+        return before
+
+    def _planned(self, frame: DataFrame) -> tuple[Offsets, bool]:
+        """What this batch is: what was answered last, or, when an earlier attempt's is replayed, what its log says."""
+        if self._answered is None:
+            return Offsets.parse(str(frame.collect()[0][0])), True
+        answered, self._answered = self._answered, None
+        return answered, False
+
+    def _run(self, offsets: Offsets, replay: bool) -> None:  # noqa: FBT001 - as `_planned` tells it
+        began = time.perf_counter()
+        plan = batch_to(offsets, self._loop.reading.inputs, self._loop.epoch, first=self._standing.first)
+        slots = self._reports(plan.text())
+        tasks = [task for slot in slots for task in slot.tasks]
+        self._standing.note(tasks, offsets.now, replay=replay)
+        seconds = time.perf_counter() - began + self._planned_in / 1000
+        self._loop.listen(self._progress(offsets, slots, tasks, seconds))
+
+    def _reports(self, plan: str) -> tuple[SlotReport, ...]:
+        """Run the job; again where a slot only lost a race."""
+        deadline = time.monotonic() + _RETRY_FOR
+        while True:
+            try:
+                return read_reports(self._loop.job.run(plan))
+            except RetrySoonError:
+                if time.monotonic() > deadline:
+                    raise
+
+    def _progress(
+        self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
+    ) -> Progress:
+        streams: dict[str, int] = {}
+        for task in tasks:
+            for stream, rows in task.rows_out.items():
+                streams[stream] = streams.get(stream, 0) + rows
+        slowest: Mapping[str, float] = max(
+            (slot.phases for slot in slots), key=lambda one: sum(one.values()), default={}
+        )
+        spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
+        marks = [(task.watermark, task) for task in tasks if task.watermark is not None]
+        lowest = min(marks, key=lambda one: one[0], default=None)
+        waiting = next((task for task in tasks if task.watermark is None and task.held_back), None)
+        rows_in, rows_out = sum(task.rows_in for task in tasks), sum(streams.values())
+        self._totals.batches += 1
+        self._totals.rows_in += rows_in
+        self._totals.rows_out += rows_out
+        holder = waiting or (None if lowest is None else lowest[1])
+        return Progress(
+            batch=offsets.batch,
+            at=_now(),
+            attempt=self._loop.epoch,
+            tasks=len(tasks),
+            rows_in=rows_in,
+            rows_out=rows_out,
+            bytes_out=sum(task.bytes_out for task in tasks),
+            lag=self._lag,
+            seconds=seconds,
+            phases={"plan": self._planned_in, "spark": spark, **slowest},
+            watermark=None if waiting is not None or lowest is None else lowest[0],
+            held_back=None if holder is None else holder.held_back,
+            state_bytes=sum(self._standing.state_bytes.values()),
+            late=sum(task.late for task in tasks),
+            undecoded=sum(task.undecoded for task in tasks),
+            restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
+            streams=streams,
+        )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _said(error: Exception) -> str:
+    text = str(error)
+    return text if len(text) < _LONGEST else f"{text[:_LONGEST]} ..."

@@ -1,0 +1,109 @@
+"""Why: what slots tell the driver about a batch, and how their errors come home with their type.
+
+A slot's answer is one text: Spark carries nothing else out of the prepared job. Must not decide what follows.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import NoReturn
+
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+
+
+@dataclass(slots=True)
+class TaskReport:
+    """What became of one task's turn."""
+
+    task: str
+    rows_in: int = 0
+    bytes_in: int = 0
+    read: dict[str, int] = field(default_factory=dict)
+    """Stream -> records read."""
+    rows_out: dict[str, int] = field(default_factory=dict)
+    """Stream -> rows written."""
+    bytes_out: int = 0
+    late: int = 0
+    undecoded: int = 0
+    wake: int | None = None
+    """When it wants to take part although nothing is there to read."""
+    watermark: int | None = None
+    held_back: str | None = None
+    ended: bool = False
+    """Nothing more will come to it."""
+    state_bytes: int = 0
+    restored: str | None = None
+    """Why its local state was not used, if it was not."""
+    replayed: bool = False
+    """Its outputs and state came from what an earlier try had written."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """What one slot did in a batch."""
+
+    tasks: tuple[TaskReport, ...]
+    phases: Mapping[str, float]
+    """Phase -> milliseconds."""
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps({"tasks": [asdict(task) for task in self.tasks], "phases": dict(self.phases)})
+
+
+class SlotUserError(UserActionError):
+    """A slot met something that only a user can cure."""
+
+
+class SlotWorldError(WorldChangeError):
+    """A slot met something that has to change outside."""
+
+
+class SlotRetryError(RetrySoonError):
+    """A slot lost a race; the batch can be run again as it is."""
+
+
+class SlotStoppedError(HoldfastError):
+    """A slot may not go on: a newer attempt is at work, or Holdfast itself is wrong."""
+
+
+_WAYS_OUT: tuple[tuple[str, type[HoldfastError], type[HoldfastError]], ...] = (
+    ("user", UserActionError, SlotUserError),
+    ("world", WorldChangeError, SlotWorldError),
+    ("retry", RetrySoonError, SlotRetryError),
+    ("stop", HoldfastError, SlotStoppedError),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error on its way to the driver."""
+
+    way_out: str
+    message: str
+
+    @classmethod
+    def of(cls, error: HoldfastError, where: str) -> "Failure":
+        """What went wrong in a task."""
+        way_out = next(name for name, kind, _ in _WAYS_OUT if isinstance(error, kind))
+        return cls(way_out, f"{where}: {error}")
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps({"wayOut": self.way_out, "message": self.message})
+
+    def throw(self) -> NoReturn:
+        """Raise it as what it is."""
+        kind = next(again for name, _, again in _WAYS_OUT if name == self.way_out)
+        raise kind(self.message)
+
+
+def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
+    """The reports of all slots; raises what failed in any of them, the gravest first."""
+    trees = [json.loads(text) for text in texts]
+    failures = [Failure(tree["wayOut"], tree["message"]) for tree in trees if "wayOut" in tree]
+    for name in ("stop", "user", "world", "retry"):
+        for failure in failures:
+            if failure.way_out == name:
+                failure.throw()
+    return tuple(SlotReport(tuple(TaskReport(**one) for one in tree["tasks"]), tree["phases"]) for tree in trees)

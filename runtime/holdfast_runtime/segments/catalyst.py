@@ -1,0 +1,171 @@
+"""Why: a user's text is read by Spark itself, over nothing but the rows its step gets, and still runs in the union.
+
+Spark analyses the text on an empty frame of the step's own columns. What comes out refers to these columns by
+Catalyst's ids, so it can be put behind any frame that gives out columns under the same ids: no name is resolved twice,
+and `*`, lambda variables, case and struct fields mean what they mean in Spark. Must not run jobs or know the union.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from holdfast.errors import UserActionError
+from holdfast.planning.sql.findings import excerpt
+
+
+class TextRefusedError(UserActionError):
+    """Spark refuses a text of the spec that the planner let pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The `explode` among selected columns."""
+
+    array: Column
+    element_type: Any
+    outer: bool
+    """Whether a row without elements comes out with a null."""
+    id: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """What Spark makes of texts."""
+
+    columns: tuple[tuple[str, Column], ...]
+    """Name and value of what is selected; of a filter one without a name."""
+    inputs: tuple[Any, ...]
+    """Catalyst's ids of the input columns, in their order."""
+    generated: Generated | None = None
+
+
+class Catalyst:
+    """Spark's own reading of expressions."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way to hold an analysed expression
+
+    def frame(self, schema: pa.Schema) -> DataFrame:
+        """A frame of these columns without rows."""
+        kind = self._spark._jsparkSession.parseDataType(from_arrow_schema(schema).json())  # noqa: SLF001
+        rows = self._jvm.java.util.ArrayList()
+        return DataFrame(self._spark._jsparkSession.createDataFrame(rows, kind), self._spark)  # noqa: SLF001
+
+    def selected(self, schema: pa.Schema, texts: tuple[str, ...]) -> DataFrame:
+        """The empty frame with these expressions selected."""
+        frame = self.frame(schema)
+        try:
+            selected = frame.selectExpr(*texts)
+        except PySparkException as error:
+            raise TextRefusedError(_refusal(frame, texts, error)) from error
+        plan = self._analysed(selected)
+        below = plan.child() if _is(plan, "Project") else plan
+        below = below.child() if _is(below, "Generate") else below
+        # An item that names another, or more than an explode, makes Spark compute in several goes.
+        if not _is(plan, "Project") or _items(below.children()):
+            message = f"{excerpt(', '.join(texts))} can't be computed item by item; use several select steps"
+            raise TextRefusedError(message)
+        return selected
+
+    def select(self, schema: pa.Schema, texts: tuple[str, ...]) -> Analysed:
+        """What a `select` computes."""
+        plan = self._analysed(self.selected(schema, texts))
+        below, generated = plan.child(), None
+        if _is(below, "Generate"):
+            generated = self._generated(below, texts)
+            below = below.child()
+        columns = tuple((str(one.name()), self.column(_bare(one))) for one in _items(plan.projectList()))
+        return Analysed(columns, tuple(one.exprId() for one in _items(below.output())), generated)
+
+    def _generated(self, plan: Any, texts: tuple[str, ...]) -> Generated:
+        made, output = plan.generator(), _items(plan.generatorOutput())
+        if not _is(made, "Explode") or len(output) != 1:
+            message = f"{excerpt(', '.join(texts))}: of what makes rows, only explode of an array is possible"
+            raise TextRefusedError(message)
+        array = made.child()
+        return Generated(self.column(array), array.dataType().elementType(), bool(plan.outer()), output[0].exprId())
+
+    def condition(self, schema: pa.Schema, text: str) -> Analysed:
+        """What a `filter` asks."""
+        frame = self.frame(schema)
+        try:
+            plan = self._analysed(frame.filter(text))
+        except PySparkException as error:
+            message = f"Spark refuses {excerpt(text)}: {_reason(error)}"
+            raise TextRefusedError(message) from error
+        if not _is(plan, "Filter") or _items(plan.child().children()):
+            message = f"{excerpt(text)} can't be judged row by row, as a filter step must"
+            raise TextRefusedError(message)
+        ids = tuple(one.exprId() for one in _items(plan.child().output()))
+        return Analysed((("", self.column(plan.condition())),), ids)
+
+    def column(self, expression: Any) -> Column:
+        """An expression of Catalyst as a column."""
+        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+    def fields(self, frame: DataFrame, struct: str, ids: tuple[Any, ...]) -> list[Column]:
+        """The fields of a struct column of the frame, under the ids by which analysed expressions know them."""
+        holder = self._attribute(frame, struct)
+        make = self._expressions.GetStructField
+        nothing = self._jvm.scala.Option.empty()
+        return [self._with_id(make(holder, at, nothing), f"{struct}_{at}", one) for at, one in enumerate(ids)]
+
+    def known_as(self, frame: DataFrame, name: str, one: Any) -> Column:
+        """A column of the frame under the id by which analysed expressions know it."""
+        return self._with_id(self._attribute(frame, name), name, one)
+
+    def null_of(self, kind: Any) -> Column:
+        """Null of a type of Catalyst."""
+        return self.column(self._expressions.Literal(None, kind))
+
+    @property
+    def _expressions(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.expressions
+
+    def _analysed(self, frame: DataFrame) -> Any:
+        return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+    def _attribute(self, frame: DataFrame, name: str) -> Any:
+        return next(one for one in _items(self._analysed(frame).output()) if one.name() == name)
+
+    def _with_id(self, expression: Any, name: str, one: Any) -> Column:
+        return self.column(
+            self._expressions.Alias(expression, name, one, self._empty(), self._jvm.scala.Option.empty(), self._empty())
+        )
+
+    def _empty(self) -> Any:
+        rows = self._jvm.java.util.ArrayList()
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq()
+
+
+def _items(seq: Any) -> list[Any]:
+    return [seq.apply(at) for at in range(seq.length())]
+
+
+def _is(plan: Any, name: str) -> bool:
+    return cast("bool", plan.getClass().getSimpleName() == name)
+
+
+def _bare(named: Any) -> Any:
+    return named.child() if _is(named, "Alias") else named
+
+
+def _refusal(frame: DataFrame, texts: tuple[str, ...], error: PySparkException) -> str:
+    """Which of several texts Spark refuses, and why."""
+    for text in texts:
+        try:
+            frame.selectExpr(text)
+        except PySparkException as own:
+            return f"Spark refuses {excerpt(text)}: {_reason(own)}"
+    return f"Spark refuses {excerpt(', '.join(texts))}: {_reason(error)}"
+
+
+def _reason(error: PySparkException) -> str:
+    """The sentence of Spark's error, without the plan that follows it."""
+    return str(error).partition(";\n")[0].partition(" SQLSTATE")[0].strip()

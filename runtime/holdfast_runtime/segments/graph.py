@@ -1,0 +1,212 @@
+"""Why: which step runs in which segment, and which rows have to travel between segments.
+
+Even levels are Python, odd ones Spark SQL; each crossing costs every row a trip between the JVM and Python, so a step
+waits for nothing but its inputs. Pure and picklable: the driver compiles, tasks read. Must not run anything; what only
+Spark can tell (the types of a `select`) comes in as a function.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.planning.graph import makes_stream
+from holdfast.planning.plan import Plan
+from holdfast.planning.sql.ddl import parse_schema
+from holdfast.spec.app import AppSpec
+from holdfast.spec.steps import Step
+from holdfast_runtime.segments.union import Layout
+from holdfast_runtime.steps.merge import find_column
+from holdfast_runtime.streams.codecs import arrow_schema
+
+SOURCE = "source"
+SQL_VERBS = ("filter", "select")
+PYTHON_VERBS = ("apply", "process")
+SINK_VERBS = ("to", "repartition", "broadcast")
+BUILT = (*SQL_VERBS, *PYTHON_VERBS, *SINK_VERBS, "merge")
+
+SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
+"""The columns that come out when these expressions are selected from rows of this schema."""
+
+
+class NotBuiltError(UserActionError):
+    """The app uses what this release can plan but not run."""
+
+
+class ColumnsMismatchError(UserActionError):
+    """Rows that meet in one step have different columns, which the planner could not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A stream that is read, or a step."""
+
+    index: int
+    """Its place among all nodes; a node stands behind those it reads."""
+    name: str
+    verb: str
+    """`source`, or the verb of the step."""
+    inputs: tuple[int, ...]
+    """The nodes whose rows it reads, in the order of `from`. A `to` step is never among them: its input is."""
+    level: int
+    schema: pa.Schema
+    """The rows that come out of it; of a sink, those that go in."""
+    step: Step | None = None
+    """None: a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """All nodes, each on its level."""
+
+    nodes: tuple[Node, ...]
+    last: int
+    """The last level, where sinks are. Always even."""
+    dropped: tuple[str, ...] = ()
+    """Steps that have no node: nothing is written with their rows and they keep nothing."""
+
+    @property
+    def sources(self) -> tuple[Node, ...]:
+        """The streams that are read."""
+        return tuple(node for node in self.nodes if node.verb == SOURCE)
+
+    @property
+    def sinks(self) -> tuple[Node, ...]:
+        """The steps that write, in order of flow."""
+        return tuple(node for node in self.nodes if node.verb in SINK_VERBS)
+
+    @property
+    def has_sql(self) -> bool:
+        """Whether there is any Spark SQL segment."""
+        return self.last > 0
+
+    def at(self, level: int) -> tuple[Node, ...]:
+        """The steps of this level, in order of flow."""
+        return tuple(node for node in self.nodes if node.level == level and node.verb != SOURCE)
+
+    def crossing(self, level: int) -> tuple[Node, ...]:
+        """The nodes whose rows travel from this level to the next: made up to here, read behind it."""
+        read = {source for node in self.nodes if node.level > level for source in node.inputs}
+        return tuple(node for node in self.nodes if node.level <= level and node.index in read)
+
+    def layout(self, level: int) -> Layout:
+        """How these rows travel."""
+        return Layout.of(self.crossing(level))
+
+
+def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Compiled:
+    """The nodes of a valid app. `select_schema` is asked once per `select`, in order of flow."""
+    _refuse_what_is_not_built(spec, plan)
+    flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema)
+    needed = _needed(flow.steps)
+    for name in sorted({source for step in spec.steps for source in step.inputs}):
+        if name not in flow.steps or makes_stream(flow.steps[name]):
+            flow.add_source(name)
+    for planned in plan.steps:
+        if planned.name in needed:
+            flow.add_step(flow.steps[planned.name])
+    return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
+
+
+def _refuse_what_is_not_built(spec: AppSpec, plan: Plan) -> None:
+    for planned in plan.steps:
+        if planned.verb not in BUILT:
+            message = (
+                f"step {planned.name} is a {planned.verb}: this release can plan a {planned.verb} but not run it; "
+                f"it runs {', '.join(BUILT)}"
+            )
+            raise NotBuiltError(message)
+    for table in spec.tables:
+        message = f"table {table.name}: this release can plan tables but not run them; leave it out"
+        raise NotBuiltError(message)
+
+
+def _needed(steps: Mapping[str, Step]) -> set[str]:
+    """The steps that write or keep something, and all they read on the way."""
+    needed: set[str] = set()
+    todo = [name for name, step in steps.items() if step.verb in SINK_VERBS or step.verb == "process"]
+    while todo:
+        name = todo.pop()
+        if name in needed or name not in steps:
+            continue
+        needed.add(name)
+        todo.extend(steps[name].inputs)
+    return needed
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The nodes so far."""
+
+    steps: Mapping[str, Step]
+    plan: Plan
+    select_schema: SelectSchema
+    nodes: list[Node] = field(default_factory=list)
+    read_as: dict[str, int] = field(default_factory=dict)
+    """Stream or step -> the node whose rows its readers get."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Intermediate streams whose columns are those of a step further down."""
+
+    def add_source(self, name: str) -> None:
+        made = name in self.steps
+        schema = pa.schema([]) if made else arrow_schema(self.plan.stream(name).rows)
+        node = Node(len(self.nodes), name, SOURCE, (), 0, schema)
+        (self.waiting if made else self.read_as)[name] = node.index
+        self.nodes.append(node)
+
+    def add_step(self, step: Step) -> None:
+        inputs = tuple(self.read_as[name] for name in step.inputs)
+        given = [self.nodes[at] for at in inputs]
+        node = Node(
+            len(self.nodes), step.name, step.verb, inputs, _level(step.verb, given), self._schema(step, given), step
+        )
+        self.nodes.append(node)
+        self.read_as[step.name] = inputs[0] if step.to is not None else node.index
+        if (source := self.waiting.pop(step.name, None)) is not None:
+            # What the planner thinks of these columns may lack types that Spark has told by now.
+            self.nodes[source] = replace(self.nodes[source], schema=node.schema)
+            self.read_as[step.name] = source
+
+    def compiled(self, dropped: tuple[str, ...]) -> Compiled:
+        deepest = max((node.level for node in self.nodes), default=0)
+        last = deepest + deepest % 2
+        nodes = (replace(node, level=last) if node.verb in SINK_VERBS else node for node in self.nodes)
+        return Compiled(tuple(nodes), last, dropped)
+
+    def _schema(self, step: Step, given: list[Node]) -> pa.Schema:
+        schema: pa.Schema = given[0].schema
+        function = step.apply or step.process
+        if function is not None and function.schema_ is not None:
+            return arrow_schema(parse_schema(function.schema_))
+        if step.select is not None:
+            schema = self.select_schema(schema, step.select)
+            if not schema.names:
+                message = f"step {step.name} selects no column at all, and rows without columns can't be carried"
+                raise ColumnsMismatchError(message)
+        for other in given[1:]:
+            _check_columns(step, given[0], other)
+        return schema
+
+
+def _level(verb: str, given: list[Node]) -> int:
+    level = max(node.level for node in given)
+    if verb in SQL_VERBS:
+        return level + (level + 1) % 2
+    if verb in PYTHON_VERBS:
+        return level + level % 2
+    return level
+
+
+def _check_columns(step: Step, one: Node, other: Node) -> None:
+    """Refuse to merge rows of other names or types; another order is no matter."""
+    for first, second in ((one, other), (other, one)):
+        for column in first.schema:
+            same = find_column(second.schema, column.name)
+            if same is None or second.schema.field(same).type != column.type:
+                found = "is missing" if same is None else f"is {second.schema.field(same).type}"
+                message = (
+                    f"step {step.name} merges {one.name} and {other.name}, whose columns differ: {column.name} is "
+                    f"{column.type} in {first.name} and {found} in {second.name}; make them equal with a select before"
+                )
+                raise ColumnsMismatchError(message)

@@ -1,0 +1,186 @@
+"""Why: one Spark SQL segment: all `filter`, `select` and `merge` steps of a level over the union, in one narrow plan.
+
+The row of each node is a struct column, null where the row at hand is none of that node's; each step adds the column of
+its own. So every expression is computed once, only for rows that reached its step, and only by what Spark made of the
+user's text. Must not put a Filter behind an expression: Spark pushes parts of it below the guards, to rows it would
+fail on.
+"""
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as PySpark names it
+
+from holdfast_runtime.segments.catalyst import Catalyst, Generated
+from holdfast_runtime.segments.graph import Compiled, Node
+from holdfast_runtime.segments.union import NOTE
+from holdfast_runtime.steps.merge import find_column
+
+CARRIED = ("task", "time", "note")
+IS_NOTE = "is_note"
+LANE = "lane"
+ELEMENT = "element"
+
+
+def sql_segment(frame: DataFrame, compiled: Compiled, level: int) -> DataFrame:
+    """The rows of layout(level - 1) through the steps of this odd level, as rows of layout(level)."""
+    segment = _Segment(frame, compiled, level, Catalyst(frame.sparkSession))
+    segment.enter()
+    for node in compiled.at(level):
+        segment.step(node)
+    return segment.leave()
+
+
+def _of(node: int) -> str:
+    return f"n{node}"
+
+
+@dataclass(slots=True)
+class _Segment:
+    """The frame as far as it is built."""
+
+    frame: DataFrame
+    compiled: Compiled
+    level: int
+    catalyst: Catalyst
+    lines: dict[int, frozenset[object]] = field(default_factory=dict)
+    """Node whose column is there -> where its rows come from. Two that share a line may be there in one row."""
+    done: set[int] = field(default_factory=set)
+
+    def enter(self) -> None:
+        """A column for each node that comes in."""
+        layout = self.compiled.layout(self.level - 1)
+        rows = [
+            F.when(F.col("node") == node, F.col(f"s{shape}")).alias(_of(node))
+            for node, shape in layout.shape_of.items()
+        ]
+        self.frame = self.frame.select(*CARRIED, (F.col("node") == NOTE).alias(IS_NOTE), *rows)
+        self.lines = {node: frozenset([node]) for node in layout.shape_of}
+
+    def step(self, node: Node) -> None:
+        """The column of one more step."""
+        if node.step is None:
+            return
+        if node.verb == "merge":
+            self._merge(node)
+        elif node.step.filter is not None:
+            self._filter(node, node.step.filter)
+        elif node.step.select is not None:
+            self._select(node, node.step.select)
+        self.done.add(node.index)
+
+    def leave(self) -> DataFrame:
+        """The union of what goes on."""
+        layout = self.compiled.layout(self.level)
+        leaving = list(layout.shape_of)
+        if self._meet(leaving):
+            self._fan_out([(node, node) for node in leaving])
+        node = F.when(F.col(IS_NOTE), NOTE)
+        for one in leaving:
+            node = node.when(F.col(_of(one)).isNotNull(), one)
+        shapes = [
+            F.coalesce(*(F.col(_of(one)) for one in leaving if layout.shape_of[one] == at)).alias(f"s{at}")
+            for at in range(len(layout.shapes))
+        ]
+        # What Spark takes for non-deterministic keeps the Filter above from being pushed below.
+        barrier = F.when(F.spark_partition_id() >= 0, node).alias("node")
+        union = self.frame.select("task", barrier, "time", "note", *shapes)
+        return union.filter(F.col("node").isNotNull())
+
+    def _filter(self, node: Node, text: str) -> None:
+        source = self.compiled.nodes[node.inputs[0]]
+        asked = self.catalyst.condition(source.schema, text)
+        row = F.col(_of(source.index))
+        (_, condition), *_ = asked.columns
+        exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(source.index), asked.inputs))
+        self._put(exposed, node, F.when(row.isNotNull(), F.when(condition, row)), self.lines[source.index])
+
+    def _select(self, node: Node, texts: tuple[str, ...]) -> None:
+        source = self.compiled.nodes[node.inputs[0]]
+        selected = self.catalyst.select(source.schema, texts)
+        held = source.index
+        if selected.generated is not None:
+            held = self._alone(node, source.index)
+        row = F.col(_of(held))
+        exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(held), selected.inputs))
+        if selected.generated is not None:
+            exposed = self._exploded(exposed, row, selected.generated)
+        value = F.named_struct(*(part for name, column in selected.columns for part in (F.lit(name), column)))
+        self._put(exposed, node, F.when(row.isNotNull(), value), self.lines[held])
+
+    def _alone(self, node: Node, source: int) -> int:
+        """The column of the rows a step will multiply, where no other node's row is beside them."""
+        others = self._needed_after(node)
+        if not any(self.lines[source] & self.lines[other] for other in others):
+            return source
+        self._fan_out([(node.index, source), *((other, other) for other in others)])
+        return node.index
+
+    def _exploded(self, frame: DataFrame, row: Column, generated: Generated) -> DataFrame:
+        """A row per element; rows of other nodes stay as they are."""
+        if generated.outer:
+            elements = F.explode_outer(F.when(row.isNotNull(), generated.array))
+        else:
+            single = F.array(self.catalyst.null_of(generated.element_type))
+            elements = F.explode(F.when(row.isNotNull(), generated.array).otherwise(single))
+        frame = frame.select("*", elements.alias(ELEMENT))
+        return frame.select("*", self.catalyst.known_as(frame, ELEMENT, generated.id))
+
+    def _merge(self, node: Node) -> None:
+        lines = [self.lines[source] for source in node.inputs]
+        if len(frozenset[object]().union(*lines)) < sum(map(len, lines)):
+            self._fan_out(
+                [(node.index, source) for source in node.inputs] + [(one, one) for one in self._needed_after(node)],
+            )
+            return
+        rows = [self._aligned(source, node) for source in node.inputs]
+        self._put(self.frame, node, F.coalesce(*rows), frozenset[object]().union(*lines))
+
+    def _aligned(self, source: int, node: Node) -> Column:
+        """A row with the columns of a merge that reads it, which may have them in another order."""
+        row, given = F.col(_of(source)), self.compiled.nodes[source].schema
+        if given.equals(node.schema):
+            return row
+        fields = (given.field(find_column(given, name)).name for name in node.schema.names)
+        parts = (part for name, own in zip(node.schema.names, fields, strict=True) for part in (F.lit(name), row[own]))
+        return F.when(row.isNotNull(), F.named_struct(*parts))
+
+    def _put(self, frame: DataFrame, node: Node, value: Column, lines: frozenset[object]) -> None:
+        """Add a column and drop those nobody needs any more."""
+        kept = [one for one in self._needed_after(node) if one in self.lines]
+        self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(one) for one in kept), value.alias(_of(node.index)))
+        self.lines = {one: self.lines[one] for one in kept} | {node.index: lines}
+
+    def _needed_after(self, node: Node) -> list[int]:
+        """The nodes there are that a step behind this one, or another segment, reads."""
+        behind = [one for one in self.compiled.at(self.level) if one.index > node.index]
+        read = {source for one in behind for source in one.inputs}
+        leaving = {one.index for one in self.compiled.crossing(self.level)}
+        return [one for one in self.lines if one in read | leaving and one != node.index]
+
+    def _meet(self, nodes: list[int]) -> bool:
+        """Whether two of them may be there in one row."""
+        nodes = list(dict.fromkeys(nodes))
+        return len(frozenset[object]().union(*(self.lines[one] for one in nodes))) < sum(
+            len(self.lines[one]) for one in nodes
+        )
+
+    def _fan_out(self, lanes: list[tuple[int, int]]) -> None:
+        """A row with several nodes' rows becomes one row for each (node it goes to, node it is of)."""
+        present = [F.when(F.col(IS_NOTE), -1)]
+        present += [F.when(F.col(_of(source)).isNotNull(), at) for at, (_, source) in enumerate(lanes)]
+        names = [_of(one) for one in self.lines]
+        spread = self.frame.select(*CARRIED, *names, F.explode(F.array(*present)).alias(LANE))
+        columns = []
+        for node in dict.fromkeys(node for node, _ in lanes):
+            target = self.compiled.nodes[node]
+            choices = [
+                F.when(
+                    F.col(LANE) == at, self._aligned(source, target) if target.verb == "merge" else F.col(_of(source))
+                )
+                for at, (to, source) in enumerate(lanes)
+                if to == node
+            ]
+            columns.append(F.coalesce(*choices).alias(_of(node)))
+        self.frame = spread.select(*CARRIED, (F.col(LANE) == -1).alias(IS_NOTE), *columns)
+        self.lines = {node: frozenset([object()]) for node, _ in lanes}

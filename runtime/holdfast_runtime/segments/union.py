@@ -1,0 +1,181 @@
+"""Why: rows of several nodes and tasks travel between Python and Spark SQL in one frame, so in one tagged union.
+
+Columns: `task`, `node` (-1: a note, bytes that travel along), `time`, `note`, then one nullable struct per distinct
+schema. Spark cuts and joins batches as it likes; only the order of rows is its promise, and all that is relied on here.
+Must not need a JVM, know steps, or touch single rows.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.segments.retyping import retyped
+from holdfast_runtime.timed import Timed
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NOTE = -1
+"""The node of a row that is a note."""
+TAGS = pa.schema([("task", pa.int32()), ("node", pa.int32()), ("time", pa.int64()), ("note", pa.binary())])
+
+
+class Carried(Protocol):
+    """A node whose rows travel."""
+
+    @property
+    def index(self) -> int:
+        """What its rows are tagged with."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+
+
+class UnionBrokenError(HoldfastError):
+    """Rows came back from Spark in a way it has promised they would not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one node in one task."""
+
+    task: int
+    node: int
+    rows: Timed
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Bytes that travel along with the rows of a task."""
+
+    task: int
+    note: bytes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of one boundary between two segments."""
+
+    schemas: Mapping[int, pa.Schema]
+    """Node -> the columns of its rows."""
+    shapes: tuple[pa.Schema, ...]
+    """The distinct ones among them: column `s<i>` holds shape i."""
+    shape_of: Mapping[int, int]
+    """Node -> its shape."""
+
+    @classmethod
+    def of(cls, nodes: Iterable[Carried]) -> "Layout":
+        """The layout for these nodes."""
+        schemas = {node.index: node.schema.remove_metadata() for node in nodes}
+        shapes: list[pa.Schema] = []
+        for schema in schemas.values():
+            if schema not in shapes:
+                shapes.append(schema)
+        return cls(schemas, tuple(shapes), {node: shapes.index(schema) for node, schema in schemas.items()})
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as they travel."""
+        structs = [pa.field(f"s{at}", pa.struct(list(shape))) for at, shape in enumerate(self.shapes)]
+        return pa.schema([*TAGS, *structs])
+
+    @property
+    def spark_schema(self) -> "StructType":
+        """The same for Spark."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - tasks that only unpack need no Spark
+
+        return from_arrow_schema(self.arrow_schema)
+
+    def pack(self, task: int, node: int, rows: Timed) -> pa.RecordBatch:
+        """Rows of one node, ready to travel."""
+        count = rows.count
+        tags = [_repeated(task, count), _repeated(node, count), rows.times, pa.nulls(count, pa.binary())]
+        return self._batch(tags, self.shape_of[node], rows.rows)
+
+    def pack_note(self, task: int, note: bytes) -> pa.RecordBatch:
+        """A note, ready to travel behind the rows of its task that were packed before."""
+        tags = [_repeated(task, 1), _repeated(NOTE, 1), pa.nulls(1, pa.int64()), pa.array([note], pa.binary())]
+        return self._batch(tags, None, None)
+
+    def unpack(self, batch: pa.RecordBatch) -> Iterator[Rows | Note]:
+        """What is in a batch, task after task: the rows of each node, then the notes, each in their order."""
+        if not batch.num_rows:
+            return
+        tasks, nodes = (batch.column(at).to_numpy() for at in (0, 1))
+        columns = [retyped(batch.column(at), self.arrow_schema.field(at).type) for at in range(2, batch.num_columns)]
+        edges = [0, *(np.flatnonzero(np.diff(tasks)) + 1).tolist(), batch.num_rows]
+        for start, end in pairwise(edges):
+            task, here = int(tasks[start]), nodes[start:end]
+            found = np.unique(here)
+            for node in found[found != NOTE].tolist():
+                # A row that goes to several nodes comes as neighbours, so runs of one node may be one row long.
+                which = np.flatnonzero(here == node) + start
+                rows = self._rows(node, _picked(columns[2 + self.shape_of[node]], which))
+                yield Rows(task, node, Timed(rows, _picked(columns[0], which)))
+            for note in _picked(columns[1], np.flatnonzero(here == NOTE) + start).to_pylist():
+                yield Note(task, note)
+
+    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, Timed], list[bytes]]]:
+        """Task after task: the rows of each node that has any, and the notes, each in their order."""
+        done: set[int] = set()
+        for task, pieces in _by_task(piece for batch in batches for piece in self.unpack(batch)):
+            if task in done:
+                message = f"rows of task {task} are not together: something between the segments has moved rows"
+                raise UnionBrokenError(message)
+            done.add(task)
+            parts: dict[int, list[Timed]] = {}
+            notes: list[bytes] = []
+            for piece in pieces:
+                if isinstance(piece, Note):
+                    notes.append(piece.note)
+                else:
+                    parts.setdefault(piece.node, []).append(piece.rows)
+            yield task, {node: Timed.joined(some, self.schemas[node]) for node, some in parts.items()}, notes
+
+    def _batch(self, tags: list[pa.Array], shape: int | None, rows: pa.RecordBatch | None) -> pa.RecordBatch:
+        count = len(tags[0])
+        structs = [
+            _struct(rows, one) if at == shape and rows is not None else pa.nulls(count, pa.struct(list(one)))
+            for at, one in enumerate(self.shapes)
+        ]
+        return pa.RecordBatch.from_arrays([*tags, *structs], schema=self.arrow_schema)
+
+    def _rows(self, node: int, struct: pa.StructArray) -> pa.RecordBatch:
+        if struct.null_count:
+            message = f"{struct.null_count} rows of node {node} came without their columns"
+            raise UnionBrokenError(message)
+        return pa.RecordBatch.from_arrays(struct.flatten(), schema=self.schemas[node])
+
+
+def _by_task(pieces: Iterator[Rows | Note]) -> Iterator[tuple[int, list[Rows | Note]]]:
+    held: list[Rows | Note] = []
+    for piece in pieces:
+        if held and held[0].task != piece.task:
+            yield held[0].task, held
+            held = []
+        held.append(piece)
+    if held:
+        yield held[0].task, held
+
+
+def _picked(column: pa.Array, which: npt.NDArray[np.intp]) -> pa.Array:
+    """These entries; without copying them where they are neighbours."""
+    if len(which) and which[-1] - which[0] + 1 == len(which):
+        return column.slice(int(which[0]), len(which))
+    return column.take(pa.array(which))
+
+
+def _repeated(value: int, count: int) -> pa.Int32Array:
+    return pa.array(np.full(count, value, np.int32))
+
+
+def _struct(rows: pa.RecordBatch, shape: pa.Schema) -> pa.StructArray:
+    return pa.StructArray.from_arrays(rows.columns, fields=list(shape))

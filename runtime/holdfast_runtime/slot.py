@@ -1,0 +1,234 @@
+"""Why: what one slot does in one batch, from ranges to commit. This is the heart.
+
+    first segment:   open stores -> fetch, decode -> move event time -> steps           task by task
+    other segments:  steps                                                              task by task
+    last segment:    steps -> encode -> deltas -> outputs with markers -> local stores  all tasks at once
+
+Only the last segment commits. The others read a task's store as the batch before left it, and what their steps change
+travels in a note behind the rows. Where all steps fit into one segment, first and last are the same and nothing
+travels. Must not know Spark: rows come and go as Arrow batches.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.batch_plan import BatchPlan, Turn
+from holdfast_runtime.note import Note
+from holdfast_runtime.outputs import Sent, write
+from holdfast_runtime.phases import Phases
+from holdfast_runtime.report import Failure, SlotReport, TaskReport
+from holdfast_runtime.state.commit import Outputs, Part, commit
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.opening import open_store
+from holdfast_runtime.state.place import Place
+from holdfast_runtime.state.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.view import viewed
+from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.streams.records import Marker
+from holdfast_runtime.task_clock import MARKS, Brought, Stored, moved
+from holdfast_runtime.task_offsets import check_delta, check_offsets, keep_offsets
+from holdfast_runtime.timed import Timed
+from holdfast_runtime.workshop import Workshop
+
+Batches = Iterator[pa.RecordBatch]
+Rows = dict[int, Timed]
+At = Callable[[str], None]
+RESULT = pa.schema([("result", pa.string())])
+
+
+def _going_on(_: str) -> None:
+    pass
+
+
+class Slot:
+    """One slot in one batch; `at` is told each step of the commit, so that tests can die there."""
+
+    def __init__(self, workshop: Workshop, plan: BatchPlan, tasks: Sequence[str], at: At = _going_on) -> None:
+        self._shop, self._plan, self._at = workshop, plan, at
+        self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
+        self._phases = Phases()
+
+    def first(self) -> Batches:
+        """The first of several segments."""
+        for task in self._turns:
+            yield from self._passed_on(0, task, *self._shielded(task, partial(self._started, task)))
+
+    def between(self, level: int, batches: Batches) -> Batches:
+        """A segment with others on both sides."""
+        for number, rows, notes in self._shop.program.compiled.layout(level - 1).gathered(batches):
+            task, note = self._shop.program.names[number], Note.unpacked(notes)
+            yield from self._passed_on(
+                level, task, *self._shielded(task, partial(self._continued, task, level, note, rows))
+            )
+
+    def last(self, batches: Batches) -> Batches:
+        """The last of several segments."""
+        compiled, names = self._shop.program.compiled, self._shop.program.names
+        arrived: dict[str, tuple[Note, Rows]] = {}
+        for number, rows, notes in compiled.layout(compiled.last - 1).gathered(batches):
+            note = Note.unpacked(notes)
+            self._phases.add(note.phases)
+            arrived[names[number]] = note, rows
+        failures = [note.failure for note, _ in arrived.values() if note.failure is not None]
+
+        def compute(store: TaskStore) -> tuple[Note, Rows]:
+            note, rows = arrived[store.task]
+            for table, changes in note.changes.items():
+                store.table(table).put_many([key for key, _ in changes], [value for _, value in changes])
+            return note, self._stepped(compiled.last, note, rows, store)
+
+        reports = {task: note.report for task, (note, _) in arrived.items()}
+        yield _text(failures[0].text() if failures else self._answer(compute, reports))
+
+    def only(self) -> Batches:
+        """The one segment of an app without Spark SQL."""
+        reports = {task: TaskReport(task) for task in self._turns}
+
+        def compute(store: TaskStore) -> tuple[Note, Rows]:
+            note, rows = self._read(store, reports[store.task])
+            return note, self._stepped(0, note, rows, store)
+
+        yield _text(self._answer(compute, reports))
+
+    def _started(self, task: str) -> tuple[Note, Rows]:
+        """What the first segment does for a task."""
+        turn, report = self._turns[task], TaskReport(task)
+        with ExitStack() as stack:
+            part = self._part(task, turn, report, stack)
+            if part.durable.find_delta(turn.number, self._plan.epoch) is not None:
+                return Note(report, decided=True), {}
+            note, rows = self._read(part.store, report)
+            made = self._stepped(0, note, rows, part.store)
+            note.changes = {
+                name: changed for name in part.store.tables() if (changed := part.store.table(name).changes())
+            }
+            return note, made
+
+    def _continued(self, task: str, level: int, note: Note, rows: Rows) -> tuple[Note, Rows]:
+        """What a segment in the middle does for a task."""
+        if note.failure is None and not note.decided:
+            with viewed(self._place(task), note.changes) as view:
+                rows = self._stepped(level, note, rows, view)
+                note.changes = view.changes()
+        return note, rows
+
+    def _read(self, store: TaskStore, report: TaskReport) -> tuple[Note, Rows]:
+        """What the ranges of a task's turn bring, and how far event time comes with it."""
+        turn, plan, note = self._turns[store.task], self._plan, Note(report)
+        check_offsets(store, turn)
+        with self._phases.measured("fetch"):
+            fetched = self._shop.fetch(turn, report)
+        brought = Brought(
+            turn.number, plan.now, plan.first, fetched.deliveries, fetched.latest, turn.ended, report.rows_in
+        )
+        stored = Stored(dict(store.control.scan()), dict(store.table(MARKS).scan()))
+        now = moved(self._shop.clock_plan(store.task), stored, brought)
+        note.clocks = {step: Clock(plan.now, mark, now.ended[step]) for step, mark in now.watermarks.items()}
+        note.before, note.says, note.letters = now.before, now.says, fetched.letters
+        report.watermark, report.held_back, report.wake = now.watermark, now.held_back, now.wake
+        report.ended = now.all_ended
+        _put(store, CONTROL, now.control)
+        _put(store, MARKS, now.marks)
+        keep_offsets(store, turn)
+        return note, fetched.rows
+
+    def _stepped(self, level: int, note: Note, rows: Rows, tables: Tables) -> Rows:
+        with self._phases.measured("steps"):
+            return self._shop.run_steps(level, rows, note, tables)
+
+    def _answer(self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]) -> str:
+        try:
+            return self._committed(compute, reports).text()
+        except HoldfastError as error:
+            return Failure.of(error, f"tasks {', '.join(self._turns)}").text()
+
+    def _committed(
+        self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]
+    ) -> SlotReport:
+        """Commit all tasks of the slot, in the one right order, and say how it went."""
+        sizes: dict[str, int] = {}
+
+        def computed(stores: Sequence[TaskStore]) -> dict[str, Outputs]:
+            return {store.task: self._encoded(store.task, *compute(store), sizes) for store in stores}
+
+        def written(deltas: Sequence[Delta]) -> None:
+            for delta in deltas:
+                check_delta(delta, self._turns[delta.identity.task])
+            sent = [Sent(self._marker(delta), delta.outputs) for delta in deltas]
+            with self._phases.measured("write"):
+                write(sent, self._shop.streams, self._at)
+
+        with ExitStack() as stack, self._phases.measured("commit"):
+            with self._phases.measured("open"):
+                parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]
+            commit(parts, self._plan.epoch, computed, written, self._at)
+            for part in parts:
+                self._tidied(part, reports[part.store.task])
+        for report in reports.values():
+            report.replayed = report.task not in sizes
+            report.bytes_out = sizes.get(report.task, 0)
+        return SlotReport(tuple(reports.values()), self._phases.taken())
+
+    def _encoded(self, task: str, note: Note, rows: Rows, sizes: dict[str, int]) -> Outputs:
+        with self._phases.measured("encode"):
+            outbox = self._shop.outbox(self._turns[task].number, self._plan.now, rows, note)
+            outputs = outbox.packed()
+        note.report.rows_out = outbox.rows
+        sizes[task] = sum(map(len, outputs.values()))
+        return outputs
+
+    def _tidied(self, part: Part, report: TaskReport) -> None:
+        """A snapshot where one is due, and what it makes superfluous away."""
+        report.state_bytes = part.store.used()
+        if self._shop.program.state.snapshots.due(part.store.head, part.store.task):
+            with self._phases.measured("snapshot"):
+                part.durable.snapshot(part.store)
+                part.durable.collect()
+
+    def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> Part:
+        """The store of a task, which stays open as long as the stack."""
+        identity = self._shop.program.identity(task)
+        durable = self._shop.program.state.copy(identity, self._at)
+        with self._phases.measured("open"):
+            opened = open_store(self._place(task), durable, turn.number, self._plan.epoch, new=turn.number == 1)
+        stack.callback(opened.store.close)
+        if opened.distrust is not None and turn.number > 1:
+            damaged = () if opened.restored is None else opened.restored.damaged
+            report.restored = "; ".join((opened.distrust.message, *damaged))
+        return Part(opened.store, durable, turn.number)
+
+    def _place(self, task: str) -> Place:
+        return self._shop.program.state.place(self._shop.program.identity(task))
+
+    def _marker(self, delta: Delta) -> Marker:
+        return Marker(self._shop.program.owner, delta.identity.task, delta.batch, self._plan.epoch)
+
+    def _shielded(self, task: str, act: Callable[[], tuple[Note, Rows]]) -> tuple[Note, Rows]:
+        """An error of ours travels to the last segment, which then commits nothing; any other ends the Spark task."""
+        try:
+            note, rows = act()
+        except HoldfastError as error:
+            note, rows = Note(TaskReport(task), failure=Failure.of(error, f"task {task}")), {}
+        note.phases = {**note.phases, **self._phases.taken()}
+        return note, rows
+
+    def _passed_on(self, level: int, task: str, note: Note, rows: Rows) -> Batches:
+        """Rows that are needed further on, and behind them the note."""
+        layout, number = self._shop.program.compiled.layout(level), self._shop.number[task]
+        for node in self._shop.program.compiled.crossing(level):
+            if (some := rows.get(node.index)) is not None and some.count:
+                yield layout.pack(number, node.index, some)
+        yield layout.pack_note(number, note.packed())
+
+
+def _put(tables: TaskStore, name: str, rows: Mapping[bytes, bytes | None]) -> None:
+    tables.table(name).put_many(list(rows), list(rows.values()))
+
+
+def _text(text: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([text])], schema=RESULT)

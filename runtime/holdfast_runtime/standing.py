@@ -1,0 +1,56 @@
+"""Why: what the driver knows of its tasks between two batches, because they said so: wake-ups, ends, sizes of records.
+
+Lives as long as an attempt; the next one asks all tasks anew. Must not decide whether there is a batch: `next_offsets`
+does.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.next_batch import Seen
+from holdfast_runtime.report import TaskReport
+from holdfast_runtime.streams.records import Bounds
+
+_KEEP = 0.8
+"""How much of a known size stays when a new one is seen."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """What tasks have said in this attempt."""
+
+    first: bool = True
+    """No batch that the attempt planned itself has run yet: not all tasks have said where they stand."""
+    wakes: dict[str, int] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    """Tasks to which nothing more will come."""
+    record_bytes: dict[str, float] = field(default_factory=dict)
+    state_bytes: dict[str, int] = field(default_factory=dict)
+
+    def seen(self, bounds: Mapping[StreamPartition, Bounds], now: int) -> Seen:
+        """What the next batch is decided by."""
+        return Seen(bounds, now, self.first, self.wakes, self.record_bytes)
+
+    def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
+        """A batch has run at this clock; `replay`: one that an earlier attempt had planned, for tasks of its choice."""
+        for task in tasks:
+            self._note(task, now)
+        # Tasks that had no part in a replay have not been asked: their timers would be forgotten.
+        self.first = self.first and replay
+
+    def _note(self, task: TaskReport, now: int) -> None:
+        wake = now if task.replayed else task.wake
+        if wake is None:
+            self.wakes.pop(task.task, None)
+        else:
+            self.wakes[task.task] = wake
+        if task.ended:
+            self.ended.add(task.task)
+        self.state_bytes[task.task] = task.state_bytes
+        records = sum(task.read.values())
+        if records and task.bytes_in:
+            for stream in task.read:
+                known = self.record_bytes.get(stream)
+                size = task.bytes_in / records
+                self.record_bytes[stream] = size if known is None else _KEEP * known + (1 - _KEEP) * size

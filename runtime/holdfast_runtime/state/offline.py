@@ -1,0 +1,134 @@
+"""Why: someone wants to look at a task's state from outside: an app that runs must not notice, nor must what is there.
+
+LMDB is opened to read only, without locks and without the task's claim: who holds that would make the app wait. But
+then nothing keeps the pages alive that are being read: the second commit after the one that was opened may write over
+them. So while an app runs, its file is copied first, and the copy is used if at most one commit was made meanwhile;
+when none runs, the file is read where it is, and `check` at the end tells if an app has come. Must not write anything
+but the copy, and must not decide whether a store is to be trusted.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import lmdb
+
+from holdfast_runtime.state.errors import StoreBusyError, StoreUnavailableError
+from holdfast_runtime.state.keys import LONGEST_PLAIN, fold_key, in_order, unfold
+from holdfast_runtime.state.place import Place
+from holdfast_runtime.state.task_store import Head
+from holdfast_runtime.state.trouble import TABLES
+
+_TRIES = 5
+_HEAD, _TABLE = b"head", b"table."
+_DATA = "data.mdb"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """One table of a store."""
+
+    name: str
+    keys: int
+    bytes: int
+    """On disk."""
+
+
+class OfflineStore:
+    """The last committed state of a task, to read."""
+
+    def __init__(self, place: Place, file: Path) -> None:
+        self._place = place
+        try:
+            self._env = _opened(file)
+            self._txn = self._env.begin()
+            self._read = self._txn.id()
+            self._handles = {
+                name: self._env.open_db(name, self._txn, create=False) for name in self._env.dbs(self._txn)
+            }
+            self.head = self._head()
+        except (lmdb.Error, OSError, ValueError, TypeError) as error:
+            message = f"the store of {place.identity} at {place.path} can't be read ({error}); try --durable"
+            raise StoreUnavailableError(message) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._txn.abort()
+        self._env.close()
+
+    def tables(self) -> list[TableSize]:
+        """The tables that were ever written to, by name."""
+        found = []
+        for name, handle in sorted(self._handles.items()):
+            if name.startswith(_TABLE):
+                stat = self._txn.stat(handle)
+                pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+                found.append(TableSize(name[len(_TABLE) :].decode(), stat["entries"], pages * stat["psize"]))
+        return found
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """One value."""
+        handle = self._handles.get(_TABLE + table.encode())
+        if handle is None or not key:
+            return None
+        found = self._txn.get(fold_key(key), db=handle)
+        if found is None or len(key) <= LONGEST_PLAIN:
+            return found
+        whole, value = unfold(fold_key(key), found)
+        return value if whole == key else None
+
+    def rows(self, table: str) -> Iterator[tuple[bytes, bytes]]:
+        """All rows in order of keys."""
+        handle = self._handles.get(_TABLE + table.encode())
+        return iter(()) if handle is None else in_order(self._txn.cursor(handle).iternext())
+
+    def check(self) -> None:
+        """Raise `StoreBusyError` where what was read may have been written over meanwhile."""
+        if self._env.info()["last_txnid"] > self._read + 1:
+            message = f"an app has started to work on {self._place.path}: run this again, or with --durable"
+            raise StoreBusyError(message)
+
+    def _head(self) -> Head:
+        stored = self._txn.get(b"head", db=self._handles[_HEAD]) if _HEAD in self._handles else None
+        if stored is None:
+            message = "it has no head"
+            raise ValueError(message)
+        return Head(**json.loads(stored))
+
+
+def copy_store(place: Place, to: Path) -> Path:
+    """A copy of the store's file as of one commit; raises `StoreBusyError` where commits come too fast."""
+    file = place.path / _DATA
+    for _ in range(_TRIES):
+        try:
+            before = file.stat().st_ino
+            shutil.copyfile(file, to)
+            with _opened(to) as copied, _opened(file) as original:
+                moved_on = original.info()["last_txnid"] - copied.info()["last_txnid"]
+            # Another file: the store was made anew, and its numbers say nothing about the one that was copied.
+            if 0 <= moved_on <= 1 and file.stat().st_ino == before:
+                return to
+        except (lmdb.Error, OSError) as error:
+            message = f"the store of {place.identity} at {place.path} can't be copied ({error})"
+            raise StoreUnavailableError(message) from error
+    message = f"the store of {place.identity} changes faster than it can be copied: use --durable, or stop the app"
+    raise StoreBusyError(message)
+
+
+def data_file(place: Place) -> Path:
+    """The file of a store."""
+    return place.path / _DATA
+
+
+def _opened(file: Path) -> lmdb.Environment:
+    return lmdb.open(
+        str(file), subdir=False, readonly=True, lock=False, create=False, max_dbs=2 * TABLES + 1, readahead=False
+    )

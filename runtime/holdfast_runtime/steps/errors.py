@@ -1,0 +1,63 @@
+"""Why: how a user's function fails inside a step, told so that the user finds the line to change.
+
+Both name step and function, and keep the last frames of the user's own traceback: those of Holdfast would only hide
+them. Must not decide what happens next: these errors end the batch, and nothing of it is committed.
+"""
+
+import traceback
+from pathlib import Path
+
+from holdfast.errors import UserActionError
+
+_OURS = str(Path(__file__).parents[1])
+_FRAMES = 5
+
+
+class UserFunctionError(UserActionError):
+    """A user's function raised."""
+
+    def __init__(self, message: str, step: str, function: str, frames: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.step = step
+        self.function = function
+        self.frames = frames
+        """The innermost frames of the user's code, the failing one last."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str, tuple[str, ...]]]:
+        """It travels from a worker process to the driver."""
+        return type(self), (str(self), self.step, self.function, self.frames)
+
+    @classmethod
+    def raised(cls, error: BaseException, step: str, function: str, about: str = "") -> "UserFunctionError":
+        """What to raise from the exception of a user's function; `about`: what it was called with, ` for key 'a'`."""
+        frames = user_frames(error)
+        where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
+        told = "".join(f"\n  {frame}" for frame in frames)
+        message = (
+            f"step {step}: {function} failed{about}{where}: {_said(error)}{told}\n"
+            f"the batch is not committed; correct the function, or filter out the rows it can't take"
+        )
+        return cls(message, step, function, frames)
+
+
+class FunctionResultError(UserActionError):
+    """A user's function gave back what its step can't use: an unknown column, a wrong type, no rows at all."""
+
+
+def user_frames(error: BaseException) -> tuple[str, ...]:
+    """The innermost frames outside of Holdfast and of libraries, as `file:line, in function: source`."""
+    outside = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
+    found = [frame for frame in outside if not _is_library(frame.filename)] or outside
+    return tuple(
+        f"{frame.filename}:{frame.lineno}, in {frame.name}" + (f": {frame.line}" if frame.line else "")
+        for frame in found[-_FRAMES:]
+    )
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or file.endswith((".pxi", ".pyx"))
+
+
+def _said(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,158 @@
+"""Why: the keys of a `process` step on their way from the task's tables and back, many at a time.
+
+Two tables: one row per key, and an index of the instants at which something is due for a key. What is in the index
+follows from the rows alone, so it is only ever changed together with them. Must not call users' functions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NoReturn
+
+from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.key_rows import KeyRow, read_rows, write_row
+from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting
+from holdfast_runtime.steps.state_values import Unsupported, supported, unsupported
+from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.steps.timers import Due, Kind, due, earliest, index_key
+
+TIMERS_SUFFIX = ".timers"
+_SHARES = 32
+_FINEST = 1_000
+_EXPIRED_AT_ONCE = 10_000
+
+Refuse = Callable[[bytes, Unsupported | None], NoReturn]
+"""Told the row of a key whose state holds what can't be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ttl:
+    """How long an untouched key is kept, in milliseconds of processing time."""
+
+    length: int
+
+    @property
+    def granule(self) -> int:
+        """Touches within so long are one: a key in use does not move in the index with each batch."""
+        return max(self.length // _SHARES, _FINEST)
+
+    def touch(self, now: int) -> int:
+        """The end of the granule: nothing is dropped early, and it is never 0, which says that nothing is noted."""
+        return (now // self.granule + 1) * self.granule
+
+
+@dataclass(slots=True)
+class Held:
+    """A key in a batch: what was there, and the state its function works on."""
+
+    key: bytes
+    """In the table."""
+    content: bytes | None
+    before: KeyRow | None
+    state: KeyState
+
+
+class KeyTable:
+    """The keys of one step in one task, for one batch."""
+
+    def __init__(self, step: str, tables: Tables, moment: Moment) -> None:
+        self._rows = tables.table(step)
+        self.index = tables.table(step + TIMERS_SUFFIX)
+        self._moment = moment
+        self._ttl = None if moment.ttl is None else Ttl(moment.ttl)
+        self._touched = self._ttl.touch(moment.clock.now) if self._ttl else 0
+
+    def load(self, keys: Sequence[bytes]) -> list[Held]:
+        """These keys; one whose time is over is as if it was never there."""
+        moment, found, contents = self._moment, [], self._rows.get_many(keys)
+        for key, content, before in zip(keys, contents, read_rows(contents), strict=True):
+            if before is None or self.expired(before.touched):
+                state = KeyState({}, None, moment)
+            else:
+                state = KeyState(
+                    before.values, before.timers and (dict(before.timers[0]), dict(before.timers[1])), moment
+                )
+            found.append(Held(key, content, before, state))
+        return found
+
+    def expired(self, touched: int) -> bool:
+        """Whether a key last touched then is over. Without a ttl, or touched when there was none: never."""
+        return self._ttl is not None and touched != 0 and self._moment.clock.now >= touched + self._ttl.length
+
+    def save(self, held: Iterable[Held], refuse: Refuse) -> None:
+        """Write what has changed; an empty state without timers is no row. `refuse` raises."""
+        keys: list[bytes] = []
+        contents: list[bytes | None] = []
+        index: dict[bytes, bytes | None] = {}
+        for one in held:
+            state, before = one.state, one.before
+            timers = all_waiting(state)
+            touched = max(self._touched, before.touched) if self._touched and before else self._touched
+            if not state and not timers:
+                content, touched = None, 0
+            else:
+                # A copy that is a plain dict, for it is packed by its exact type.
+                values = dict(state)
+                if not supported(values):
+                    refuse(one.key, unsupported(values))
+                content = write_row(values, touched, timers)
+            if content != one.content:
+                keys.append(one.key)
+                contents.append(content)
+                _move(index, one.key, before, timers, touched)
+        if keys:
+            self._rows.put_many(keys, contents)
+        if index:
+            self.index.put_many(list(index), list(index.values()))
+
+    def due(self, kind: Kind, until: int, after: bytes, most: int) -> list[Due]:
+        """The first that are due, in order."""
+        return list(islice(due(self.index, kind, until, after), most))
+
+    def expire(self) -> None:
+        """Drop keys whose time is over, a bounded number: the rest is seen as dropped by `load`, and goes later."""
+        if self._ttl is None:
+            return
+        over = self.due(Kind.TOUCHED, self._moment.clock.now - self._ttl.length, b"", _EXPIRED_AT_ONCE)
+        if not over:
+            return
+        keys = [one.key for one in over]
+        index: dict[bytes, bytes | None] = {}
+        for key, before in zip(keys, read_rows(self._rows.get_many(keys)), strict=True):
+            _move(index, key, before, None, 0)
+        self._rows.put_many(keys, [None] * len(keys))
+        self.index.put_many(list(index), list(index.values()))
+
+    def wake(self, clock: Clock) -> int | None:
+        """When something is due that no row will bring about."""
+        if clock.ended:
+            return None
+        times = [earliest(self.index, Kind.PROCESSING)]
+        if self._ttl is not None:
+            touched = earliest(self.index, Kind.TOUCHED)
+            times.append(None if touched is None else touched + self._ttl.length)
+        if clock.watermark is not None and self.due(Kind.EVENT, clock.watermark, b"", 1):
+            times.append(clock.now)
+        return min((time for time in times if time is not None), default=None)
+
+
+def _move(
+    index: dict[bytes, bytes | None], key: bytes, before: KeyRow | None, timers: Timers | None, touched: int
+) -> None:
+    """From the instants of what was there to those of what is."""
+    was = before.touched if before else 0
+    if was != touched:
+        if was:
+            index[index_key(Kind.TOUCHED, was, key)] = None
+        if touched:
+            index[index_key(Kind.TOUCHED, touched, key)] = b""
+    had = before.timers if before else None
+    if had is None and timers is None:
+        return
+    for kind in (Kind.EVENT, Kind.PROCESSING):
+        old, new = had[kind] if had else {}, timers[kind] if timers else {}
+        if old != new:
+            # Several names may have one time, and then share its instant.
+            gone, here = set(old.values()), set(new.values())
+            index.update((index_key(kind, time, key), None) for time in gone - here)
+            index.update((index_key(kind, time, key), b"") for time in here - gone)

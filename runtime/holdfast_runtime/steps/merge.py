@@ -1,0 +1,31 @@
+"""Why: a `merge` step outside of Spark SQL: the rows of its inputs one after the other, in the order of `from`.
+
+Must not decide whether the columns fit: that was found out before anything ran.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from holdfast_runtime.timed import Timed
+
+
+def merge(parts: Sequence[Timed], schema: pa.Schema) -> Timed:
+    """All rows of all parts, their columns brought into the order of the schema, which has them all by name."""
+    return Timed.joined([Timed(aligned(part.rows, schema), part.times) for part in parts if part.count], schema)
+
+
+def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with the names, in the order, of this schema."""
+    if rows.schema.equals(schema):
+        return rows
+    columns = [rows.column(find_column(rows.schema, name)) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def find_column(schema: pa.Schema, name: str) -> int | None:
+    """Where a column is, as Spark resolves it: the exact name first, then without regard to case."""
+    if name in schema.names:
+        return int(schema.names.index(name))
+    folded = [one.casefold() for one in schema.names]
+    return folded.index(name.casefold()) if name.casefold() in folded else None

@@ -1,0 +1,56 @@
+"""Why: a batch as the dicts a user's function wants, at a fraction of the price of Arrow's own way.
+
+Columns become lists first, by numpy where it has the type; then a row is one call. Same values as
+`RecordBatch.to_pylist`, but times with a zone are in `datetime.UTC`. Must not know what the rows are for.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import Any
+
+import pyarrow as pa
+
+
+def row_dicts(rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """A dict per row."""
+    names = rows.schema.names
+    if not names:
+        return [{} for _ in range(rows.num_rows)]
+    columns = [column_values(column) for column in rows.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def column_values(column: pa.Array) -> list[Any]:
+    """The values of a column, None where it is null."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        # Python's own times reach as far as numpy's conversion does; outside of it, numbers would come out.
+        wall = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
+        if kind.tz is None:
+            return wall  # type: ignore[no-any-return]
+        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in wall]
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_number(kind, column):
+        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    values: list[Any] = column.to_pylist()
+    return [_in_utc(value) for value in values] if _has_zone(kind) else values
+
+
+def _is_number(kind: pa.DataType, column: pa.Array) -> bool:
+    """With nulls numpy makes floats of integers, and NaN of nothing."""
+    return column.null_count == 0 and bool(
+        pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_float32(kind) or pa.types.is_boolean(kind)
+    )
+
+
+def _has_zone(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is not None
+    return any(_has_zone(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _in_utc(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _in_utc(inner) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return type(value)(_in_utc(inner) for inner in value)  # type: ignore[call-arg]
+    return value.astimezone(UTC) if hasattr(value, "astimezone") and value.tzinfo else value

@@ -1,0 +1,24 @@
+"""Why: what a step needs of a task's store, so that steps can be tried without a disk. Must not hold any logic."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+
+class Rows(Protocol):
+    """One table: keys to values, as bytes, in order of keys."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys, None where there is none."""
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Write these values; None deletes."""
+
+    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows in key order, from `start` to before `stop`, as they were when it was called."""
+
+
+class Tables(Protocol):
+    """The tables of one task."""
+
+    def table(self, name: str) -> Rows:
+        """A table by name; one nothing was written to is empty."""

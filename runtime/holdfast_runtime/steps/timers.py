@@ -1,0 +1,61 @@
+"""Why: what is due is found by looking at the front of an ordered table, however many keys wait behind it.
+
+One row per key and instant: a kind, the time in eight bytes whose order is that of time, the key. Names and the rest
+stand in the row of the key. The times of the last touch lie here too, as a kind of their own, because state expires by
+them. Must not know what is done when a time has come.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+
+from holdfast_runtime.steps.tables import Rows
+
+_BIAS = 1 << 63
+_FRONT = Struct(">BQ")
+_KEY_AT = _FRONT.size
+LATEST = _BIAS - 1
+
+
+class Kind(IntEnum):
+    """What a time is a time of."""
+
+    EVENT = 0
+    PROCESSING = 1
+    TOUCHED = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Due:
+    """An instant and the key it belongs to, in the order in which they are served."""
+
+    time: int
+    key: bytes
+
+
+def index_key(kind: Kind, time: int, key: bytes) -> bytes:
+    """The row of this instant."""
+    return _FRONT.pack(kind, time + _BIAS) + key
+
+
+def parse_index_key(row: bytes) -> tuple[Kind, int, bytes]:
+    """What `index_key` was given."""
+    kind, time = _FRONT.unpack_from(row)
+    return Kind(kind), time - _BIAS, row[_KEY_AT:]
+
+
+def due(index: Rows, kind: Kind, until: int, after: bytes = b"") -> Iterator[Due]:
+    """What is at most at `until`, in order of time and key; `after`: only rows behind this one."""
+    prefix = bytes((kind,))
+    stop = index_key(kind, until + 1, b"") if until < LATEST else None
+    start = after + b"\x00" if after else b""
+    for row, _ in index.scan(prefix, start, stop):
+        _, time = _FRONT.unpack_from(row)
+        yield Due(time - _BIAS, row[_KEY_AT:])
+
+
+def earliest(index: Rows, kind: Kind) -> int | None:
+    """The first time there is."""
+    first = next(due(index, kind, LATEST), None)
+    return None if first is None else first.time

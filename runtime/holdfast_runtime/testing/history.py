@@ -1,0 +1,72 @@
+"""Why: which batch was planned and which is done, on disk, as Spark's two logs keep it.
+
+So a batch that was cut off is run again as it was planned, also by another process. A batch is planned once: a name
+that is taken means that another driver is at work. Must not wait for the disk: what tests lose is processes, not
+machines.
+"""
+
+import os
+from pathlib import Path
+
+from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.testing.errors import TestMisuseError
+
+_KEPT = 3
+
+
+class History:
+    """The offsets of one run."""
+
+    def __init__(self, directory: Path) -> None:
+        if (directory / "metadata").exists():
+            message = (
+                f"{directory} was written by Spark (`holdfast run`), whose offsets a TestDriver does not read; give "
+                "the test a directory of its own"
+            )
+            raise TestMisuseError(message)
+        self._planned, self._done = directory / "test-offsets", directory / "test-commits"
+        for folder in (self._planned, self._done):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def done(self) -> Offsets:
+        """Where the last batch that is done ended."""
+        batch = _last(self._done)
+        return Offsets() if batch == 0 else self._read(batch)
+
+    def unfinished(self) -> Offsets | None:
+        """The batch that was planned and is not done."""
+        batch = _last(self._planned)
+        return self._read(batch) if batch > _last(self._done) else None
+
+    def plan(self, offsets: Offsets) -> None:
+        """Make a batch certain: from now on it is this one, whatever happens."""
+        draft = self._planned / f".{os.getpid()}"
+        draft.write_text(offsets.text(), encoding="utf-8")
+        try:
+            (self._planned / str(offsets.batch)).hardlink_to(draft)
+        except FileExistsError as error:
+            message = (
+                f"batch {offsets.batch} was planned by another driver on {self._planned.parent}; this one must end"
+            )
+            raise TestMisuseError(message) from error
+        finally:
+            draft.unlink()
+
+    def finish(self, offsets: Offsets) -> None:
+        """Note that a batch is done."""
+        (self._done / str(offsets.batch)).touch()
+        for folder in (self._done, self._planned):
+            for batch in _batches(folder):
+                if batch <= offsets.batch - _KEPT:
+                    (folder / str(batch)).unlink(missing_ok=True)
+
+    def _read(self, batch: int) -> Offsets:
+        return Offsets.parse((self._planned / str(batch)).read_text(encoding="utf-8"))
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(name) for name in os.listdir(folder) if name.isdecimal()]  # noqa: PTH208 - half the time
+
+
+def _last(folder: Path) -> int:
+    return max(_batches(folder), default=0)

@@ -1,0 +1,74 @@
+"""Why: the slots of a batch, one after the other in this process, or through Spark where a session is given.
+
+Must not know what a batch is for.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from holdfast.spec.app import AppSpec
+from holdfast_runtime.batch_plan import BatchPlan
+from holdfast_runtime.program import Program
+from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
+from holdfast_runtime.slot import Slot
+from holdfast_runtime.testing.errors import SparkNeededError
+from holdfast_runtime.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Job(Protocol):
+    """What runs all slots of a batch."""
+
+    def run(self, batch: str) -> list[str]:
+        """One answer for each slot."""
+        ...
+
+
+class JobHere:
+    """All slots in this process."""
+
+    def __init__(self, program: Program, clock: Callable[[], int], at: Callable[[str], None]) -> None:
+        self._shop, self._at = Workshop(program, clock), at
+
+    def run(self, batch: str) -> list[str]:
+        """One slot after the other."""
+        plan = BatchPlan.parse(batch)
+        slots: Mapping[str, tuple[str, ...]] = self._shop.program.slots
+        return [_answer(Slot(self._shop, plan, tasks, self._at)) for tasks in slots.values()]
+
+
+def job_of(program: Program, spark: "SparkSession | None", clock: Callable[[], int], at: Callable[[str], None]) -> Job:
+    """Here where that is possible, else through Spark."""
+    if not program.compiled.has_sql or spark is None:
+        return JobHere(program, clock, at)
+    from holdfast_runtime.slot_job import slot_job  # noqa: PLC0415 - tests without SQL need no Spark
+
+    return slot_job(spark, program, dict.fromkeys(program.slots))
+
+
+def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:
+    """Who tells what comes out of a `select`; raises `SparkNeededError` for an app with SQL and no session."""
+    if spark is not None:
+        from holdfast_runtime.segments.select_schema import select_schema  # noqa: PLC0415 - as above
+
+        return select_schema(spark)
+    if steps := [f"{step.name} ({step.verb})" for step in spec.steps if step.verb in SQL_VERBS]:
+        message = (
+            f"Spark SQL computes {', '.join(steps)}: give the driver a session, TestDriver(app, spark=spark), as "
+            'SparkSession.builder.master("local[1]").getOrCreate() makes it; apps without filter and select need none'
+        )
+        raise SparkNeededError(message)
+    return _nobody_asks
+
+
+def _nobody_asks(given: pa.Schema, _: tuple[str, ...]) -> pa.Schema:
+    return given
+
+
+def _answer(slot: Slot) -> str:
+    (batch,) = slot.only()
+    return str(batch.column("result")[0].as_py())

@@ -1,0 +1,181 @@
+"""Why: streams as a test sees them: rows go in as dicts, and come out as dicts, with control messages told apart.
+
+Must not write what a producer of the stream could not write.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.control.messages import EndOfStreamMessage, UserRecord, WatermarkMessage, decode
+from holdfast.planning.plan import Plan, PlannedStream
+from holdfast.spec.app import AppSpec
+from holdfast.spec.streams import Stream
+from holdfast.suggest import did_you_mean
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.program import typed_streams
+from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.steps.result_rows import Fault, result_rows
+from holdfast_runtime.steps.row_dicts import row_dicts
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_time_ms
+from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.records import Range, written_batch
+from holdfast_runtime.testing.errors import FeedError, TestMisuseError
+
+_USER = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """A control message, and where it stands."""
+
+    partition: int
+    offset: int
+    message: WatermarkMessage | EndOfStreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it is stored."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+class Records:
+    """The streams of one app, in the log of one directory."""
+
+    def __init__(self, spec: AppSpec, plan: Plan, compiled: Compiled, log: EmbeddedLog) -> None:
+        self._plan, self._log = plan, log
+        self._declared = {stream.name: stream for stream in spec.streams}
+        self._kinds = {system.name: system.kind for system in spec.systems}
+        self._typed = typed_streams(spec, plan)
+        self._letters = {stream.dead_letter for stream in spec.streams if stream.dead_letter is not None}
+        self._written = {(node.step.to or node.name): node.schema for node in compiled.sinks if node.step is not None}
+
+    def feed(self, name: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, now: int) -> int:
+        """Write rows as another program would: in the stream's format, each to the partition of its key."""
+        stream, schema = self._fed(name), arrow_schema(self.planned(name).rows)
+        batch = rows if isinstance(rows, pa.RecordBatch) else _batch(name, rows, schema)
+        if not batch.schema.equals(schema):
+            message = f"rows for {name} have the columns ({_listed(batch.schema)}), the stream has ({_listed(schema)})"
+            raise FeedError(message)
+        values = codec_for(stream.format, schema).encode(batch).to_pylist()
+        if name in self._typed:
+            values = [_USER + value for value in values]
+        times: Any = now
+        if stream.event_time is not None:
+            times = event_time_ms(batch, stream.event_time.column).fill_null(now)
+        self._append(name, written_batch(key_bytes(batch, stream.key), values, times))
+        return int(batch.num_rows)
+
+    def feed_bytes(self, name: str, values: Sequence[bytes | None], key: bytes | None, now: int) -> None:
+        """Write records as they are, whatever they hold."""
+        self._fed(name)
+        self._append(name, written_batch([key] * len(values), values, now))
+
+    def say(self, name: str, value: bytes, now: int) -> None:
+        """Write one record to every partition."""
+        topic = self.planned(name).topic
+        for partition in self._log.bounds(topic):
+            self._log.append(partition, written_batch([None], [value], now))
+
+    def records(self, name: str) -> list[Record]:
+        """All records that are kept, by partition and offset."""
+        planned, found = self.planned(name), []
+        if self._kind(name) != "log":
+            message = f"stream {name} is made up by its system; there is nothing to look at"
+            raise TestMisuseError(message)
+        if not self._log.has(planned.topic):
+            return []
+        for partition, (oldest, end) in sorted(self._log.bounds(planned.topic).items()):
+            records = self._log.fetch(Range(partition, oldest, end)).to_pylist()
+            found += [Record(partition.partition, **one) for one in records]
+        return found
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows among them."""
+        values = [record.value for record in self.records(name)]
+        if name in self._typed:
+            values = [value[1:] for value in values if value is not None and value[:1] == _USER]
+        declared = self._declared.get(name)
+        codec = codec_for("json" if declared is None else declared.format, self._schema(name))
+        decoded = codec.decode(pa.array(values, pa.binary()))
+        if decoded.bad:
+            first = decoded.bad[0]
+            message = f"a record of {name} can't be decoded: {first.reason} ({values[first.index]!r})"
+            raise TestMisuseError(message)
+        return row_dicts(decoded.rows)
+
+    def control(self, name: str) -> list[ControlRecord]:
+        """The control messages among them."""
+        found = []
+        for record in self.records(name) if name in self._typed else []:
+            message = decode(record.value, f"{name}/{record.partition} at offset {record.offset}")
+            if not isinstance(message, UserRecord):
+                found.append(ControlRecord(record.partition, record.offset, message))
+        return found
+
+    def declared(self, name: str) -> Stream:
+        """A stream of the spec."""
+        self.planned(name)
+        found = self._declared.get(name)
+        if found is None:
+            message = f"stream {name} is made by a step of the app; feed, and end, one of its inputs"
+            raise TestMisuseError(message)
+        return found
+
+    def planned(self, name: str) -> PlannedStream:
+        """A stream of the app, or an error that names those there are."""
+        names = [stream.name for stream in self._plan.streams]
+        if name not in names:
+            message = f"the app has no stream {name}{did_you_mean(name, names)}"
+            raise TestMisuseError(message)
+        return self._plan.stream(name)
+
+    def _fed(self, name: str) -> Stream:
+        stream = self.declared(name)
+        if self._kind(name) != "log":
+            message = f"stream {name} is made up by its system and can't be fed; its rows come as the clock advances"
+            raise TestMisuseError(message)
+        return stream
+
+    def _append(self, name: str, records: pa.RecordBatch) -> None:
+        planned, stream = self.planned(name), self._declared[name]
+        bounds = self._log.bounds(planned.topic)
+        turn = sum(one.end for one in bounds.values())
+        for number, part in split(
+            records, place(records.column("key"), len(bounds), stream.partitioner, position=turn)
+        ):
+            self._log.append(StreamPartition(planned.topic, number), part)
+
+    def _schema(self, name: str) -> pa.Schema:
+        declared = self._declared.get(name)
+        if declared is not None and declared.schema_ is not None:
+            return arrow_schema(self.planned(name).rows)
+        if name in self._written:
+            return self._written[name]
+        return DEAD_LETTER_SCHEMA if name in self._letters else arrow_schema(self.planned(name).rows)
+
+    def _kind(self, name: str) -> str:
+        declared = self._declared.get(name)
+        return "log" if declared is None else self._kinds[declared.system]
+
+
+def _batch(name: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    made = result_rows([dict(row) for row in rows], schema)
+    if isinstance(made, Fault):
+        message = f"row {made.row} fed into {name}: {made.message}"
+        raise FeedError(message)
+    return made
+
+
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,23 @@
+"""Why: when a run ends by itself. Pure: what has happened comes in. Must not end anything."""
+
+from dataclasses import dataclass
+
+from holdfast_runtime.progress import Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """What has to be reached; without any of it a run goes on until it is asked to stop."""
+
+    idle: bool = False
+    """Nothing is left to read."""
+    batches: int | None = None
+    seconds: float | None = None
+
+    def reached(self, *, batches: int, seconds: float, idle: bool) -> Ending | None:
+        """Why a run ends that has done so many batches in so many seconds; None: it goes on."""
+        if self.batches is not None and batches >= self.batches:
+            return Ending.ENOUGH
+        if self.seconds is not None and seconds >= self.seconds:
+            return Ending.ENOUGH
+        return Ending.IDLE if self.idle and idle else None

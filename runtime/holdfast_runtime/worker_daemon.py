@@ -1,0 +1,15 @@
+"""Why: Spark forks its Python workers from one process; what that one has imported, none of them imports again.
+
+Takes the place of `pyspark.daemon` (`spark.python.daemon.module`) and becomes it. Must not open anything: it would be
+shared by all workers.
+"""
+
+import runpy
+
+import pandas as pd  # noqa: F401 - PySpark's, in each worker, for Arrow batches
+import pyspark.worker  # noqa: F401
+
+import holdfast_runtime.workshop  # noqa: F401
+
+if __name__ == "__main__":
+    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

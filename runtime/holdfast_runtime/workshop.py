@@ -1,0 +1,171 @@
+"""Why: what a worker process keeps from batch to batch: open streams, codecs, the user's functions, prepared steps.
+
+Made once per process from the program; nothing in it depends on a batch. Must not keep state of tasks: the next batch
+of a task may come to another process.
+"""
+
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.control.producers import Delivery
+from holdfast.spec.steps import Step
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.batch_plan import Turn
+from holdfast_runtime.inputs import Reader, readers
+from holdfast_runtime.note import Note
+from holdfast_runtime.outputs import Outbox, Target
+from holdfast_runtime.program import Program, clock_plan, count_of, kept_event_time, typed_streams
+from holdfast_runtime.report import TaskReport
+from holdfast_runtime.segments.graph import Node
+from holdfast_runtime.steps.apply import UserFunction, apply
+from holdfast_runtime.steps.merge import merge
+from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
+from holdfast_runtime.streams.functions import load_function
+from holdfast_runtime.streams.systems import Streams
+from holdfast_runtime.task_clock import ClockPlan
+from holdfast_runtime.timed import Timed
+
+Run = Callable[[list[Timed], Note, Tables], Timed]
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What all ranges of a turn brought."""
+
+    rows: dict[int, Timed] = field(default_factory=dict)
+    """By node."""
+    deliveries: list[Delivery] = field(default_factory=list)
+    latest: dict[StreamPartition, int] = field(default_factory=dict)
+    letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+
+class Workshop:
+    """One process's tools for one app."""
+
+    def __init__(self, program: Program, clock: Callable[[], int] | None = None) -> None:
+        spec, plan = program.spec, program.plan
+        self.program = program
+        self.streams = Streams(spec, plan, program.where, clock or _clock)
+        self.number = {task: at for at, task in enumerate(program.names)}
+        self._declared = {stream.name: stream for stream in spec.streams}
+        self._typed = typed_streams(spec, plan)
+        self._readers: dict[str, Reader] = readers(
+            self._declared, {node.name: node.schema for node in program.compiled.sources}, self._typed
+        )
+        self._targets = {node.index: self._target(node) for node in program.compiled.sinks}
+        self._runs = {node.index: self._prepared(node) for node in program.compiled.nodes if node.step is not None}
+        self._clock_plans: dict[str, ClockPlan] = {}
+
+    def fetch(self, turn: Turn, report: TaskReport) -> Fetched:
+        """The rows of all ranges, by node; partitions of a stream in the order of the task's inputs."""
+        fetched, parts = Fetched(), dict[str, list[Timed]]()
+        for wanted in turn.ranges:
+            stream = wanted.partition.stream
+            arrived = self._readers[stream].read(wanted, self.streams, report)
+            parts.setdefault(stream, []).append(arrived.rows)
+            fetched.deliveries += arrived.deliveries
+            if arrived.latest is not None:
+                fetched.latest[wanted.partition] = arrived.latest
+            if arrived.letters is not None:
+                fetched.letters.setdefault(str(self._declared[stream].dead_letter), []).append(arrived.letters)
+        for node in self.program.compiled.sources:
+            fetched.rows[node.index] = Timed.joined(parts.get(node.name, []), node.schema)
+        return fetched
+
+    def clock_plan(self, task: str) -> ClockPlan:
+        """How event time moves through a task."""
+        if task not in self._clock_plans:
+            self._clock_plans[task] = clock_plan(self.program, task)
+        return self._clock_plans[task]
+
+    def run_steps(self, level: int, rows: Mapping[int, Timed], note: Note, tables: Tables) -> dict[int, Timed]:
+        """The rows of all nodes known so far, those of this level's steps among them."""
+        made = dict(rows)
+        for node in self.program.compiled.at(level):
+            if node.index in self._targets:
+                continue
+            given = [made.get(at) or Timed.nothing(self.program.compiled.nodes[at].schema) for at in node.inputs]
+            made[node.index] = self._runs[node.index](given, note, tables)
+        return made
+
+    def outbox(self, turn: int, now: int, rows: Mapping[int, Timed], note: Note) -> Outbox:
+        """What goes out in a turn: rows, dead letters, and behind them the control messages."""
+        outbox = Outbox(turn, now)
+        for node in self.program.compiled.sinks:
+            if (sent := rows.get(node.inputs[0])) is not None:
+                outbox.add(self._targets[node.index], sent)
+        for stream, letters in note.letters.items():
+            for rows_of in letters:
+                outbox.add(self._letter_target(stream), Timed(rows_of, pa.nulls(rows_of.num_rows, pa.int64())))
+        for stream, partitions, message in note.says:
+            outbox.say(stream, partitions, message)
+        return outbox
+
+    def _prepared(self, node: Node) -> Run:
+        step = node.step
+        assert step is not None  # noqa: S101 - sources are not prepared
+        given = [self.program.compiled.nodes[at].schema for at in node.inputs]
+        code = self.program.spec.runtime.code
+        if step.apply is not None:
+            path = step.apply.function
+            column = kept_event_time(self.program.compiled, node, self._declared)
+            function = UserFunction(step.name, path, load_function(path, code), node.schema, column)
+            return lambda rows, _, __: apply(function, rows[0])
+        if step.process is not None:
+            process = ProcessStep(
+                step.name, step.process, load_function(step.process.function, code), given[0], node.schema
+            )
+            return lambda rows, note, tables: _processed(process, step, rows[0], note, tables)
+        return lambda rows, _, __: merge(rows, node.schema)
+
+    def _target(self, node: Node) -> Target:
+        step = node.step
+        assert step is not None  # noqa: S101 - a sink is a step
+        stream = step.to or step.name
+        declared = self._declared.get(stream)
+        planned = self.program.plan.stream(stream)
+        return Target(
+            stream,
+            count_of(self.program.plan, stream),
+            planned.key,
+            "murmur2" if declared is None else declared.partitioner,
+            codec_for("json" if declared is None else declared.format, node.schema),
+            stream in self._typed,
+        )
+
+    def _letter_target(self, stream: str) -> Target:
+        declared = self._declared[stream]
+        codec = codec_for(declared.format, DEAD_LETTER_SCHEMA)
+        return Target(stream, count_of(self.program.plan, stream), None, declared.partitioner, codec, typed=False)
+
+
+def _processed(process: ProcessStep, step: Step, rows: Timed, note: Note, tables: Tables) -> Timed:
+    before = note.before.get(step.name)
+    if before is not None:
+        note.report.late += int(pc.sum(pc.less(rows.times, before)).as_py() or 0)
+    made = process.run(rows, tables, note.clocks[step.name])
+    if process.wake is not None:
+        note.report.wake = process.wake if note.report.wake is None else min(note.report.wake, process.wake)
+    return made
+
+
+def _clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@cache
+def _made(content: bytes) -> Workshop:
+    return Workshop(pickle.loads(content))  # noqa: S301 - from the driver of this app
+
+
+def workshop_of(content: bytes) -> Workshop:
+    """The workshop for a pickled program: made once per process and program."""
+    return _made(content)

@@ -1,0 +1,58 @@
+"""Events of a run as the engine would tell them."""
+
+from dataclasses import replace
+
+from holdfast_cli.run_seen import Seen
+from holdfast_cli.run_summary import WhereToLook
+from holdfast_runtime.progress import Ended, Ending, Progress, Started
+
+AT = 1_795_177_628_000
+"""2026-11-20T12:27:08Z."""
+STARTED = Started(
+    app="ad-clicks",
+    run="1",
+    attempt=3,
+    tasks=16,
+    slots=2,
+    data=".holdfast/ad-clicks",
+    spark_ui="http://127.0.0.1:4040",
+    segments=("python", "sql", "python"),
+)
+FIRST = Progress(
+    batch=41,
+    at=AT,
+    attempt=3,
+    tasks=16,
+    rows_in=12_000,
+    rows_out=900,
+    bytes_out=123_456,
+    lag=4_321,
+    seconds=0.182,
+    phases={"plan": 12.4, "spark": 34.0, "open": 0.2, "fetch": 20.1, "steps": 88.0, "write": 9.9, "commit": 17.0},
+    watermark=AT - 12_000,
+    held_back="clicks/3: the watermark stands at 2026-11-20T12:26:56.000Z, for 12 s: waiting for its source or relay",
+    state_bytes=12_345_678,
+    restored=("partition-3: no local store",),
+    streams={"attributed": 900},
+)
+ENDED = Ended(Ending.IDLE, batches=10, rows_in=120_000, rows_out=9_000, seconds=12.0)
+WHERE = WhereToLook("app.yaml", ".holdfast/ad-clicks", data_given=False, logs=frozenset({"attributed"}))
+
+
+def batches(number: int) -> list[Progress]:
+    """The first restores a task, the third has late rows and undecoded records, the others are plain."""
+    plain = replace(FIRST, restored=())
+    following = [replace(plain, batch=FIRST.batch + i, at=AT + i * 1000) for i in range(1, number)]
+    if number > 2:
+        following[1] = replace(following[1], late=7, undecoded=1)
+    return [FIRST, *following][:number]
+
+
+def seen_after(number: int, *, draining: bool = False) -> Seen:
+    """One batch a second, the run started at second 0 and the batches ended at 1, 2, ..."""
+    seen = Seen()
+    seen.note(STARTED, 0.0)
+    for i, progress in enumerate(batches(number), start=1):
+        seen.note(progress, float(i))
+    seen.draining = draining
+    return seen

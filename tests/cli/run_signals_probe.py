@@ -1,0 +1,59 @@
+"""A program that runs batches of real Spark with a busy Python worker, watched as `holdfast run` is.
+
+Its engine waits in each batch for a file named `go`, if it is told to, so that a test decides when a batch ends.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast_cli.run_summary import WhereToLook
+from holdfast_cli.run_watched import HowToShow, run_watched
+from holdfast_runtime.progress import Ended, Ending, Listener
+from holdfast_runtime.session import open_session
+from tests.cli.run_events import FIRST, STARTED
+
+ROWS = 20
+
+
+def slow(folder: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Busy until it may go on."""
+    (Path(folder) / f"batch-{batch}").touch()
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.01)
+    yield from batches
+
+
+def engine(folder: Path, listen: Listener, drain: threading.Event) -> Ended:
+    """Batches until it is drained; each must be whole."""
+    spark = open_session("probe", "local[1]", folder, ui=False, conf={})
+    (folder / "jvm").write_text(str(spark.sparkContext._gateway.proc.pid), encoding="utf-8")  # type: ignore[union-attr]  # noqa: SLF001
+    listen(STARTED)
+    done = 0
+    while done == 0 or not drain.is_set():
+
+        def work(batches: Iterator[pa.RecordBatch], batch: int = done) -> Iterator[pa.RecordBatch]:
+            return slow(str(folder), batch, batches)
+
+        rows = len(spark.range(ROWS).mapInArrow(work, "id BIGINT").collect())
+        assert rows == ROWS
+        listen(replace(FIRST, batch=done, rows_in=rows))
+        done += 1
+    spark.stop()
+    return Ended(Ending.DRAINED, done, done * ROWS, 0, 1.0)
+
+
+def main(folder: Path) -> int:
+    """Run until it is stopped."""
+    where = WhereToLook("app.yaml", str(folder), data_given=True, logs=frozenset())
+    show = HowToShow(as_json=False, color="auto", metrics=None, where=where)
+    return run_watched(lambda listen, drain: engine(folder, listen, drain), show)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,148 @@
+"""What programs see of a run: lines of JSON, and metrics that Prometheus scrapes."""
+
+import json
+import socket
+from dataclasses import replace
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from holdfast_cli.counts import UsageError
+from holdfast_cli.run_json import JsonView, event_json, failure_json
+from holdfast_cli.run_metrics import Address, MetricsServer, RunMetrics, parse_address
+from holdfast_cli.run_seen import Seen
+from holdfast_runtime.progress import Draining
+from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
+
+
+def test_names_and_values_of_events_in_json() -> None:
+    assert event_json(STARTED) == {
+        "event": "started",
+        "app": "ad-clicks",
+        "run": "1",
+        "attempt": 3,
+        "tasks": 16,
+        "slots": 2,
+        "data": ".holdfast/ad-clicks",
+        "sparkUi": "http://127.0.0.1:4040",
+        "segments": ["python", "sql", "python"],
+    }
+    assert event_json(FIRST) == {
+        "event": "progress",
+        "batch": 41,
+        "at": AT,
+        "attempt": 3,
+        "tasks": 16,
+        "rowsIn": 12_000,
+        "rowsOut": 900,
+        "bytesOut": 123_456,
+        "lag": 4_321,
+        "seconds": 0.182,
+        "phases": dict(FIRST.phases),
+        "watermark": AT - 12_000,
+        "heldBack": FIRST.held_back,
+        "stateBytes": 12_345_678,
+        "late": 0,
+        "undecoded": 0,
+        "restored": ["partition-3: no local store"],
+        "streams": {"attributed": 900},
+    }
+    assert event_json(Draining()) == {"event": "draining"}
+    assert event_json(ENDED) == {
+        "event": "ended",
+        "ending": "idle",
+        "batches": 10,
+        "rowsIn": 120_000,
+        "rowsOut": 9_000,
+        "seconds": 12.0,
+    }
+    assert failure_json(ValueError("no\nway")) == {"event": "failed", "error": "ValueError", "message": "no\nway"}
+
+
+def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    view, seen = JsonView(), Seen()
+    for event in (STARTED, FIRST, Draining(), ENDED):
+        view.show(event, seen, 0.0)
+    view.over(seen, None, 0.0)
+    view.over(seen, ValueError("no\nway"), 0.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["started", "progress", "draining", "ended", "failed"]
+
+
+def scraped(metrics: RunMetrics) -> dict[str, float]:
+    server = MetricsServer(metrics, Address("127.0.0.1", 0))
+    try:
+        with urlopen(server.url, timeout=10) as answer:  # noqa: S310 - our own address
+            text = answer.read().decode()
+    finally:
+        server.close()
+    return {
+        " ".join([sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_of_a_run() -> None:
+    metrics, seen = RunMetrics(), Seen()
+    metrics.show(STARTED, seen, 0.0)
+    for progress in batches(3):
+        metrics.show(progress, seen, 0.0)
+    found = scraped(metrics)
+    app = "app=ad-clicks"
+    shown = {
+        f"holdfast_batches_total {app} run=1": 3,
+        f"holdfast_rows_in_total {app} run=1": 36_000,
+        f"holdfast_rows_out_total {app} run=1 stream=attributed": 2_700,
+        f"holdfast_late_rows_total {app} run=1": 7,
+        f"holdfast_undecoded_records_total {app} run=1": 1,
+        f"holdfast_restored_tasks_total {app} run=1": 1,
+        f"holdfast_lag_records {app} run=1": 4_321,
+        f"holdfast_watermark_lag_seconds {app} run=1": 14,
+        f"holdfast_state_bytes {app} run=1": 12_345_678,
+        f"holdfast_attempt {app} run=1": 3,
+        f"holdfast_tasks {app} run=1": 16,
+        f"holdfast_last_batch_timestamp_seconds {app} run=1": AT / 1000 + 2,
+        f"holdfast_batch_seconds_count {app} run=1": 3,
+        f"holdfast_batch_seconds_bucket {app} le=0.1 run=1": 0,
+        f"holdfast_batch_seconds_bucket {app} le=0.25 run=1": 3,
+        f"holdfast_batch_phase_seconds_count {app} phase=fetch run=1": 3,
+        f"holdfast_batch_phase_seconds_bucket {app} le=0.1 phase=steps run=1": 3,
+    }
+    assert {name: found.get(name) for name in shown} == shown
+
+
+def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> None:
+    metrics = RunMetrics()
+    metrics.show(STARTED, Seen(), 0.0)
+    metrics.show(replace(FIRST, watermark=None), Seen(), 0.0)
+    found = scraped(metrics)
+    assert found["holdfast_late_rows_total app=ad-clicks run=1"] == 0
+    assert not [name for name in found if name.startswith("holdfast_watermark") or "_created" in name]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9100", Address("127.0.0.1", 9100)),
+        (":9100", Address("127.0.0.1", 9100)),
+        ("0.0.0.0:9100", Address("0.0.0.0", 9100)),  # noqa: S104 - as a user writes it
+        ("[::1]:0", Address("::1", 0)),
+    ],
+)
+def test_where_metrics_are_served(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "x", "65536", "-1", "host:", "99999999999999999999", "9100:host"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write PORT or HOST:PORT"):
+        parse_address(text)
+
+
+def test_a_port_in_use_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"can't listen on 127.0.0.1:{port}"):
+            MetricsServer(RunMetrics(), Address("127.0.0.1", port))

@@ -1,0 +1,209 @@
+"""What a run looks like: on a terminal of 80 by 24, in a log, and when it is over."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from holdfast_cli.amounts import count, many, moment, rate, size, span
+from holdfast_cli.run_lines import LinesView
+from holdfast_cli.run_screen import screen_lines
+from holdfast_cli.run_seen import Seen
+from holdfast_runtime.progress import Draining, Ended, Ending, Event
+from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
+
+
+def drawn(seen: Seen, now: float, width: int = 80, height: int = 24) -> str:
+    return "\n".join(line.plain.rstrip() for line in screen_lines(seen, now, width, height))
+
+
+def printed(events: list[tuple[float, Event]], failure: Exception | None = None) -> list[str]:
+    """The lines of a run whose events come at these seconds."""
+    file = io.StringIO()
+    view, seen = LinesView(Console(file=file, width=10_000, soft_wrap=True), WHERE), Seen()
+    for now, event in events:
+        seen.note(event, now)
+        view.show(event, seen, now)
+    view.over(seen, failure, events[-1][0] if events else 0.0)
+    return file.getvalue().splitlines()
+
+
+def test_the_screen_shows_how_it_goes() -> None:
+    assert (
+        drawn(seen_after(3), 3.5)
+        == """\
+ad-clicks  run 1, attempt 3, 2 restarts, 16 tasks in 2 slots
+3.5 s  data .holdfast/ad-clicks  spark http://127.0.0.1:4040
+
+batch      43  16 tasks in 182 ms
+phases, ms plan 12  spark 34  open 0.2  fetch 20  steps 88  write 10  commit 17
+rows in      10.3 k/s           36,000 in all
+rows out        771/s            2,700 in all
+lag        4,321  unread when the batch was planned
+watermark  2026-11-20T12:26:56.000Z, 14 s behind
+           clicks/3: the watermark stands at 2026-11-20T12:26:56.000Z, for 12 s:
+           waiting for its source or relay
+state      12.3 MB
+so far     late 7  undecoded 1  restored 1
+
+OUTPUT          ROWS/S             ROWS
+attributed       771/s            2,700
+
+batch 41: restored partition-3: no local store
+batch 43: 1 record could not be decoded
+batch 43: 7 rows too late
+
+Ctrl-C finishes the batch and ends; twice stops at once"""
+    )
+
+
+def test_the_screen_says_what_it_waits_for() -> None:
+    assert drawn(Seen(started_at=1.0), 5.0) == "starting Spark ... 4.0 s"
+    assert "waiting for the first batch" in drawn(seen_after(0), 1.0)
+    draining = drawn(seen_after(3, draining=True), 3.5).splitlines()[-1]
+    assert draining == "draining: finishing batch 44, press Ctrl-C again to stop at once"
+    assert "as soon as Spark has started" in drawn(Seen(draining=True), 0.0)
+
+
+def test_a_batch_that_takes_long_shows_since_when() -> None:
+    assert "in 182 ms, 27 s ago" in drawn(seen_after(3), 30.0)
+
+
+@given(st.integers(20, 200), st.integers(3, 60), st.integers(0, 40), st.integers(0, 40))
+def test_the_screen_fits_any_terminal(width: int, height: int, outputs: int, restored: int) -> None:
+    seen = seen_after(0)
+    streams = {f"stream-{i:02}-{'x' * 30}": i for i in range(outputs)}
+    tasks = tuple(f"partition-{i}: no local store" for i in range(restored))
+    seen.note(replace(FIRST, streams=streams, restored=tasks), 1.0)
+    lines = screen_lines(seen, 1.0, width, height)
+    assert len(lines) < height
+    assert all(line.cell_len <= width for line in lines)
+
+
+def test_outputs_that_do_not_fit_are_counted() -> None:
+    seen = seen_after(0)
+    seen.note(replace(FIRST, streams={f"s{i:02}": i for i in range(30)}), 1.0)
+    assert "... and 25 more" in drawn(seen, 1.0)
+
+
+def test_lines_come_at_most_once_a_second_and_at_the_end() -> None:
+    events: list[tuple[float, Event]] = [(0.0, STARTED)]
+    events += [(1.0 + i / 10, replace(FIRST, batch=i, restored=())) for i in range(25)]
+    lines = printed([*events, (3.5, ENDED)])
+    assert [line.split(":")[0] for line in lines if line.startswith("batch")] == [
+        "batch 0",
+        "batch 10",
+        "batch 20",
+        "batch 24",
+    ]
+
+
+def test_what_is_notable_is_said_at_once_but_not_in_every_batch() -> None:
+    late = [replace(FIRST, batch=i, late=2, restored=()) for i in range(30)]
+    events: list[tuple[float, Event]] = [(0.0, STARTED), *((0.5 * i, one) for i, one in enumerate(late))]
+    lines = printed(events)
+    assert [line for line in lines if line.endswith("too late")] == [
+        "batch 0: 2 rows too late",
+        "batch 20: 2 rows too late",
+    ]
+    assert any(line.startswith("batch 29: ") and line.endswith("late 60") for line in lines)
+
+
+def test_a_run_in_a_log() -> None:
+    first, second, third = batches(3)
+    rest = "lag 4,321, 182 ms, watermark 2026-11-20T12:26:56.000Z"
+    assert printed([(0.0, STARTED), (1.0, first), (1.5, second), (1.9, third), (1.9, Draining()), (2.0, ENDED)]) == [
+        "ad-clicks run 1 attempt 3: 16 tasks in 2 slots, data .holdfast/ad-clicks, spark http://127.0.0.1:4040",
+        "batch 41: restored partition-3: no local store",
+        f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest}, restored 1",
+        "batch 43: 1 record could not be decoded",
+        "batch 43: 7 rows too late",
+        "draining: finishing batch 44, press Ctrl-C again to stop at once",
+        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, late 7, undecoded 1, restored 1",
+        "idle: nothing is left to read; everything is committed",
+        "  10 batches in 12 s",
+        "  rows in 120,000 (10.0 k/s), out 9,000",
+        "  late 7, undecoded 1, restored 1",
+        "  data .holdfast/ad-clicks",
+        "",
+        "OUTPUT       ROWS  LOOK",
+        "attributed  2,700  holdfast tail app.yaml attributed --from-beginning",
+    ]
+
+
+@pytest.mark.parametrize("ending", Ending)
+def test_the_summary_says_why_it_ended(ending: Ending) -> None:
+    lines = printed([(0.0, STARTED), (1.0, replace(ENDED, ending=ending))])
+    assert [line for line in lines if line.startswith(f"{ending.value}: ") and "everything is committed" in line]
+
+
+def test_a_run_that_failed_says_where_it_stands_and_where_to_look() -> None:
+    lines = printed([(0.0, STARTED), (1.0, FIRST)], ValueError("x"))
+    assert any(line.startswith("failed: ") for line in lines)
+    assert "  what Spark and the steps printed: .holdfast/ad-clicks/spark.log" in lines
+
+
+def test_a_run_that_never_started_has_no_summary() -> None:
+    assert printed([], ValueError("x")) == []
+
+
+def test_the_command_to_look_names_the_data_when_it_was_given() -> None:
+    assert WHERE.tail("out") == "holdfast tail app.yaml out --from-beginning"
+    elsewhere = replace(WHERE, data="/tmp/a b", data_given=True)  # noqa: S108 - nothing is written there
+    assert elsewhere.tail("out") == "holdfast tail app.yaml out --from-beginning --data '/tmp/a b'"
+
+
+def test_rates_are_smoothed_and_fall_when_nothing_comes() -> None:
+    seen = seen_after(30)
+    assert seen.rate(lambda one: one.rows_in, 30.0) == pytest.approx(12_000)
+    assert seen.rate(lambda one: one.rows_in, 35.0) == pytest.approx(6_000)
+    assert seen.rate(lambda one: one.rows_in, 41.0) == 0
+    assert len(seen.recent) <= 11
+
+
+def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
+    seen = Seen()
+    seen.note(STARTED, 0.0)
+    for i in range(1, 4):
+        seen.note(replace(FIRST, rows_in=3_000, seconds=30.0), 30.0 * i)
+    assert seen.rate(lambda one: one.rows_in, 90.0) == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (count(1_234_567), "1,234,567"),
+        (rate(0.4), "0.4/s"),
+        (rate(3), "3/s"),
+        (rate(771.4), "771/s"),
+        (rate(999.6), "1.0 k/s"),
+        (rate(123_456), "123.5 k/s"),
+        (rate(2_500_000), "2.5 M/s"),
+        (size(0), "0 B"),
+        (size(999), "999 B"),
+        (size(12_345_678), "12.3 MB"),
+        (size(5 * 10**15), "5000.0 TB"),
+        (span(0.1824), "182 ms"),
+        (span(-1), "0 ms"),
+        (span(3.21), "3.2 s"),
+        (span(59.7), "1 min 0 s"),
+        (span(192), "3 min 12 s"),
+        (span(7_500), "2 h 5 min"),
+        (moment(AT), "2026-11-20T12:27:08.000Z"),
+        (moment(10**17), "100000000000000000 ms"),
+        (many(1, "batch"), "1 batch"),
+        (many(2, "batch"), "2 batches"),
+        (many(1_000, "task"), "1,000 tasks"),
+    ],
+)
+def test_numbers_are_readable(said: str, shown: str) -> None:
+    assert said == shown
+
+
+def test_an_end_counts_what_the_engine_counted() -> None:
+    lines = printed([(0.0, STARTED), (1.0, Ended(Ending.COMPLETED, 1, 5, 3, 0.0))])
+    assert "  1 batch in 0 ms" in lines
+    assert "  rows in 5, out 3" in lines

@@ -1,0 +1,151 @@
+"""A process of its own that runs an app, and can be killed: at a named step, or from outside at any moment.
+
+Rows get a random stamp before they are sent from task to task, so what is computed twice shows. Then totals per
+customer, a bell once per customer (processing time), and a sum per customer and ten seconds (event time).
+"""
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.testing import Lab, TestDriver
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+CUSTOMERS = 5
+WINDOW = 10
+CODE = """
+import uuid
+import pyarrow as pa
+
+def stamp(batch):
+    stamps = pa.array([uuid.uuid4().hex for _ in range(batch.num_rows)])
+    return pa.RecordBatch.from_arrays([*batch.columns, stamps], [*batch.schema.names, "stamp"])
+
+def total(customer, rows, state):
+    if state.fired:
+        for timer in state.fired:
+            if timer.kind == "processing":
+                state["bells"] = state.get("bells", 0) + 1
+                yield {"kind": "bell", "customer": customer}
+            else:
+                yield {"kind": "window", "customer": customer, "n": int(timer.name),
+                       "total": state["windows"].pop(int(timer.name))}
+        return
+    if not state:
+        state.at_time(state.now + 2_000)
+    windows = state.setdefault("windows", {})
+    for row in rows:
+        state["count"] = state.get("count", 0) + 1
+        state["total"] = state.get("total", 0) + row["amount"]
+        window = int(row["ts"].timestamp()) // 10
+        if window not in windows:
+            state.at_event_time((window + 1) * 10_000, str(window))
+        windows[window] = windows.get(window, 0) + row["amount"]
+        yield {"kind": "row", "customer": customer, "n": row["n"], "stamp": row["stamp"],
+               "total": state["total"], "count": state["count"]}
+"""
+ROW = "n BIGINT, customer STRING, amount BIGINT, ts TIMESTAMP"
+APP: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "stamped-totals"},
+    "spec": {
+        "systems": [{"name": "shop", "log": {}}],
+        "streams": [
+            {
+                "name": "orders",
+                "system": "shop",
+                "partitions": 2,
+                "key": ["n"],
+                "schema": ROW,
+                "eventTime": {"column": "ts"},
+                "bounded": True,
+            },
+            {"name": "stamps", "system": "shop", "partitions": 2, "key": ["n"]},
+            {"name": "totals", "system": "shop", "partitions": 2, "key": ["customer"]},
+        ],
+        "steps": [
+            {
+                "name": "stamped",
+                "from": ["orders"],
+                "apply": {"function": "stamped:stamp", "schema": f"{ROW}, stamp STRING", "keeps": ["n", "customer"]},
+            },
+            {"name": "seen", "from": ["stamped"], "to": "stamps"},
+            {"name": "moved", "from": ["stamped"], "repartition": {"by": ["customer"]}},
+            {
+                "name": "summed",
+                "from": ["moved"],
+                "process": {
+                    "function": "stamped:total",
+                    "by": ["customer"],
+                    "schema": "kind STRING, customer STRING, n BIGINT, stamp STRING, total BIGINT, count BIGINT",
+                    "keeps": ["customer"],
+                },
+            },
+            {"name": "out", "from": ["summed"], "to": "totals"},
+        ],
+        "planning": {"intermediatePartitions": 3},
+        "runtime": {"code": {"stamped": CODE}, "trigger": {"maxRecordsPerPartition": 6}},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How a process dies."""
+
+    step: str | None = None
+    occurrence: int = 1
+
+
+def rows_of(seed: int, count: int) -> list[dict[str, Any]]:
+    draw = random.Random(seed)  # noqa: S311
+    return [
+        {
+            "n": n,
+            "customer": f"customer-{draw.randrange(CUSTOMERS)}",
+            "amount": draw.randrange(1, 100),
+            "ts": BEGIN + timedelta(seconds=n),
+        }
+        for n in range(count)
+    ]
+
+
+def opened(directory: Path, fate: Fate | None = None) -> TestDriver:
+    left = 0 if fate is None else fate.occurrence
+
+    def at(step: str) -> None:
+        nonlocal left
+        if fate is None or step != fate.step:
+            return
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return TestDriver(APP, directory, slots=2, lab=Lab(at=at, snapshots=SnapshotPolicy(most_deltas=4, least_deltas=2)))
+
+
+def run(directory: Path, fate: Fate, ready: Connection) -> None:
+    """Go on to the end of the app."""
+    with opened(directory, fate) as driver:
+        ready.send("ready")
+        for _ in stages(driver):
+            while driver.run():
+                driver.advance(0.1)
+
+
+def stages(driver: TestDriver) -> Iterator[None]:
+    yield
+    # Bells ring only while rows may still come.
+    driver.advance(10)
+    yield
+    driver.end("orders")
+    yield
+    assert driver.completed

@@ -1,0 +1,184 @@
+"""Runs of `holdfast run` as processes, watched by their events, and an app that shows what was lost or doubled."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.records import Range, written_batch
+
+KEYS = 12
+DEADLINE = 120.0
+APP = """
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: counted}
+spec:
+  systems:
+  - {name: here, log: {}}
+  streams:
+  - {name: rows, system: here, partitions: 2, key: [k], schema: "id BIGINT, k STRING, ts TIMESTAMP",
+     eventTime: {column: ts}}
+  - {name: numbered, system: here, partitions: 2, key: [k]}
+  steps:
+  - {name: kept, from: [rows], filter: "id % 10 <> 3"}
+  - {name: named, from: [kept], select: ["id", "k", "concat('key-', k) AS name", "ts"]}
+  - {name: stamped, from: [named], apply: {function: "f:stamp", schema: "id BIGINT, name STRING, stamp STRING"}}
+  - {name: moved, from: [stamped], repartition: {by: [name]}}
+  - name: counting
+    from: [moved]
+    process: {function: "f:number", by: [name], schema: "id BIGINT, k STRING, nth BIGINT, stamp STRING"}
+  - {name: out, from: [counting], to: numbered}
+  planning: {intermediatePartitions: 3}
+  runtime:
+    trigger: {interval: 0s, maxRecordsPerPartition: 400}
+    code:
+      f: |
+        import uuid
+        import pyarrow as pa
+
+        def stamp(batch):
+            # Another one at each call: what is computed twice shows.
+            stamps = pa.array([uuid.uuid4().hex for _ in range(batch.num_rows)])
+            return batch.select(["id", "name"]).append_column("stamp", stamps)
+
+        def number(name, rows, state):
+            for row in rows:
+                state["n"] = state.get("n", 0) + 1
+                yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"]}
+"""
+
+
+def feed(data: Path, count: int, first: int = 0) -> None:
+    """Rows `first` to `first + count`, the key of each by its number."""
+    log = EmbeddedLog(data / "log", sync=False)
+    log.ensure("rows", 2, now=0)
+    ids = range(first, first + count)
+    keys = pa.array([b"%d" % (one % KEYS) for one in ids])
+    values = pa.array(
+        [b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60) for n in ids],
+        pa.binary(),
+    )
+    records = written_batch(keys, values, 0)
+    for partition, part in split(records, place(keys, 2)):
+        (one,) = [one for one in log.bounds("rows") if one.partition == partition]
+        log.append(one, part)
+
+
+def check(data: Path, count: int) -> None:
+    """Every row that is kept once, numbered without a gap, and in order for each key."""
+    log = EmbeddedLog(data / "log")
+    rows = []
+    for partition, (oldest, end) in sorted(log.bounds("numbered").items()):
+        fetched = log.fetch(Range(partition, oldest, end))
+        rows += [json.loads(value) for value in fetched.column("value").to_pylist()]
+    kept = [number for number in range(count) if number % 10 != 3]
+    assert sorted(row["id"] for row in rows) == kept
+    assert len({row["stamp"] for row in rows}) == len(rows)
+    for key in range(KEYS):
+        mine = [row for row in rows if row["k"] == f"key-{key}"]
+        assert [row["id"] for row in mine] == [number for number in kept if number % KEYS == key]
+        assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
+
+
+class Run:
+    """One `holdfast run`."""
+
+    def __init__(self, app: Path, data: Path, *options: str) -> None:
+        holdfast = str(Path(sys.executable).with_name("holdfast"))
+        command = [holdfast, "run", str(app), "--data", str(data), "--no-ui", "-o", "json"]
+        self.process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.events: list[dict[str, Any]] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def until(self, event: str, times: int = 1) -> dict[str, Any]:
+        """Wait for an event of this kind, so many times; the last of them."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            found = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
+            assert found is not None, f"ended before {event}: {self.events[-3:]} {self._errors()}"
+            self.events.append(found)
+            times -= found["event"] == event
+            if not times:
+                return found
+
+    def ended(self) -> dict[str, Any]:
+        """Wait until it ends well; its last event."""
+        last = self.until("ended")
+        assert self.process.wait(DEADLINE) == 0
+        return last
+
+    def killed(self) -> None:
+        """End it as a power cut of this one process would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(DEADLINE)
+
+    def children(self, text: str) -> list[int]:
+        """Its processes, however deep, whose command line has this text."""
+        parents = {}
+        for path in Path("/proc").iterdir():
+            if path.name.isdigit():
+                try:
+                    parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                except OSError:
+                    continue
+        below = {self.process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in below} - below:
+            below |= more
+        return sorted(pid for pid in below if text in _command(pid))
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def _errors(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read()[-2000:]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def die(pid: int) -> None:
+    """SIGKILL for a process of a run."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def unfinished(data: Path, run_id: str = "1") -> bool:
+    """Whether Spark's logs have a batch that was begun and is not done."""
+    query = DataDir(data).run(run_id).query
+    begun, done = (set(_numbers(query / name)) for name in ("offsets", "commits"))
+    return bool(begun - done)
+
+
+def _numbers(folder: Path) -> Iterator[int]:
+    return (int(path.name) for path in folder.iterdir() if path.name.isdigit())

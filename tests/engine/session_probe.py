@@ -1,0 +1,49 @@
+"""A program that opens a session, asks it what it is like, and says so as JSON; see test_session.py."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast_runtime.session import open_session
+
+
+def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a Python worker is; and it prints."""
+    print("a step says hello")  # noqa: T201 - that is what is asked
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"said": [sys.executable, os.environ["PYTHONPATH"], str(os.getpgid(0))]})
+
+
+def main(data: Path, code: Path) -> None:
+    """Two sessions, one after the other, in one JVM."""
+    answer_ours = signal.getsignal(signal.SIGINT)
+    spark = open_session("first", "local[1]", data, ui=True, conf={"spark.ui.port": "0"}, code=[code])
+    python, path, group = (
+        row.said for row in spark.range(1, numPartitions=1).mapInArrow(workers, "said STRING").collect()
+    )
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - the process itself
+    told = {
+        "time_zone": spark.conf.get("spark.sql.session.timeZone"),
+        "adaptive": spark.conf.get("spark.sql.adaptive.enabled"),
+        "ui": spark.sparkContext.uiWebUrl,
+        "python": python,
+        "code_on_path": str(code) in path.split(":"),
+        "worker_in_our_group": int(group) == os.getpgid(0),
+        "jvm_in_our_session": os.getsid(jvm) == os.getsid(0),
+        "interrupts_are_ours": signal.getsignal(signal.SIGINT) is answer_ours,
+        "environment_is_as_before": "PYSPARK_PYTHON" not in os.environ and "SPARK_LOCAL_IP" not in os.environ,
+    }
+    spark.stop()
+    again = open_session("second", "local[1]", data, ui=False, conf={})
+    told["second"] = [again.sparkContext.appName, again.sparkContext.uiWebUrl, again.range(3).count()]
+    again.stop()
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

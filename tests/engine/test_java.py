@@ -1,0 +1,59 @@
+"""The Java that Spark will use, as far as it can be said before Spark starts."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.java import JavaMissingError, require_java
+
+
+def java(home: Path, said: str) -> str:
+    """A program that says which Java it is."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\n", encoding="utf-8")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21-ea" 2023-09-19', 21),
+        ('openjdk version "25" 2025-09-16', 25),
+    ],
+)
+def test_a_java_that_is_new_enough(tmp_path: Path, said: str, version: int) -> None:
+    java(tmp_path, said)
+    assert require_java({"JAVA_HOME": str(tmp_path)}) == version
+    assert require_java({"PATH": str(tmp_path / "bin")}) == version
+
+
+@pytest.mark.parametrize("said", ['java version "1.8.0_402"', 'openjdk version "11.0.22" 2024-01-16'])
+def test_an_old_java_is_named_with_what_is_needed(tmp_path: Path, said: str) -> None:
+    program = java(tmp_path, said)
+    with pytest.raises(JavaMissingError, match=rf"{program} is Java (8|11), Spark needs Java 17 or newer"):
+        require_java({"JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "no java on PATH and JAVA_HOME is not set"),
+        ({"PATH": "/nowhere", "JAVA_HOME": ""}, "no java on PATH and JAVA_HOME is not set"),
+        ({"JAVA_HOME": "/nowhere"}, "JAVA_HOME is /nowhere, but there is no /nowhere/bin/java"),
+    ],
+)
+def test_a_java_that_is_not_there(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(JavaMissingError, match=said):
+        require_java(environment)
+
+
+def test_a_program_that_is_no_java(tmp_path: Path) -> None:
+    program = java(tmp_path, "hello")
+    with pytest.raises(JavaMissingError, match=r"does not say which Java it is \(it says: hello"):
+        require_java({"JAVA_HOME": str(tmp_path)})
+    Path(program).chmod(0o644)
+    with pytest.raises(JavaMissingError, match="can't be run"):
+        require_java({"JAVA_HOME": str(tmp_path)})

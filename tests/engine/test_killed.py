@@ -1,0 +1,240 @@
+"""Processes are killed by SIGKILL at every named step of a batch and at random moments, and the next one goes on.
+
+Each time, in the end: every row has had its effect once, in order, and state and offsets are what a run that nobody
+disturbed has. `HOLDFAST_SEED` draws other kills, `HOLDFAST_KILLS` more of them; `make soak` does both.
+"""
+
+import os
+import random
+import secrets
+import shutil
+import signal
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.control.messages import WatermarkMessage
+from holdfast_runtime.state.commit import COMMIT_STEPS
+from holdfast_runtime.state.restoring import RESTORE_STEPS
+from holdfast_runtime.testing import ALL_STEPS, TestDriver
+from tests.engine import child
+
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "3000" if SOAK else "240"))
+SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20260901"))
+ROWS = 60
+AT_ONCE = 2
+DEADLINE = 60.0
+FEW_BATCHES = 6
+"""Before so many there is little to restore, and nothing to collect."""
+MORE_OFTEN = ("partition written", "computed", "delta written", "outputs committed", "state committed")
+
+# Children are forked from a process that has imported everything and started no thread: a kill costs no start-up.
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.engine.child"])
+# Starting a process asks all others how they are, and an answer is given once: to whoever reads it first.
+ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass
+class Kills:
+    """What is still to be tried, for all threads."""
+
+    draw: random.Random
+    left: int
+    done: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    queue: list[child.Fate | None] = field(default_factory=list)
+
+    def next(self, batches: int) -> child.Fate | None:
+        """A step to die at; None: at a random moment."""
+        with self.lock:
+            if not self.queue:
+                steps = [*ALL_STEPS, *MORE_OFTEN]
+                fates = [child.Fate(step, self.draw.choice((1, 1, 2, 3, 5))) for step in steps]
+                self.queue = [*fates, *([None] * len(ALL_STEPS))]
+                self.draw.shuffle(self.queue)
+            for at, fate in enumerate(self.queue):
+                if batches >= FEW_BATCHES or fate is None or fate.step in COMMIT_STEPS:
+                    return self.queue.pop(at)
+            return None
+
+    def note(self, fate: child.Fate | None, *, killed: bool) -> None:
+        with self.lock:
+            if killed:
+                self.left -= 1
+                self.done[fate.step if fate is not None and fate.step is not None else "any moment"] += 1
+            elif fate is not None and fate.step is not None:
+                self.queue.append(child.Fate(fate.step))
+
+
+def batches_done(directory: Path) -> int:
+    done = directory / "runs/1/checkpoint/query/test-commits"
+    return max((int(path.name) for path in done.iterdir()), default=0) if done.exists() else 0
+
+
+def lived(directory: Path, fate: child.Fate | None, delay: float) -> bool:
+    """Whether a process came to the end of the app. Without a fate it is killed after so many seconds."""
+    here, there = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=child.run, args=(directory, fate or child.Fate(), there))
+    with ONE_AT_A_TIME:
+        process.start()
+    there.close()
+    try:
+        if fate is None and here.poll(DEADLINE):
+            wait([process.sentinel], delay)
+            process.kill()
+        wait([process.sentinel], DEADLINE)
+    finally:
+        here.close()
+        process.kill()
+        with ONE_AT_A_TIME:
+            process.join()
+    assert process.exitcode in (0, -signal.SIGKILL), f"a process ended with {process.exitcode}; its trace is above"
+    return process.exitcode == 0
+
+
+def story(root: Path, seed: int, kills: Kills) -> None:
+    """Apps, each killed again and again until it completes."""
+    draw = random.Random(seed)  # noqa: S311
+    for number in range(1000):
+        if kills.left <= 0:
+            return
+        directory, rows = root / str(number), child.rows_of(draw.randrange(1 << 30), ROWS)
+        with child.opened(directory) as driver:
+            driver.feed("orders", rows)
+        ended = False
+        while not ended:
+            enough = kills.left <= 0
+            fate = child.Fate() if enough else kills.next(batches_done(directory))
+            if (fate is not None and fate.step in RESTORE_STEPS) or draw.random() < 0.1:
+                shutil.rmtree(directory / "runs/1/state", ignore_errors=True)
+            ended = lived(directory, fate, draw.random() * 0.5)
+            kills.note(fate, killed=not ended)
+        with child.opened(directory) as driver:
+            check(driver, rows)
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDriver]:
+    directory = tmp_path_factory.mktemp("undisturbed")
+    with child.opened(directory) as driver:
+        driver.feed("orders", child.rows_of(1, ROWS))
+        for _ in child.stages(driver):
+            while driver.run():
+                driver.advance(0.1)
+        yield driver
+
+
+def test_a_run_that_nobody_disturbs_does_what_the_checks_ask(undisturbed: TestDriver) -> None:
+    check(undisturbed, child.rows_of(1, ROWS))
+
+
+def test_processes_killed_at_any_step_and_any_moment_lose_and_double_nothing(tmp_path: Path) -> None:
+    kills = Kills(random.Random(SEED), KILLS)  # noqa: S311
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        stories = [threads.submit(story, tmp_path / str(at), SEED + at, kills) for at in range(AT_ONCE)]
+        for one in stories:
+            one.result()
+    print(f"seed {SEED}: {kills.done.total()} kills: {dict(kills.done)}")  # noqa: T201 - shown when it fails
+    assert kills.done.total() >= KILLS
+    assert set(kills.done) == {*ALL_STEPS, "any moment"}
+
+
+def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
+    """Everything that must be true of a completed app."""
+    stamps = {row["n"]: row["stamp"] for row in driver.rows("stamps")}
+    moved, totals = driver.rows("moved"), driver.rows("totals")
+    seen = [row for row in totals if row["kind"] == "row"]
+    for found in (driver.rows("stamps"), moved, seen):
+        assert sorted(row["n"] for row in found) == [row["n"] for row in rows], "each row once"
+        assert {row["n"]: row["stamp"] for row in found} == stamps, "each row with the stamp it got first"
+    check_totals(driver, rows, seen)
+    check_timers(rows, totals)
+    check_control(driver)
+    check_state(driver, rows)
+
+
+def check_totals(driver: TestDriver, rows: list[dict[str, Any]], seen: list[dict[str, Any]]) -> None:
+    amounts = {row["n"]: row["amount"] for row in rows}
+    came_from = {row["n"]: at for at, row in origins(driver)}
+    by_customer: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in seen:
+        by_customer[row["customer"]].append(row)
+    for customer, its in by_customer.items():
+        assert [row["count"] for row in its] == list(range(1, len(its) + 1))
+        running = 0
+        for row in its:
+            running += amounts[row["n"]]
+            assert row["total"] == running
+        for partition in set(came_from.values()):
+            order = [row["n"] for row in its if came_from[row["n"]] == partition]
+            assert order == sorted(order), f"rows of orders/{partition} for {customer} keep their order"
+        state = driver.state("summed", customer)
+        assert state is not None
+        assert (state["count"], state["total"], state["windows"]) == (len(its), running, {})
+
+
+def check_timers(rows: list[dict[str, Any]], totals: list[dict[str, Any]]) -> None:
+    windows: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        windows[row["customer"], int(row["ts"].timestamp()) // child.WINDOW] += row["amount"]
+    # A watermark that overtook its rows would close a window too early, and there would be a second one.
+    found = [((row["customer"], row["n"]), row["total"]) for row in totals if row["kind"] == "window"]
+    assert sorted(found) == sorted(windows.items())
+    bells = sorted(row["customer"] for row in totals if row["kind"] == "bell")
+    assert bells == sorted({row["customer"] for row in rows})
+
+
+def check_control(driver: TestDriver) -> None:
+    """What a producer says once stands there once, and no row of its own that it has promised not to come follows."""
+    task_of = {row["n"]: f"partition-{at}" for at, row in origins(driver)}
+    times = {row["n"]: int(row["ts"].timestamp() * 1000) for _, row in origins(driver)}
+    stamps = {row["stamp"]: row["n"] for row in driver.rows("stamps")}
+    said = driver.control("moved")
+    assert len({(one.partition, one.message.task, one.message.at) for one in said}) == len(said)
+    messages = {(one.partition, one.offset): one.message for one in said}
+    promised: dict[tuple[int, str | None], int] = {}
+    positions: dict[tuple[int, str | None], Any] = {}
+    rows = iter(driver.rows("moved"))
+    for record in driver.records("moved"):
+        message = messages.get((record.partition, record.offset))
+        if message is None:
+            n = stamps[next(rows)["stamp"]]
+            assert times[n] >= promised.get((record.partition, task_of[n]), 0)
+            continue
+        who = record.partition, message.task
+        assert message.at > positions.get(who, (-1, -1))
+        positions[who] = message.at
+        if isinstance(message, WatermarkMessage):
+            assert message.timestamp >= promised.get(who, 0)
+            promised[who] = message.timestamp
+        else:
+            promised[who] = 1 << 62
+
+
+def check_state(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
+    """Offsets are at the ends, and the durable copy alone gives the same as the local stores."""
+    ends = Counter(f"{name}/{one.partition}" for name in ("orders", "moved") for one in driver.records(name))
+    kept = {task: driver.tables(task) for task in driver.tasks}
+    offsets = {key.decode(): int(at) for tables in kept.values() for key, at in tables[".offsets"].items()}
+    assert offsets == dict(ends)
+    assert ends["orders/0"] + ends["orders/1"] == len(rows)
+    driver.lose_local_state()
+    assert {task: driver.tables(task) for task in driver.tasks} == kept
+
+
+def origins(driver: TestDriver) -> list[tuple[int, dict[str, Any]]]:
+    """The rows fed, each with its partition."""
+    return [
+        (record.partition, row) for record, row in zip(driver.records("orders"), driver.rows("orders"), strict=True)
+    ]

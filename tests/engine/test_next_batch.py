@@ -1,0 +1,143 @@
+"""Whether there is a next batch, what it reads, and that a replay of it reads the same."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast.tasks.record import ParentEnd
+from holdfast_runtime.batch_plan import BatchPlan, Turn, batch_to
+from holdfast_runtime.next_batch import PositionLostError, Reading, Seen, lag, next_offsets
+from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.ranges import Limits, Order
+from holdfast_runtime.streams.records import Bounds, Range
+
+A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))
+READING = Reading({"partition-0": (A0, B0), "partition-1": (A1,)}, frozenset(), Limits(100))
+
+
+def seen(now: int = 1000, *, first: bool = False, **bounds: tuple[int, int]) -> Seen:
+    """`a_0=(oldest, end)`; a partition that is not named is empty."""
+    named = {parse_partition(name.replace("_", "/")): Bounds(*one) for name, one in bounds.items()}
+    return Seen({**dict.fromkeys((A0, A1, B0), Bounds(0, 0)), **named}, now, first)
+
+
+def test_the_first_batch_of_an_attempt_concerns_all_tasks_though_there_is_nothing_to_read() -> None:
+    after = next_offsets(Offsets(), READING, seen(first=True))
+    assert after.taking_part == ("partition-0", "partition-1")
+    assert after.turns == {"partition-0": 1, "partition-1": 1}
+    assert after.batch == 1
+
+
+def test_nothing_to_do_is_no_batch() -> None:
+    before = next_offsets(Offsets(), READING, seen(first=True))
+    assert next_offsets(before, READING, seen(now=2000)) is before
+
+
+def test_a_task_without_records_takes_no_part() -> None:
+    before = next_offsets(Offsets(), READING, seen(first=True))
+    after = next_offsets(before, READING, seen(a_1=(0, 5)))
+    assert after.taking_part == ("partition-1",)
+    assert after.turns == {"partition-0": 1, "partition-1": 2}
+
+
+@pytest.mark.parametrize(("wake", "takes_part"), [(999, True), (1000, True), (1001, False)])
+def test_a_task_that_asked_to_be_woken_takes_part_when_its_time_has_come(wake: int, takes_part: bool) -> None:
+    before = next_offsets(Offsets(), READING, seen(now=500, first=True))
+    after = next_offsets(before, READING, replace(seen(now=1000), wakes={"partition-1": wake}))
+    assert (after is not before) == takes_part
+
+
+def test_the_clock_of_batches_never_goes_back() -> None:
+    before = next_offsets(Offsets(), READING, seen(now=5000, first=True))
+    assert next_offsets(before, READING, seen(now=10, a_0=(0, 1))).now == 5000
+
+
+def test_a_partition_is_read_from_its_oldest_record_and_then_on() -> None:
+    first = next_offsets(Offsets(), READING, seen(first=True, a_0=(7, 300)))
+    second = next_offsets(first, READING, seen(a_0=(7, 300)))
+    turns = [batch_to(one, READING.inputs, 1, first=False).turns["partition-0"] for one in (first, second)]
+    assert [turn.ranges for turn in turns] == [(Range(A0, 7, 107),), (Range(A0, 107, 207),)]
+    assert lag(READING, seen(a_0=(7, 300)), second) == 93
+
+
+def test_a_partition_that_appears_later_begins_at_its_oldest_record() -> None:
+    before = next_offsets(Offsets(), Reading({"partition-0": (A0,)}, frozenset(), Limits(100)), seen(first=True))
+    after = next_offsets(before, READING, seen(a_1=(3, 5)))
+    assert batch_to(after, READING.inputs, 1, first=False).turns == {"partition-1": Turn(1, (Range(A1, 3, 5),))}
+
+
+def test_a_child_waits_for_its_parent() -> None:
+    reading = replace(READING, order=Order({A1: ParentEnd(A0, 150)}))
+    world = seen(first=True, a_0=(0, 150), a_1=(0, 9))
+    first = next_offsets(Offsets(), reading, world)
+    assert A1 not in first.starts
+    second = next_offsets(first, reading, replace(world, first=False))
+    assert (second.starts, second.positions[A0]) == ({A0: 100}, 150)
+    assert next_offsets(second, reading, replace(world, first=False)).starts == {A1: 0}
+
+
+def test_a_bounded_stream_ends_where_it_ended_when_it_was_first_looked_at() -> None:
+    reading = replace(READING, bounded=frozenset("a"))
+    first = next_offsets(Offsets(), reading, seen(first=True, a_0=(0, 3)))
+    assert next_offsets(first, reading, seen(a_0=(0, 9), a_1=(0, 9))) is first
+    turns = batch_to(first, reading.inputs, 1, first=True).turns
+    assert turns["partition-0"].ended == (A0,)
+    assert turns["partition-1"].ended == (A1,), "an empty partition has ended at once"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [((50, 60), "40 records are gone unread"), ((0, 5), "it was created anew or put back to an older copy")],
+)
+def test_records_that_are_gone_are_never_skipped_in_silence(bounds: tuple[int, int], message: str) -> None:
+    before = next_offsets(Offsets(), READING, seen(first=True, a_0=(0, 10)))
+    with pytest.raises(PositionLostError, match=message):
+        next_offsets(before, READING, seen(a_0=bounds))
+
+
+def test_offsets_survive_their_text() -> None:
+    offsets = next_offsets(
+        Offsets(), replace(READING, bounded=frozenset("b")), seen(first=True, a_0=(0, 9), b_0=(2, 4))
+    )
+    assert Offsets.parse(offsets.text()) == offsets
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 1}', "null"])
+def test_a_text_that_is_no_offsets_is_refused_with_what_it_is(text: str) -> None:
+    with pytest.raises(OffsetsUnreadableError, match=r"start under a new spec\.runId"):
+        Offsets.parse(text)
+
+
+def test_offsets_of_another_format_are_refused() -> None:
+    with pytest.raises(OffsetsUnreadableError, match=r"format 2, this release of Holdfast reads 1"):
+        Offsets.parse(Offsets().text().replace('"format":1', '"format":2'))
+
+
+ends = st.dictionaries(st.sampled_from([A0, A1, B0]), st.integers(0, 400), min_size=3)
+
+
+@given(st.lists(ends, min_size=1, max_size=6))
+def test_batches_read_every_record_once_and_in_order(worlds: list[Mapping[StreamPartition, int]]) -> None:
+    position, offsets, grown = dict.fromkeys((A0, A1, B0), 0), Offsets(), dict.fromkeys((A0, A1, B0), 0)
+    for at, world in enumerate(worlds):
+        grown = {one: max(grown[one], world[one]) for one in grown}
+        known = Seen({one: Bounds(0, end) for one, end in grown.items()}, at, at == 0)
+        after = next_offsets(offsets, READING, known)
+        if after is offsets:
+            assert position == grown
+            continue
+        plan = BatchPlan.parse(batch_to(after, READING.inputs, 3, first=at == 0).text())
+        assert plan == batch_to(Offsets.parse(after.text()), READING.inputs, 3, first=at == 0), "as a replay sees it"
+        for task, turn in plan.turns.items():
+            assert turn.number == offsets.turns.get(task, 0) + 1
+            for wanted in turn.ranges:
+                assert wanted.partition in READING.inputs[task]
+                assert wanted.start == position[wanted.partition]
+                assert 0 < wanted.end - wanted.start <= 100
+                position[wanted.partition] = wanted.end
+        offsets = after
+    assert all(position[one] <= grown[one] for one in position)

@@ -1,0 +1,57 @@
+"""A session of Spark as Holdfast opens it, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.engine import session_probe
+
+DEADLINE = 240
+
+
+def probed(data: Path, code: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-W", "error", session_probe.__file__, str(data), str(code)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+        | environment,
+        cwd=data.parent,
+    )
+
+
+def test_a_session_is_ours_and_prints_nothing(tmp_path: Path) -> None:
+    data, code = tmp_path / "data", tmp_path / "code"
+    (data).mkdir()
+    (data / "spark.log").write_text("of the start before\n", encoding="utf-8")
+    ran = probed(data, code)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = json.loads(ran.stdout)
+    assert told.pop("ui").startswith("http://127.0.0.1:")
+    assert told == {
+        "time_zone": "UTC",
+        "adaptive": "false",
+        "python": sys.executable,
+        "code_on_path": True,
+        "worker_in_our_group": False,
+        "jvm_in_our_session": False,
+        "interrupts_are_ours": True,
+        "environment_is_as_before": True,
+        "second": ["second", None, 3],
+    }
+    log = (data / "spark.log").read_text(encoding="utf-8")
+    assert "a step says hello" in log
+    assert "native-hadoop" not in log
+    assert (data / "spark.log.1").read_text(encoding="utf-8") == "of the start before\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
+def test_a_spark_that_does_not_start_says_what_it_printed(tmp_path: Path) -> None:
+    ran = probed(tmp_path / "data", tmp_path, JAVA_HOME="/nowhere")
+    assert ran.returncode == 1
+    assert "SparkNotStartedError: Spark did not start" in ran.stderr
+    assert "/nowhere/bin/java" in ran.stderr

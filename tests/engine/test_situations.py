@@ -1,0 +1,406 @@
+"""What can happen to a running app, each named after the situation; in the end nothing is lost, nothing is doubled."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.data_dir import DataInUseError
+from holdfast_runtime.report import SlotStoppedError, SlotUserError, SlotWorldError
+from holdfast_runtime.state.errors import StoreBusyError
+from holdfast_runtime.streams.log_partition import LogUnavailableError
+from holdfast_runtime.testing import Crashed, Lab, TestDriver, TestMisuseError
+from tests.engine.totals import CODE, SNAPSHOTS, app, orders, settled
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[TestDriver]:
+    with TestDriver(app(), tmp_path / "data", slots=2, lab=Lab(snapshots=SNAPSHOTS)) as one:
+        yield one
+
+
+def history(driver: TestDriver, batches: int = 9) -> None:
+    """So many batches with four orders each."""
+    for batch in range(batches):
+        driver.feed("orders", orders(*range(4 * batch, 4 * batch + 4)))
+        driver.run()
+
+
+def copy_of(tmp_path: Path, task: str = "partition-0") -> Path:
+    """The durable copy of a task."""
+    return tmp_path / "data/runs/1/checkpoint/state/totals/1" / task
+
+
+def damage(path: Path) -> bytes:
+    content = path.read_bytes()
+    hurt = bytearray(content)
+    hurt[len(hurt) // 2] ^= 1
+    path.write_bytes(bytes(hurt))
+    return content
+
+
+def test_a_lost_local_disk_is_rebuilt_from_the_durable_copy_and_reported(driver: TestDriver) -> None:
+    history(driver)
+    driver.lose_local_state()
+    driver.feed("orders", orders(36, 37, 38, 39))
+    (batch,) = driver.run()
+    assert {task.task: task.restored for task in batch.tasks} == dict.fromkeys(driver.tasks, "there is no local store")
+    settled(driver, 40)
+
+
+def test_a_damaged_delta_stops_the_app_and_names_the_object_until_it_is_put_back(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path / "data") as driver:
+        history(driver)
+        (hurt,) = copy_of(tmp_path).glob("delta-*5-*")
+        content = damage(hurt)
+        driver.lose_local_state()
+        driver.feed("orders", orders(36, 37, 38, 39))
+        for _ in range(2):
+            with pytest.raises(SlotUserError, match=rf"{hurt}.*put the object back"):
+                driver.run()
+            driver.restart()
+        hurt.write_bytes(content)
+        settled(driver, 40)
+
+
+def test_a_damaged_snapshot_gives_way_to_the_one_before_it_and_is_reported(driver: TestDriver, tmp_path: Path) -> None:
+    history(driver)
+    snapshots = sorted(copy_of(tmp_path).glob("snapshot-*"))
+    assert len(snapshots) == 2
+    damage(snapshots[-1])
+    driver.lose_local_state("partition-0")
+    driver.feed("orders", orders(36, 37, 38, 39))
+    (batch,) = driver.run()
+    told = next(task.restored for task in batch.tasks if task.task == "partition-0")
+    assert told is not None
+    assert told.startswith("there is no local store; snapshot ")
+    assert str(snapshots[-1]) in told
+    settled(driver, 40)
+
+
+def test_a_clock_that_jumps_back_and_forth_neither_repeats_nor_forgets_a_timer(driver: TestDriver) -> None:
+    driver.feed("orders", orders(0, amount=60))
+    (first,) = driver.run()
+    driver.advance(-3600)
+    driver.feed("orders", orders(4))
+    (second,) = driver.run()
+    assert second.now == first.now
+    driver.advance(timedelta(hours=1, seconds=59))
+    assert driver.run_until_idle() == ()
+    driver.advance(2)
+    driver.run_until_idle()
+    driver.advance(-30)
+    driver.restart()
+    driver.advance(45)
+    driver.run_until_idle()
+    assert [row["n"] for row in driver.rows("totals")] == [0, 4, -1]
+
+
+def test_a_second_driver_on_a_directory_is_told_who_has_it(driver: TestDriver, tmp_path: Path) -> None:
+    assert driver.attempt == 1
+    with pytest.raises(DataInUseError, match="in use by process"):
+        TestDriver(app(), tmp_path / "data")
+
+
+def test_of_two_drivers_on_one_checkpoint_the_older_is_refused_and_the_newer_goes_on(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    newer: list[TestDriver] = []
+
+    def take_over(step: str) -> None:
+        if step == "offsets durable" and armed:
+            newer.append(TestDriver(app(), directory, lab=Lab(exclusive=False)))
+            newer[0].run()
+
+    armed = False
+    with TestDriver(app(), directory, lab=Lab(at=take_over, exclusive=False)) as older:
+        older.feed("orders", orders(*range(8)))
+        older.run()
+        older.feed("orders", orders(*range(8, 16)))
+        armed = True
+        with pytest.raises(SlotStoppedError, match=r"attempt 2 wrote it, and this is attempt 1; this process must end"):
+            older.run()
+        armed = False
+        settled(newer[0], 16)
+        newer[0].close()
+
+
+def test_a_driver_that_slept_while_another_went_on_is_refused_before_it_runs_anything(tmp_path: Path) -> None:
+    with (
+        TestDriver(app(), tmp_path, lab=Lab(exclusive=False)) as older,
+        TestDriver(app(), tmp_path, lab=Lab(exclusive=False)) as newer,
+    ):
+        newer.feed("orders", orders(*range(8)))
+        newer.run()
+        with pytest.raises(TestMisuseError, match="batch 1 was planned by another driver"):
+            older.run()
+        settled(newer, 8)
+
+
+def test_a_batch_that_another_driver_cut_off_is_run_as_it_was_planned(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        driver.feed("orders", orders(*range(8)))
+        driver.crash_at("delta written")
+        with pytest.raises(Crashed):
+            driver.run()
+        with pytest.raises(TestMisuseError, match="restart"):
+            driver.run()
+        driver.feed("orders", orders(*range(8, 12)))
+    with TestDriver(app(), tmp_path, slots=1) as driver:
+        (replay,) = driver.run()
+        assert (replay.number, replay.replay, driver.attempt) == (1, True, 2)
+        assert sorted(task.replayed for task in replay.tasks) == [False, True]
+        assert len(driver.rows("totals")) == 8
+        settled(driver, 12)
+
+
+def test_a_slot_that_only_lost_a_race_is_run_again_and_forgets_no_timer(tmp_path: Path) -> None:
+    races = ["state committed"]
+
+    def lose_a_race(step: str) -> None:
+        if step in races:
+            races.remove(step)
+            message = "somebody else has it"
+            raise StoreBusyError(message)
+
+    with TestDriver(app(), tmp_path, slots=2, lab=Lab(at=lose_a_race)) as driver:
+        driver.feed("orders", orders(0, amount=60) + orders(1, amount=60) + orders(2, amount=60) + orders(3, amount=60))
+        driver.run_until_idle()
+        assert races == []
+        driver.advance(61)
+        driver.run_until_idle()
+        assert [row["n"] for row in driver.rows("totals")].count(-1) == 4
+
+
+def test_a_timer_of_a_task_that_had_no_part_in_a_replayed_batch_is_not_forgotten(driver: TestDriver) -> None:
+    driver.feed("orders", orders(0, 1, 2, 3, amount=60))
+    driver.run_until_idle()
+    driver.feed("orders", orders(4))
+    driver.crash_at("outputs committed")
+    with pytest.raises(Crashed):
+        driver.run()
+    driver.restart()
+    (replay,) = driver.run()
+    assert (replay.replay, len(replay.tasks)) == (True, 1)
+    driver.run_until_idle()
+    driver.advance(61)
+    driver.run_until_idle()
+    assert [row["n"] for row in driver.rows("totals")].count(-1) == 4
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=False, capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a small disk: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["/bin/umount", "-l", place], check=True)
+
+
+PLACES = {
+    "local state": ("runs/1/state", SlotUserError, "has no space for the state"),
+    "checkpoint": ("runs/1/checkpoint/state", SlotWorldError, "No space left on device"),
+    "log": ("log", SlotWorldError, r"log/totals/\d can't be used.* bytes free"),
+}
+
+
+@pytest.mark.parametrize("free", [0, 1, 2, 4])
+@pytest.mark.parametrize("full", PLACES)
+def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_there_is_space(
+    tmp_path: Path, small_disk: Path, full: str, free: int
+) -> None:
+    where, kind, told = PLACES[full]
+    path = tmp_path / "data" / where
+    path.parent.mkdir(parents=True)
+    path.symlink_to(small_disk)
+    with TestDriver(app(), tmp_path / "data", slots=2) as driver:
+        driver.feed("orders", orders(*range(40)))
+        driver.run()
+        driver.feed("orders", orders(*range(40, 2000)))
+        fill(small_disk, free * 4096)
+        with pytest.raises(kind, match=told):
+            driver.run()
+        with pytest.raises((kind, LogUnavailableError), match=told):
+            run_again(driver)
+        (small_disk / "filler").unlink()
+        driver.restart()
+        settled(driver, 2000)
+
+
+def run_again(driver: TestDriver) -> None:
+    driver.restart()
+    driver.run()
+
+
+def fill(disk: Path, free: int) -> None:
+    """Leave so many bytes."""
+    with (disk / "filler").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)) == 4096:
+                pass
+        except OSError:
+            pass
+        file.truncate(max(0, file.tell() // 4096 * 4096 - free))
+
+
+def test_a_checkpoint_location_that_takes_nothing_stops_the_app_before_its_outputs(
+    driver: TestDriver, tmp_path: Path
+) -> None:
+    driver.feed("orders", orders(0, 1, 2, 3))
+    driver.run()
+    place = copy_of(tmp_path).parent
+    shutil.move(place, tmp_path / "away")
+    place.write_text("in the way")
+    driver.feed("orders", orders(4, 5, 6, 7))
+    with pytest.raises(SlotWorldError, match=rf"checkpoint location refuses {place}.*lets this process read and write"):
+        driver.run()
+    assert len(driver.rows("totals")) == 4
+    place.unlink()
+    shutil.move(tmp_path / "away", place)
+    driver.restart()
+    settled(driver, 8)
+
+
+def test_a_checkpoint_of_another_time_than_the_state_is_refused(tmp_path: Path) -> None:
+    data, query = tmp_path / "data", tmp_path / "data/runs/1/checkpoint/query"
+    with TestDriver(app(), data) as driver:
+        driver.feed("orders", orders(0))
+        driver.run()
+        shutil.copytree(query, tmp_path / "then")
+        driver.feed("orders", orders(4))
+        driver.run()
+    shutil.rmtree(query)
+    shutil.copytree(tmp_path / "then", query)
+    with TestDriver(app(), data) as driver:
+        driver.feed("orders", orders(8))
+        with pytest.raises(
+            SlotUserError, match=r"orders/\d up to offset 3, but what was written of it read up to 2.*of one history"
+        ):
+            driver.run_until_idle()
+        assert [row["n"] for row in driver.rows("totals")] == [0, 4]
+
+
+def test_a_bounded_app_completes_and_stays_complete(tmp_path: Path) -> None:
+    with TestDriver(app(bounded=True), tmp_path, slots=2) as driver:
+        driver.feed("orders", orders(*range(10)))
+        driver.run_until_idle()
+        before = driver.completed
+        driver.end("orders")
+        driver.run_until_idle()
+        assert (before, driver.completed) == (False, True)
+        # What comes behind the end does not count any more.
+        driver.feed("orders", orders(10, 11))
+        assert driver.run() == ()
+        driver.restart()
+        settled(driver, 10)
+        assert driver.completed
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_an_input_that_grows_between_two_attempts_keeps_counts_and_order_of_each_key(
+    tmp_path: Path, *, read: bool
+) -> None:
+    with TestDriver(app(most=3), tmp_path, slots=2) as driver:
+        driver.feed("orders", orders(*range(20)))
+        driver.run(20 if read else 1)
+        driver.grow("orders", 4)
+        driver.restart()
+        driver.feed("orders", orders(*range(20, 40)))
+        assert {record.partition for record in driver.records("orders")} > {0, 1}
+        settled(driver, 40)
+        assert driver.tasks == ("partition-0", "partition-1")
+        driver.restart()
+        driver.feed("orders", orders(*range(40, 44)))
+        settled(driver, 44)
+
+
+def test_a_growth_that_is_cut_off_by_a_crash_is_taken_up_again(tmp_path: Path) -> None:
+    with TestDriver(app(most=3), tmp_path, slots=2) as driver:
+        driver.feed("orders", orders(*range(20)))
+        driver.crash_at("partition written")
+        with pytest.raises(Crashed):
+            driver.run()
+        driver.grow("orders", 4)
+        driver.restart()
+        driver.feed("orders", orders(*range(20, 40)))
+        driver.crash_at("computed", 2)
+        with pytest.raises(Crashed):
+            driver.run_until_idle()
+        driver.restart()
+        settled(driver, 40)
+
+
+UNREADABLE = b'{"customer": "customer-0", "n": "x"}'
+
+
+def test_a_record_that_cannot_be_decoded_stops_the_app_and_names_it(driver: TestDriver) -> None:
+    driver.feed("orders", orders(0, 4))
+    driver.feed_bytes("orders", [UNREADABLE], key=b"customer-0")
+    for _ in range(2):
+        with pytest.raises(SlotUserError, match=r"record at offset 2 of orders/\d can't be decoded.*onDecodeError"):
+            driver.run()
+        assert driver.rows("totals") == []
+        driver.restart()
+    driver.restart(app(onDecodeError="Skip"))
+    driver.feed("orders", orders(8))
+    driver.run_until_idle()
+    assert [row["n"] for row in driver.rows("totals")] == [0, 4, 8]
+    assert driver.undecoded == 1
+
+
+def test_a_record_that_cannot_be_decoded_is_skipped_and_counted_where_the_stream_says_so(tmp_path: Path) -> None:
+    with TestDriver(app(onDecodeError="Skip"), tmp_path) as driver:
+        driver.feed("orders", orders(0, 1))
+        driver.feed_bytes("orders", [UNREADABLE, b"{"], key=b"customer-0")
+        driver.feed("orders", orders(2, 3))
+        driver.run_until_idle()
+        assert driver.undecoded == 2
+        assert sorted(row["n"] for row in driver.rows("totals") if row["n"] is not None) == [0, 1, 2, 3]
+
+
+def test_a_record_that_cannot_be_decoded_is_written_once_as_a_dead_letter(tmp_path: Path) -> None:
+    with TestDriver(app(onDecodeError="DeadLetter", deadLetter="unreadable"), tmp_path) as driver:
+        driver.feed("orders", orders(0, 1, 2, 3))
+        driver.feed_bytes("orders", [UNREADABLE], key=b"customer-0")
+        driver.crash_at("partition written", 2)
+        with pytest.raises(Crashed):
+            driver.run()
+        driver.restart()
+        settled(driver, 4)
+        (letter,) = driver.rows("unreadable")
+        assert (letter["stream"], letter["key"], letter["value"]) == ("orders", b"customer-0", UNREADABLE)
+        assert "n" in letter["reason"]
+
+
+def test_a_function_that_fails_commits_nothing_until_it_is_corrected(driver: TestDriver) -> None:
+    driver.feed("orders", orders(0, 1, 2, 3))
+    driver.run()
+    driver.feed("orders", orders(4, 5, 6, amount=-1) + orders(7))
+    for _ in range(2):
+        with pytest.raises(SlotUserError, match=r"summed.*totals:total.*a negative amount"):
+            driver.run()
+        driver.restart()
+    driver.restart(app(code=CODE.replace("< 0", "< -1").replace('+ row["amount"]', '+ abs(row["amount"])')))
+    settled(driver, 8)
+
+
+def test_a_task_with_nothing_to_do_takes_no_part_and_writes_nothing(driver: TestDriver, tmp_path: Path) -> None:
+    driver.feed("orders", orders(0, 1, 2, 3))
+    driver.run_until_idle()
+    before = {task: sorted(copy_of(tmp_path, task).iterdir()) for task in driver.tasks}
+    for n in range(4, 40, 4):
+        driver.feed("orders", orders(n))
+        (batch,) = driver.run()
+        ran = {task.task for task in batch.tasks}
+        assert len(ran) == 1
+    (worked,) = ran
+    (rested,) = set(driver.tasks) - ran
+    assert sorted(copy_of(tmp_path, rested).iterdir()) == before[rested]
+    assert sorted(copy_of(tmp_path, worked).iterdir()) != before[worked]
+    assert driver.run() == ()

@@ -1,0 +1,81 @@
+"""Which settings of Spark a user may choose, and what the others are."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.spark_settings import (
+    FIXED,
+    Fixed,
+    SparkSettingRefusedError,
+    Wanted,
+    check_settings,
+    session_settings,
+)
+
+
+def settings(master: str = "local[2]", code: tuple[Path, ...] = (), **conf: str) -> dict[str, str]:
+    named = {name.replace("__", "."): value for name, value in conf.items()}
+    return session_settings(Wanted("ad-clicks", master, ui=False, conf=named, code=code))
+
+
+def test_what_the_engine_stands_on_is_set() -> None:
+    found = settings()
+    wanted = {
+        "spark.master": "local[2]",
+        "spark.app.name": "ad-clicks",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+    }
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert found["spark.sql.streaming.checkpointFileManagerClass"].endswith(".FileSystemBasedCheckpointFileManager")
+
+
+def test_on_a_cluster_the_driver_is_reachable() -> None:
+    assert "spark.driver.host" not in settings("k8s://https://kubernetes.default.svc")
+
+
+def test_the_logging_file_is_part_of_the_package() -> None:
+    option = settings()["spark.driver.extraJavaOptions"]
+    assert Path(option.removeprefix("-Dlog4j2.configurationFile=file://")).read_text(encoding="utf-8")
+
+
+def test_users_settings_are_kept_and_added_to() -> None:
+    found = settings(
+        spark__task__maxFailures="7",
+        spark__driver__extraJavaOptions="-Xss4m",
+        spark__executorEnv__PYTHONPATH="/lib",
+        code=(Path("/code"),),
+    )
+    assert found["spark.task.maxFailures"] == "7"
+    assert found["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
+    assert found["spark.executorEnv.PYTHONPATH"] == "/code:/lib"
+
+
+def test_memory_is_written_as_spark_knows_it() -> None:
+    found = session_settings(Wanted("a", "local", ui=True, conf={}, memory="2Gi"))
+    assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("2g", "true")
+
+
+@pytest.mark.parametrize("fixed", FIXED, ids=lambda fixed: fixed.name)
+def test_a_setting_that_would_break_the_engine_is_refused_with_its_reason(fixed: Fixed) -> None:
+    with pytest.raises(SparkSettingRefusedError) as refused:
+        check_settings({fixed.name: "something"})
+    assert f"{fixed.name}: {fixed.why}" in str(refused.value)
+
+
+def test_all_refused_settings_are_named_at_once() -> None:
+    with pytest.raises(SparkSettingRefusedError) as refused:
+        settings(spark__speculation="true", spark__sql__adaptive__enabled="true", other="1", spark__fine="1")
+    named = [line.split(":")[0].strip() for line in str(refused.value).splitlines()[1:]]
+    assert named == ["spark.speculation", "spark.sql.adaptive.enabled", "other"]
+
+
+@pytest.mark.parametrize("fixed", [one for one in FIXED if one.unless is not None], ids=lambda fixed: fixed.name)
+def test_the_value_that_does_no_harm_is_accepted(fixed: Fixed) -> None:
+    check_settings({fixed.name: str(fixed.unless).upper()})

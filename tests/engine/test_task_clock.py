@@ -1,0 +1,143 @@
+"""How event time moves through a task from batch to batch, and what the task tells the streams it writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, decode
+from holdfast.control.producers import Delivery, Producers
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.task_clock import Brought, ClockPlan, Moved, Source, Stored, Told, moved
+
+A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)
+PLAN = ClockPlan(
+    task="t",
+    partitions=(A0, A1),
+    sources={"a": Source(lateness=10, idle_after=1000)},
+    steps={"sum": frozenset("a")},
+    told={"out": Told(3, frozenset("a"), ("t", "u"))},
+)
+
+
+@dataclass
+class Task:
+    """A task that goes from batch to batch with nothing but what it stored."""
+
+    plan: ClockPlan = PLAN
+    turn: int = 0
+    stored: dict[str, dict[bytes, bytes]] = field(default_factory=lambda: {"control": {}, "marks": {}})
+
+    def batch(
+        self,
+        now: int,
+        latest: Mapping[StreamPartition, int] | None = None,
+        *,
+        first: bool = False,
+        deliveries: tuple[Delivery, ...] = (),
+        ended: tuple[StreamPartition, ...] = (),
+    ) -> Moved:
+        self.turn += 1
+        brought = Brought(self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
+        after = moved(self.plan, Stored(self.stored["control"], self.stored["marks"]), brought)
+        for name, changes in (("control", after.control), ("marks", after.marks)):
+            for key, value in changes.items():
+                if value is None:
+                    self.stored[name].pop(key)
+                else:
+                    self.stored[name][key] = value
+        return after
+
+
+def messages(after: Moved) -> list[tuple[str, tuple[int, ...], object]]:
+    return [(stream, partitions, decode(message)) for stream, partitions, message in after.says]
+
+
+def test_no_watermark_before_every_partition_has_spoken() -> None:
+    task = Task()
+    after = task.batch(0, {A0: 100})
+    assert (after.watermarks, after.watermark, after.says) == ({"sum": None}, None, [])
+    assert "a/1: no watermark yet" in str(after.held_back)
+
+
+def test_the_watermark_is_the_lowest_partition_less_its_lateness_and_is_told_to_all() -> None:
+    task = Task()
+    task.batch(0, {A0: 100})
+    after = task.batch(1, {A1: 70})
+    assert (after.watermarks, after.before) == ({"sum": 60}, {"sum": None})
+    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(60, Position(2, 0), "t", 2))]
+
+
+def test_a_watermark_that_does_not_move_is_told_again_only_while_rows_come() -> None:
+    task = Task()
+    task.batch(0, {A0: 100, A1: 70})
+    assert len(task.batch(1, {A0: 120}).says) == 1
+    assert task.batch(2).says == []
+
+
+def test_late_rows_do_not_take_the_watermark_back() -> None:
+    task = Task()
+    task.batch(0, {A0: 100, A1: 100})
+    assert task.batch(1, {A0: 5, A1: 5}).watermarks == {"sum": 90}
+
+
+def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_the_task_is_woken_for_it() -> None:
+    task = Task()
+    task.batch(0, {A0: 100, A1: 70})
+    after = task.batch(500, {A0: 200})
+    assert (after.watermarks, after.wake) == ({"sum": 60}, 1000)
+    assert task.batch(1000).watermarks == {"sum": 190}
+
+
+def test_after_a_stop_nobody_counts_as_silent() -> None:
+    task = Task()
+    task.batch(0, {A0: 100, A1: 70})
+    after = task.batch(90_000, {A0: 300}, first=True)
+    assert after.watermarks == {"sum": 60}
+
+
+def test_the_end_of_all_partitions_is_the_end_of_what_follows() -> None:
+    task = Task()
+    assert not task.batch(0, {A0: 100}, ended=(A0,)).ended["sum"]
+    after = task.batch(1, {A1: 50}, ended=(A1,))
+    assert (after.ended, after.all_ended) == ({"sum": True}, True)
+    assert messages(after)[-1] == ("out", (0, 1, 2), EndOfStreamMessage("out", Position(2, 1), "t", 2))
+    assert task.batch(2, ended=(A0, A1)).says == [], "what was said is not said again"
+
+
+def test_an_intermediate_stream_moves_when_all_its_producers_have_spoken() -> None:
+    plan = ClockPlan("t", (M0,), {"m": Source(producers=Producers.of(["t", "u"]))}, {"sum": frozenset("m")}, {})
+    task = Task(plan)
+    said = [Delivery(M0, WatermarkMessage(time, Position(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))]
+    assert task.batch(0, deliveries=(said[0],)).watermarks == {"sum": None}
+    assert task.batch(1, deliveries=(said[1],)).watermarks == {"sum": 40}
+    assert task.batch(2, deliveries=tuple(said)).control == {}, "a replay changes nothing"
+
+
+def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -> None:
+    plan = replace(
+        PLAN,
+        partitions=(A0, M0),
+        sources={"a": Source(lateness=0), "m": Source()},
+        steps={"sum": frozenset("am")},
+        told={},
+    )
+    task = Task(plan)
+    after = task.batch(0, {A0: 7})
+    assert (after.watermarks, after.ended, after.watermark) == ({"sum": 7}, {"sum": False}, 7)
+    assert task.batch(1, ended=(A0, M0)).ended == {"sum": True}
+
+
+def test_a_partition_that_is_new_in_an_attempt_is_waited_for_however_long_it_is_silent() -> None:
+    task = Task(replace(PLAN, partitions=(A0,), sources={"a": Source(lateness=10)}))
+    assert task.batch(0, {A0: 100}).watermarks == {"sum": 90}
+    task.plan = replace(task.plan, partitions=(A0, A1))
+    assert task.batch(1, {A0: 500}, first=True).watermarks == {"sum": 90}
+    assert task.batch(2, {A0: 900}).watermarks == {"sum": 90}
+    assert task.batch(3, {A1: 600}).watermarks == {"sum": 590}
+
+
+def test_what_comes_out_depends_on_what_is_stored_alone() -> None:
+    one, other = Task(), Task()
+    for now, latest in enumerate([{A0: 10}, {A1: 90}, {A0: 55, A1: 91}]):
+        before = Task(PLAN, one.turn, {name: dict(rows) for name, rows in one.stored.items()})
+        after = one.batch(now, latest)
+        assert before.batch(now, latest) == after == other.batch(now, latest)

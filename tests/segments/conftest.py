@@ -1,0 +1,31 @@
+"""One small Spark session, or the one that other tests of this run have already."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="package")
+def spark() -> Iterator[SparkSession]:
+    """A session of its own settings; the application below it may be shared."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        session = active.newSession()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session.conf.set("spark.sql.adaptive.enabled", "false")
+        yield session
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

@@ -1,0 +1,182 @@
+"""Steps run in as few segments as possible, and exactly the rows that are needed travel between them."""
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from holdfast_runtime.segments.graph import ColumnsMismatchError, Compiled, Node, NotBuiltError
+from tests.planning.apps import step
+from tests.segments.graphs import compiled, graphs, read, written
+
+OUT = step("out-step", "x", to="out")
+
+
+def levels(graph: Compiled) -> dict[str, int]:
+    return {node.name: node.level for node in graph.nodes}
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([step("x", "a", filter="v > 0")], {"x": 1, "out-step": 2}),
+        ([step("f", "a", filter="v > 0"), step("g", "f", select=["*"]), step("x", "g", filter="v > 1")],
+         {"f": 1, "g": 1, "x": 1, "out-step": 2}),
+        ([step("x", "a", apply={"function": "m:f"})], {"x": 0, "out-step": 0}),
+        ([step("f", "a", filter="v > 0"), step("p", "f", apply={"function": "m:f"}),
+          step("x", "p", process={"function": "m:f", "by": ["k"]})], {"f": 1, "p": 2, "x": 2, "out-step": 2}),
+        ([step("f", "a", filter="v > 0"), step("x", "f", "a", merge={})], {"f": 1, "x": 1, "out-step": 2}),
+        ([step("x", "a", "b", merge={})], {"x": 0, "out-step": 0}),
+        ([step("p", "a", apply={"function": "m:f"}), step("x", "p", filter="v > 0")], {"p": 0, "x": 1, "out-step": 2}),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_a_step_runs_as_early_as_its_inputs_and_its_language_allow(
+    steps: list[dict[str, object]], expected: dict[str, int]
+) -> None:
+    graph = compiled([read("a"), read("b"), written()], [*steps, OUT])
+    assert levels(graph) == {"a": 0, "b": 0} | expected if "b" in levels(graph) else {"a": 0} | expected
+
+
+def test_who_reads_a_written_step_reads_what_it_wrote() -> None:
+    graph = compiled([read("a"), written()], [step("w", "a", to="out"), step("x", "w", filter="v > 0"), OUT])
+    assert [node.inputs for node in graph.nodes] == [(), (0,), (0,), (2,)]
+    assert [node.name for node in graph.crossing(0)] == ["a"]
+
+
+def test_who_reads_a_repartition_starts_from_a_stream_of_its_name() -> None:
+    steps = [step("r", "a", repartition={"by": ["k"]}), step("x", "r", filter="v > 0"), OUT]
+    graph = compiled([read("a"), written()], steps)
+    assert [node.name for node in graph.sources] == ["a", "r"]
+    source = graph.sources[1]
+    sink, reader = graph.sinks[0], graph.at(1)[0]
+    assert (sink.name, sink.inputs, sink.level, reader.inputs) == ("r", (0,), 2, (source.index,))
+
+
+def test_an_intermediate_stream_has_the_columns_that_really_flow_into_it() -> None:
+    told = pa.schema([("k", pa.string()), ("u", pa.int8())])
+    steps = [
+        step("s", "a", select=["k", "from_json(k, 'x INT') AS u"]),
+        step("r", "s", repartition={"by": ["k"]}),
+        step("x", "r", filter="u IS NOT NULL"),
+        OUT,
+    ]
+    graph = compiled([read("a"), written()], steps, lambda _, __: told)
+    assert {node.name: node.schema for node in graph.nodes if node.name != "a"} == dict.fromkeys(
+        ("s", "r", "x", "out-step"), told
+    )
+
+
+def test_a_function_gives_the_columns_its_schema_says() -> None:
+    steps = [step("x", "a", apply={"function": "m:f", "schema": "k STRING, n INT"}), OUT]
+    graph = compiled([read("a"), written()], steps)
+    assert graph.at(0)[0].schema == pa.schema([("k", pa.string()), ("n", pa.int32())])
+
+
+def test_steps_whose_rows_go_nowhere_are_left_out_and_named() -> None:
+    steps = [step("x", "a", filter="v > 0"), step("idle", "b", filter="v > 0"), step("more", "idle", merge={}), OUT]
+    graph = compiled([read("a"), read("b"), written()], steps)
+    assert graph.dropped == ("idle", "more")
+    assert [node.name for node in graph.nodes] == ["a", "b", "x", "out-step"]
+
+
+def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
+    steps = [step("x", "a", filter="v > 0"), step("p", "x", process={"function": "m:f", "by": ["k"]})]
+    graph = compiled([read("a", key=["k"])], steps)
+    assert (graph.dropped, graph.last, [node.name for node in graph.at(2)]) == ((), 2, ["p"])
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [{"deduplicate": {"by": ["k"]}}, {"aggregate": {"by": ["k"], "compute": ["count(*) AS n"]}}],
+    ids=lambda verb: next(iter(verb)),
+)
+def test_a_verb_that_can_be_planned_but_not_run_is_refused_by_name(verb: dict[str, object]) -> None:
+    name = next(iter(verb))
+    with pytest.raises(NotBuiltError, match=rf"step x is a {name}: this release can plan a {name} but not run it"):
+        compiled([read("a", key=["k"]), written()], [step("x", "a", **verb), OUT])
+
+
+def test_a_table_is_refused_by_name() -> None:
+    tables = [{"name": "t", "sources": ["b"], "key": ["k"]}]
+    with pytest.raises(NotBuiltError, match="table t: this release can plan tables but not run them"):
+        compiled([read("a"), read("b"), written()], [step("x", "a", filter="v > 0"), OUT], tables=tables)
+
+
+def test_merged_rows_whose_types_only_spark_could_tell_apart_are_refused() -> None:
+    def ask(_: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
+        return pa.schema([("u", pa.int8() if "one" in texts[0] else pa.int16())])
+
+    steps = [
+        step("one", "a", select=["from_csv('one', k) AS u"]),
+        step("two", "a", select=["from_csv('two', k) AS u"]),
+        step("x", "one", "two", merge={}),
+        OUT,
+    ]
+    with pytest.raises(ColumnsMismatchError, match="u is int8 in one and is int16 in two"):
+        compiled([read("a"), written()], steps, ask)
+
+
+def test_rows_without_columns_are_refused() -> None:
+    with pytest.raises(ColumnsMismatchError, match="step x selects no column"):
+        compiled(
+            [read("a"), written()], [step("x", "a", select=["* EXCEPT (k, v, ts)"]), OUT], lambda _, __: pa.schema([])
+        )
+
+
+@given(graphs())
+def test_every_edge_goes_up_or_stays(graph: Compiled) -> None:
+    for node in graph.nodes:
+        assert node.index == graph.nodes.index(node)
+        assert all(graph.nodes[source].level <= node.level for source in node.inputs)
+        assert all(graph.nodes[source].verb != "to" for source in node.inputs)
+        assert node.verb not in ("filter", "select") or node.level % 2 == 1
+        assert node.verb not in ("source", "apply", "process", "to", "repartition") or node.level % 2 == 0
+
+
+@given(graphs())
+def test_there_are_as_few_segments_as_possible(graph: Compiled) -> None:
+    assert graph.last % 2 == 0
+    assert graph.last == max((node.level + node.level % 2 for node in graph.nodes), default=0)
+    assert not any(fits(graph.nodes, 0, {}, last) for last in range(0, graph.last, 2))
+
+
+@given(graphs())
+def test_what_travels_is_what_is_needed(graph: Compiled) -> None:
+    here: set[int] = set()
+    for level in range(graph.last + 1):
+        here |= {node.index for node in graph.sources if level == 0}
+        used: set[int] = set()
+        for node in graph.at(level):
+            assert here.issuperset(node.inputs)
+            used |= set(node.inputs)
+            here.add(node.index)
+        crossing = {node.index for node in graph.crossing(level)}
+        assert crossing <= here
+        behind = {source for node in graph.nodes if node.level > level for source in node.inputs}
+        assert crossing == behind & here
+        here = crossing
+    assert here == set()
+
+
+@given(graphs())
+def test_a_compiled_graph_survives_the_trip_to_a_task(graph: Compiled) -> None:
+    assert pickle.loads(pickle.dumps(graph)) == graph  # noqa: S301 - its own
+
+
+def fits(nodes: tuple[Node, ...], at: int, chosen: dict[int, int], last: int) -> bool:
+    """Whether any arrangement of the nodes from `at` on gets by with these levels."""
+    if at == len(nodes):
+        return True
+    node = nodes[at]
+    low = max((chosen[source] for source in node.inputs), default=0)
+    allowed = {
+        "source": [0],
+        "filter": range(1, last, 2),
+        "select": range(1, last, 2),
+        "merge": range(last + 1),
+        "to": [last],
+        "repartition": [last],
+    }.get(node.verb, range(0, last + 1, 2))
+    return any(fits(nodes, at + 1, chosen | {node.index: level}, last) for level in allowed if level >= low)

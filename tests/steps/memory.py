@@ -1,0 +1,53 @@
+"""Tables in memory: what a task's store shows to a step, and nothing else."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast_runtime.timed import Timed
+
+
+class MemoryTable:
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.written = 0
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.rows.get(key) for key in keys]
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        for key, value in zip(keys, values, strict=True):
+            assert key, "no store holds an empty key"
+            self.written += 1
+            if value is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = value
+
+    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        there = sorted(self.rows.items())
+        return iter(
+            [row for row in there if row[0].startswith(prefix) and row[0] >= start and (stop is None or row[0] < stop)]
+        )
+
+
+class MemoryTables:
+    def __init__(self) -> None:
+        self.tables: dict[str, MemoryTable] = {}
+
+    def table(self, name: str) -> MemoryTable:
+        return self.tables.setdefault(name, MemoryTable())
+
+    def content(self) -> dict[str, dict[bytes, bytes]]:
+        return {name: dict(table.rows) for name, table in self.tables.items() if table.rows}
+
+
+def timed(schema: pa.Schema, rows: Sequence[dict[str, Any]], times: Sequence[int | None] | None = None) -> Timed:
+    """Rows, at the times given; without, none has one."""
+    batch = pa.RecordBatch.from_pylist(list(rows), schema)
+    return Timed(batch, pa.array([None] * len(rows) if times is None else list(times), pa.int64()))
+
+
+def listed(given: Timed) -> list[tuple[dict[str, Any], int | None]]:
+    return list(zip(given.rows.to_pylist(), given.times.to_pylist(), strict=True))

@@ -1,0 +1,110 @@
+"""What `process` means, written key by key over plain dicts: slow, and short enough to be seen to be right."""
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast_runtime.steps.clock import Clock
+
+Found = list[tuple[dict[str, Any], int | None]]
+
+
+class NaiveState(dict[Any, Any]):
+    """Has the methods of the real one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: dict[tuple[str, str], int] = {}
+        self.touched: int | None = None
+        self.fired: tuple[Any, ...] = ()
+        self.deaf = False
+
+    def at_event_time(self, when: int, name: str = "") -> None:
+        if not self.deaf:
+            self.waiting["event", name] = when
+
+    def at_time(self, when: int, name: str = "") -> None:
+        self.waiting["processing", name] = when
+
+    def cancel_event_time(self, name: str = "") -> None:
+        self.waiting.pop(("event", name), None)
+
+    def cancel_time(self, name: str = "") -> None:
+        self.waiting.pop(("processing", name), None)
+
+
+@dataclass(frozen=True)
+class NaiveTimer:
+    kind: str
+    name: str
+    time: int
+
+
+Function = Callable[[Any, list[dict[str, Any]], Any], Iterable[dict[str, Any]] | None]
+
+
+@dataclass
+class NaiveProcess:
+    function: Function
+    by: str
+    ttl: int | None
+    states: dict[Any, NaiveState] = field(default_factory=dict)
+
+    def run(self, rows: list[tuple[dict[str, Any], int | None]], clock: Clock) -> Found:
+        for key, state in list(self.states.items()):
+            if self.ttl is not None and state.touched is not None and clock.now >= self._noted(state) + self.ttl:
+                del self.states[key]
+        found: Found = []
+        for key in dict.fromkeys(row[self.by] for row, _ in rows):
+            mine = [(copy.deepcopy(row), time) for row, time in rows if row[self.by] == key]
+            state = self.states.setdefault(key, NaiveState())
+            time = max((time for _, time in mine if time is not None), default=None)
+            found += [(row, time) for row in self._call(key, [row for row, _ in mine], state, clock)]
+        if clock.ended or clock.watermark is not None:
+            found += self._fire("event", 1 << 62 if clock.ended else clock.watermark or 0, clock)
+        if not clock.ended:
+            found += self._fire("processing", clock.now, clock)
+        self.states = {key: state for key, state in self.states.items() if state or state.waiting}
+        return found
+
+    def _noted(self, state: NaiveState) -> int:
+        granule = max((self.ttl or 0) // 32, 1000)
+        return ((state.touched or 0) // granule + 1) * granule
+
+    def _call(self, key: Any, rows: list[dict[str, Any]], state: NaiveState, clock: Clock) -> list[dict[str, Any]]:
+        state.touched = clock.now
+        return list(self.function(key, rows, state) or ())
+
+    def _fire(self, kind: str, until: int, clock: Clock) -> Found:
+        found: Found = []
+        # A timer that was set to a time already served waits for the next batch.
+        served: tuple[int, bytes] = (-(1 << 63), b"")
+        late: set[tuple[Any, str, int]] = set()
+        while True:
+            due = [
+                (time, _order(key), key)
+                for key, state in self.states.items()
+                for (other, name), time in state.waiting.items()
+                if other == kind and time <= until and (key, name, time) not in late
+            ]
+            if not due:
+                return found
+            time, order, key = min(due, key=lambda one: one[:2])
+            assert (time, order) >= served
+            served = time, order
+            state = self.states[key]
+            names = sorted(n for (k, n), t in state.waiting.items() if k == kind and t == time)
+            fired = [name for name in names if (key, name, time) not in late]
+            for name in fired:
+                del state.waiting[kind, name]
+            state.fired = tuple(NaiveTimer(kind, name, time) for name in fired)
+            state.deaf = clock.ended
+            rows = self._call(key, [], state, clock)
+            state.fired, state.deaf = (), False
+            late |= {(key, n, t) for (k, n), t in state.waiting.items() if k == kind and t <= time}
+            found += [(row, time if kind == "event" else clock.watermark) for row in rows]
+
+
+def _order(key: Any) -> bytes:
+    return b"\x00" if key is None else b"\x01" + str(key).encode()

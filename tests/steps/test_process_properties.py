@@ -1,0 +1,164 @@
+"""`process` on batches gives what it gives key by key, on any tables, however the rows are cut into batches."""
+
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.spec.steps import Process
+from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.steps import key_table, process
+from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.key_rows import read_rows
+from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.timers import Kind, index_key
+from tests.steps.memory import MemoryTables, listed, timed
+from tests.steps.naive_process import NaiveProcess
+
+GIVEN = pa.schema([("key", pa.string()), ("act", pa.string()), ("n", pa.int64())])
+OUT = pa.schema([("key", pa.string()), ("what", pa.string()), ("n", pa.int64())])
+ACTS = ("add", "event", "time", "cancel", "clear", "boom", "tell", "again")
+
+Row = tuple[dict[str, Any], int | None]
+Batch = tuple[list[Row], int, int | None, bool]
+
+
+def act(key: Any, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
+    """Does what rows say, and tells of its timers."""
+    for timer in state.fired:
+        assert not rows
+        state["fired"] = state.get("fired", 0) + 1
+        yield {"key": key, "what": f"{timer.kind} {timer.name}", "n": timer.time}
+        if timer.name == "again":
+            state.at_event_time(timer.time + 7, "again")
+            state.at_time(timer.time, "stuck")
+    for row in rows:
+        what, n = row["act"], row["n"]
+        if what == "add":
+            state["sum"] = state.get("sum", 0) + n
+            yield {"key": key, "what": "sum", "n": state["sum"]}
+        elif what in ("event", "again"):
+            state.at_event_time(n, "again" if what == "again" else f"e{n % 2}")
+        elif what == "time":
+            state.at_time(n, f"p{n % 2}")
+        elif what == "cancel":
+            state.cancel_event_time(f"e{n % 2}")
+            state.cancel_time(f"p{n % 2}")
+        elif what == "clear":
+            state.clear()
+        elif what == "tell":
+            yield {"key": key, "what": f"{sorted(state.items())}"}
+
+
+rows = st.lists(
+    st.tuples(
+        st.fixed_dictionaries(
+            {
+                "key": st.sampled_from(["a", "b", "c", "", "é", None]),
+                "act": st.sampled_from(ACTS),
+                "n": st.integers(0, 60),
+            }
+        ),
+        st.none() | st.integers(0, 60),
+    ),
+    max_size=8,
+)
+# Times move in seconds, timers lie within a minute of milliseconds: some at once, some after several batches.
+steps_in_time = st.tuples(rows, st.integers(0, 40), st.none() | st.integers(0, 20), st.booleans())
+
+
+def batches(drawn: list[tuple[list[Row], int, int | None, bool]]) -> list[Batch]:
+    """Processing time and watermark only go forward; the end comes last."""
+    now, watermark, made = 0, None, []
+    for place, (some, later, further, end) in enumerate(drawn):
+        now += later
+        if further is not None:
+            watermark = (watermark or 0) + further
+        made.append((some, now, watermark, end and place == len(drawn) - 1))
+    return made
+
+
+def step(ttl: int | None) -> ProcessStep:
+    verb = Process(function="tests:act", by=("key",), ttl=None if ttl is None else f"{ttl}ms")
+    return ProcessStep("s", verb, act, GIVEN, OUT)
+
+
+def check_index(tables: MemoryTables) -> None:
+    """The index is what follows from the rows."""
+    wanted = set()
+    there = tables.table("s").rows
+    for key, row in zip(there, read_rows(list(there.values())), strict=True):
+        assert row is not None
+        for kind in (Kind.EVENT, Kind.PROCESSING):
+            wanted |= {index_key(kind, time, key) for time in (row.timers[kind] if row.timers else {}).values()}
+        wanted |= {index_key(Kind.TOUCHED, row.touched, key)} if row.touched else set()
+    assert set(tables.table("s.timers").rows) == wanted
+
+
+@given(st.lists(steps_in_time, max_size=8), st.none())
+def test_batches_give_what_the_naive_way_gives(drawn: list[Any], ttl: int | None) -> None:
+    compare(batches(drawn), ttl, 1)
+
+
+@given(st.lists(steps_in_time, max_size=8), st.sampled_from([5_000, 64_000]))
+def test_batches_give_what_the_naive_way_gives_with_a_ttl(drawn: list[Any], ttl: int) -> None:
+    compare(batches(drawn), ttl, 1_000)
+
+
+@settings(max_examples=60)
+@given(st.lists(steps_in_time, max_size=8), st.sampled_from([None, 5_000]), st.integers(1, 3))
+def test_serving_few_at_once_changes_nothing(drawn: list[Any], ttl: int | None, most: int) -> None:
+    with patch.object(process, "_FIRED_AT_ONCE", most), patch.object(key_table, "_EXPIRED_AT_ONCE", most):
+        compare(batches(drawn), ttl, 1 if ttl is None else 1_000)
+
+
+def compare(made: list[Batch], ttl: int | None, pace: int) -> None:
+    tables, real, naive = MemoryTables(), step(ttl), NaiveProcess(act, "key", ttl)
+    for some, now, watermark, ended in made:
+        clock = Clock(now * pace, watermark, ended)
+        got = real.run(timed(GIVEN, [row for row, _ in some], [time for _, time in some]), tables, clock)
+        wanted = naive.run(some, clock)
+        assert listed(got) == [({"key": None, "what": None, "n": None} | row, time) for row, time in wanted]
+        check_index(tables)
+        assert real.wake == real.look(tables, clock)
+
+
+@settings(max_examples=25)
+@given(st.lists(steps_in_time, max_size=6), st.sampled_from([None, 5_000]))
+def test_a_store_and_tables_in_memory_give_the_same(drawn: list[Any], ttl: int | None) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Place(Path(directory) / "store", Identity("app", "1", "partition-0"), 1 << 26)
+        with TaskStore.create(place, -1) as store:
+            tables, mine, its = MemoryTables(), step(ttl), step(ttl)
+            for number, (some, now, watermark, ended) in enumerate(batches(drawn)):
+                given_rows = timed(GIVEN, [row for row, _ in some], [time for _, time in some])
+                clock = Clock(now * 500, watermark, ended)
+                store.begin(number, 1)
+                assert listed(its.run(given_rows, store, clock)) == listed(mine.run(given_rows, tables, clock))
+                assert its.wake == mine.wake
+                store.commit()
+                for name in ("s", "s.timers"):
+                    assert dict(store.table(name).scan()) == tables.table(name).rows
+
+
+@given(rows, st.lists(st.integers(0, 8), max_size=4))
+def test_cutting_rows_into_other_batches_changes_nothing(some: list[Row], cuts: list[int]) -> None:
+    """For a function that looks at one row after the other."""
+    some = [(row | {"act": "add" if row["act"] in ("event", "time", "again") else row["act"]}, t) for row, t in some]
+    whole, parts = MemoryTables(), MemoryTables()
+    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in some]), whole, Clock(0, None)))
+    bounds = [0, *sorted(min(cut, len(some)) for cut in cuts), len(some)]
+    piecewise = []
+    for start, end in pairwise(bounds):
+        part = timed(GIVEN, [row for row, _ in some[start:end]])
+        piecewise += listed(step(None).run(part, parts, Clock(0, None)))
+    for key in {row["key"] for row, _ in some}:
+        assert [one for one in piecewise if one[0]["key"] == key] == [one for one in at_once if one[0]["key"] == key]
+    assert parts.content() == whole.content()
