@@ -27,7 +27,7 @@ _REJECTED = 1
 _INTERRUPTED = 130
 _BROKER_WAIT = 10.0
 _MASTER = re.compile(r"local(\[([0-9]+|\*)(,[0-9]+)?\])?|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]")
-_NEEDED = ("pyspark", "pyarrow", "pandas", "numpy", "lmdb", "prometheus_client")
+_NEEDED = ("pyspark", "pyarrow", "pandas", "numpy", "lmdb", "msgpack", "prometheus_client")
 _EPILOG = """\
 The app is planned first, as `holdfast plan` does; a rejected plan starts nothing. Ctrl-C (or SIGTERM) finishes the
 batch at hand, commits it and ends. A second Ctrl-C stops at once; nothing is lost, the next run repeats the batch.

@@ -10,11 +10,13 @@ stopped. Must not know how batches are planned, nor what slots do.
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -38,6 +40,10 @@ _LONGEST = 4000
 
 class QueryDiedError(HoldfastError):
     """Spark ended the query for a reason Holdfast does not know."""
+
+
+class SlotDiedError(HoldfastError):
+    """A process that ran a slot died, or did something Holdfast does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,12 @@ class _Totals:
     rows_out: int = 0
     began: float = field(default_factory=time.monotonic)
 
+    def add(self, rows_in: int, rows_out: int) -> None:
+        """One more batch."""
+        self.batches += 1
+        self.rows_in += rows_in
+        self.rows_out += rows_out
+
 
 class _Runner:
     """The planner's and the runner's side of one query. Spark never calls both at once."""
@@ -98,6 +110,8 @@ class _Runner:
         """What the planner said last, until it is run."""
         self._lag = 0
         self._planned_in = 0.0
+        self._ran = False
+        """Whether Spark has run any batch of this query."""
         self._ending: Ending | None = None
         self._failure: Exception | None = None
         self._between = threading.Event()
@@ -114,8 +128,10 @@ class _Runner:
 
     def run(self, frame: DataFrame, _: int) -> None:
         """Run one batch; called by Spark when its offsets are durable."""
+        self._ran = True
         try:
-            self._run(*self._planned(frame))
+            if (planned := self._planned(frame)) is not None:
+                self._run(*planned)
         except Exception as error:
             self._failure = error
             raise
@@ -167,13 +183,16 @@ class _Runner:
 
     def _over(self, ending: Ending, before: Offsets) -> Offsets:
         self._ending = ending
-        self._between.set()
+        # Spark runs the first batch of a checkpoint though it is empty: stopped now, it would be interrupted in it.
+        if before.batch or self._ran:
+            self._between.set()
         return before
 
-    def _planned(self, frame: DataFrame) -> tuple[Offsets, bool]:
+    def _planned(self, frame: DataFrame) -> tuple[Offsets, bool] | None:
         """What this batch is: what was answered last, or, when an earlier attempt's is replayed, what its log says."""
         if self._answered is None:
-            return Offsets.parse(str(frame.collect()[0][0])), True
+            rows = frame.collect()
+            return (Offsets.parse(str(rows[0][0])), True) if rows else None
         answered, self._answered = self._answered, None
         return answered, False
 
@@ -195,26 +214,23 @@ class _Runner:
             except RetrySoonError:
                 if time.monotonic() > deadline:
                     raise
+            except (PySparkException, Py4JError) as error:
+                message = (
+                    f"Spark could not run the batch, nothing of it is lost, and the next run repeats it: {_said(error)}"
+                )
+                raise SlotDiedError(message) from error
 
     def _progress(
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
-        streams: dict[str, int] = {}
+        streams = Counter[str]()
         for task in tasks:
-            for stream, rows in task.rows_out.items():
-                streams[stream] = streams.get(stream, 0) + rows
-        slowest: Mapping[str, float] = max(
-            (slot.phases for slot in slots), key=lambda one: sum(one.values()), default={}
-        )
+            streams.update(task.rows_out)
+        slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
-        marks = [(task.watermark, task) for task in tasks if task.watermark is not None]
-        lowest = min(marks, key=lambda one: one[0], default=None)
-        waiting = next((task for task in tasks if task.watermark is None and task.held_back), None)
-        rows_in, rows_out = sum(task.rows_in for task in tasks), sum(streams.values())
-        self._totals.batches += 1
-        self._totals.rows_in += rows_in
-        self._totals.rows_out += rows_out
-        holder = waiting or (None if lowest is None else lowest[1])
+        rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
+        self._totals.add(rows_in, rows_out)
+        watermark, held_back = self._standing.lowest()
         return Progress(
             batch=offsets.batch,
             at=_now(),
@@ -226,13 +242,13 @@ class _Runner:
             lag=self._lag,
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
-            watermark=None if waiting is not None or lowest is None else lowest[0],
-            held_back=None if holder is None else holder.held_back,
+            watermark=watermark,
+            held_back=held_back,
             state_bytes=sum(self._standing.state_bytes.values()),
             late=sum(task.late for task in tasks),
             undecoded=sum(task.undecoded for task in tasks),
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
-            streams=streams,
+            streams=dict(streams),
         )
 
 

@@ -27,6 +27,8 @@ class Standing:
     """Tasks to which nothing more will come."""
     record_bytes: dict[str, float] = field(default_factory=dict)
     state_bytes: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
+    """Task -> how far event time has come in it, and what holds it back."""
 
     def seen(self, bounds: Mapping[StreamPartition, Bounds], now: int) -> Seen:
         """What the next batch is decided by."""
@@ -39,6 +41,13 @@ class Standing:
         # Tasks that had no part in a replay have not been asked: their timers would be forgotten.
         self.first = self.first and replay
 
+    def lowest(self) -> tuple[int | None, str | None]:
+        """How far event time has come in all tasks, and what holds it back."""
+        waiting = [mark for mark in self.marks.values() if mark[0] is None and mark[1] is not None]
+        if waiting:
+            return waiting[0]
+        return min((mark for mark in self.marks.values() if mark[0] is not None), default=(None, None), key=_time)
+
     def _note(self, task: TaskReport, now: int) -> None:
         wake = now if task.replayed else task.wake
         if wake is None:
@@ -48,9 +57,15 @@ class Standing:
         if task.ended:
             self.ended.add(task.task)
         self.state_bytes[task.task] = task.state_bytes
+        if not task.replayed:
+            self.marks[task.task] = task.watermark, task.held_back
         records = sum(task.read.values())
         if records and task.bytes_in:
             for stream in task.read:
                 known = self.record_bytes.get(stream)
                 size = task.bytes_in / records
                 self.record_bytes[stream] = size if known is None else _KEEP * known + (1 - _KEEP) * size
+
+
+def _time(mark: tuple[int | None, str | None]) -> int:
+    return 0 if mark[0] is None else mark[0]

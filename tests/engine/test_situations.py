@@ -1,5 +1,6 @@
 """What can happen to a running app, each named after the situation; in the end nothing is lost, nothing is doubled."""
 
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -229,6 +230,22 @@ def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_ther
         with pytest.raises((kind, LogUnavailableError), match=told):
             run_again(driver)
         (small_disk / "filler").unlink()
+        driver.restart()
+        settled(driver, 2000)
+
+
+def test_files_that_may_not_grow_stop_the_app_and_nothing_is_lost_once_they_may(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        driver.feed("orders", orders(*range(40)))
+        driver.run()
+        driver.feed("orders", orders(*range(40, 2000)))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
+        try:
+            with pytest.raises((SlotUserError, SlotWorldError), match=r"File too large|no space|bytes free"):
+                driver.run()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         driver.restart()
         settled(driver, 2000)
 

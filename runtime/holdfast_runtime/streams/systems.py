@@ -87,10 +87,13 @@ class Streams:
         return held.system.append_all(StreamPartition(held.topic, partition.partition), writes)
 
     def ensure(self, stream: str, partitions: int, now: int) -> None:
-        """Make a stream with so many partitions if it is not there; refuse one with another count."""
+        """Make a stream with so many partitions if it is not there, and grow one that has fewer; never shrink one."""
         held = self._held[stream]
-        if isinstance(held.system, EmbeddedLog):
-            held.system.ensure(held.topic, partitions, now=now)
+        if not isinstance(held.system, EmbeddedLog):
+            return
+        if held.system.has(held.topic) and held.system.meta(held.topic).partitions < partitions:
+            held.system.grow(held.topic, partitions)
+        held.system.ensure(held.topic, partitions, now=now)
 
     def fence(self, streams: Sequence[str], owner: str, epoch: int) -> None:
         """From now on, refuse what earlier attempts want to write to these streams."""
