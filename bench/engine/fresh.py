@@ -1,8 +1,9 @@
 """Why: each measurement in a process of its own, so that no JVM, worker or cache of one helps or harms the next.
 
-The parent watches the CPU time of all processes below it (Python driver, JVM, its Python workers), also in sessions that
-they have opened, from outside and cuts out the window the child reports: neither the start of the JVM nor the check of results is in a figure.
-`resource.getrusage` would not do: workers are killed, not waited for, when Spark stops. Must not know an engine.
+The parent watches the CPU time of all processes below it (driver, JVM, Python workers), also in sessions that these have
+opened, and cuts out the window the child reports: neither the start of the JVM nor the check of results is
+in a figure. `resource.getrusage` would not do: workers are killed, not waited for, when Spark stops. Must not know an
+engine.
 """
 
 import json
@@ -113,3 +114,9 @@ def answer(scratch: Path, window: tuple[float, float], rows: int, batches: list[
     """What the child reports; `digest` and `notes` are in `more`."""
     found = {"began": window[0], "ended": window[1], "rows": rows, "batches": batches, "digest": "", "notes": {}}
     (scratch / "answer.json").write_text(json.dumps({**found, **more}))
+
+
+def process_started() -> float:
+    """When this process was started, seconds since 1970."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / TICKS

@@ -5,12 +5,12 @@ Every function is one measurement in a fresh process. What Holdfast gets, and wh
 - `local[2]`, 2 GB heap, no web UI, trigger 0 s: as the peers. No other setting of Spark is changed.
 - Input and output are streams of the embedded log with one partition per task, JSON records, exactly once; the peers
   read and write JSON files. Records are fed before the app starts, as the peers' files are there before.
-- A batch lasts from the end of the one before to its own end, both as the app's progress tells them. The peers' is Spark's
-  `triggerExecution`, which leaves out what is between two triggers.
-- Latency: a batch is never empty, since without anything to do there is none. Each of the two tasks reads one record of the
-  log and decodes it. `copied`: and writes it to a stream. `counted`: and counts it in the state of its key before. Both
-  open two stores, check two fences, write two deltas and two markers, and commit two stores. `two segments`: `counted`
-  with a filter in Spark SQL before it.
+- A batch lasts from the end of the one before to its own end, both as the app's progress tells them. The peers' is
+  Spark's `triggerExecution`, which leaves out what is between two triggers.
+- Latency: a batch is never empty, since without anything to do there is none. Each of the two tasks reads one record of
+  the log and decodes it. `copied`: and writes it to a stream. `counted`: and counts it in the state of its key before.
+  Both open two stores, look for fences, write two deltas and two markers, and commit two stores. `two segments`:
+  `counted` with a filter in Spark SQL before it.
 - The totals are the same Python function as in `transformWithState`, called once per key and batch, with its rows.
 - Restart: from Spark's session being there to the batch in Spark's commit log. That has planning, assignment and the
   compilation of the steps in it, of which the peers have only what their query does after `start`. The state is copied
@@ -23,7 +23,8 @@ Must not use anything of the peers.
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ CORES = 2
 WARM = 2
 """Batches that don't count, where batches are large."""
 WARM_LATENCY = 20
+KINDS = ("copied", "counted", "two segments")
 TOTALS = """
 from bench.engine.totals import added
 
@@ -96,16 +98,18 @@ def stateful(amounts: Amounts, parts: int = CORES) -> Measurement:
 
 def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:
     """The first batch of a new process, with local state or without it."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    # A store from before the machine was started is not trusted, so the cache is only good until then.
-    kept = cached(f"holdfast-{rows.keys}-{parts}-{boot}", partial(_fill, rows, parts))
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
-        place = Path(scratch) / "data"
-        shutil.copytree(kept / "data", place, ignore=partial(_local_state, kept) if lost else None)
-        os.sync()
-        arguments = {"place": str(place), "lost": lost}
+    with _copied(rows, parts, lost=lost) as place:
         app = _latest(parts, rows.keys, LATEST + PUT_OUT)
-        return _holdfast(f"Holdfast, state {'lost' if lost else 'kept'}{_of(parts)}", "restart", app, arguments)
+        way = f"Holdfast, state {'lost' if lost else 'kept'}{_of(parts)}"
+        return _holdfast(way, "restart", app, {"place": place, "lost": lost})
+
+
+def touches(rows: Rows, parts: int = CORES) -> Measurement:
+    """Small batches on a state."""
+    with _copied(rows, parts, lost=False) as place:
+        app = _latest(parts, rows.keys, LATEST + PUT_OUT)
+        arguments = {"files": str(rows.directory()), "place": place, "parts": parts}
+        return _holdfast(f"Holdfast{_of(parts)}", "touches", app, arguments)
 
 
 def processed(function: str, schema: str) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def processed(function: str, schema: str) -> dict[str, Any]:
 def stream_app(
     schema: str, steps: Sequence[Mapping[str, Any]], parts: int, records: int, code: str = ""
 ) -> dict[str, Any]:
-    """given -> steps -> made, so many records of each partition per batch."""
+    """From `given` through steps to `made`: so many records of each partition per batch."""
     streams = [
         {"name": "given", "system": "here", "partitions": parts, "schema": schema},
         {"name": "made", "system": "here", "partitions": parts},
@@ -133,6 +137,19 @@ def stream_app(
     }
     spec = {"systems": [{"name": "here", "log": {}}], "streams": streams, "steps": [*steps, sink], "runtime": runtime}
     return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": "bench"}, "spec": spec}
+
+
+@contextmanager
+def _copied(rows: Rows, parts: int, *, lost: bool) -> Iterator[str]:
+    """What a run that filled the state has left, to be used up."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    # A store from before the machine was started is not trusted, so the cache is only good until then.
+    kept = cached(f"holdfast-{rows.keys}-{parts}-{boot}", partial(_fill, rows, parts))
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
+        place = Path(scratch) / "data"
+        shutil.copytree(kept / "data", place, ignore=partial(_local_state, kept) if lost else None)
+        os.sync()
+        yield str(place)
 
 
 def _fill(rows: Rows, parts: int, here: Path) -> None:

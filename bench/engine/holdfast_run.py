@@ -22,7 +22,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from bench.engine import data
-from bench.engine.fresh import answer
+from bench.engine.fresh import answer, process_started
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime import app as engine
@@ -34,6 +34,7 @@ from holdfast_runtime.streams.records import Range, written_batch
 from holdfast_runtime.until import Until
 
 GIVEN, MADE = "given", "made"
+WARM = 3
 PHASES = ("plan", "spark", "open", "fetch", "steps", "encode", "write", "commit", "snapshot")
 SPARKS = ("addBatch", "walCommit", "commitOffsets")
 
@@ -156,7 +157,7 @@ def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, p
 
 def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool) -> None:
     """From the JVM being there to the first batch in Spark's commit log."""
-    commits = DataDir(Path(place)).run("1").query / "commits"
+    commits = DataDir(Path(place)).app("bench").run("1").query / "commits"
     before = {path.name for path in commits.iterdir()}
     since = {partition: bounds.end for partition, bounds in EmbeddedLog(Path(place) / "log").bounds(MADE).items()}
     close_all()
@@ -167,17 +168,24 @@ def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool
     if bool(first.restored) != lost:
         message = f"local state was to be {'lost' if lost else 'there'}: {first.restored}"
         raise SystemExit(message)
-    ended, size = new.stat().st_mtime, first.state_bytes / 1e6
-    opening = first.phases["open"] / 1e3
+    ended, opening = new.stat().st_mtime, first.phases["open"] / 1e3
     answer(
         scratch,
         (watch.opened, ended),
         first.rows_in,
         [first.seconds],
         digest=data.digest(written(Path(place), data.LATEST, since)),
-        notes={"state MB": size, "since process start": ended - process_started(), "open s": opening}
+        notes={"state MB": first.state_bytes / 1e6, "from start": ended - process_started(), "state s": opening}
         | {name: first.phases.get(name, 0.0) for name in PHASES},
     )
+
+
+def touches(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, parts: int) -> None:
+    """The small files again, one per batch, behind the restart's: with local state as the last run left it."""
+    log, paths = EmbeddedLog(Path(place) / "log", sync=False), sorted(Path(files).glob("[0-9]*.parquet"))[8:]
+    watch = Watch(len(paths) + 1, lambda number: [feed_rows(log, path, parts) for path in paths[number - 1 : number]])
+    watch.run(request, Path(place))
+    watch.answer(scratch, WARM, parquet.read_metadata(paths[0]).num_rows)
 
 
 def feed(log: EmbeddedLog, parts: int, part: int, values: pa.Array) -> None:
@@ -219,14 +227,9 @@ def median(values: list[float]) -> float:
     return float(np.median(values))
 
 
-def process_started() -> float:
-    """When this process was started, seconds since 1970."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    up = time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.time() - up + ticks / 100
-
-
-WAYS: dict[str, Callable[..., None]] = {one.__name__: one for one in (latency, stateless, stateful, fill, restart)}
+WAYS: dict[str, Callable[..., None]] = {
+    one.__name__: one for one in (latency, stateless, stateful, fill, restart, touches)
+}
 
 
 def main() -> None:

@@ -1,16 +1,17 @@
 """Why: figures that can be believed: all ways in one run, in alternating order, equal results before any is printed.
 
-A way is a function that takes one measurement. To put another engine beside the peers, add its ways to `benchmarks`: it
-must take the same data, and give the digest of its own results. Must not know how an engine works.
+A way is a function that takes one measurement; each takes the same data and gives the digest of its own results. Must
+not know how an engine works.
 """
 
 import argparse
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bench.engine import peers
+from bench.engine import holdfast, peers
 from bench.engine.data import Amounts, Clicks, Rows
 from bench.engine.fresh import Measurement
 
@@ -35,9 +36,9 @@ class Benchmark:
     columns: Sequence[Column]
 
 
-def note(name: str) -> Column:
-    """A figure that the way reports itself."""
-    return Column(name, lambda one: one.notes[name])
+def note(name: str, form: str = ",.0f") -> Column:
+    """A figure that the way reports itself; not all do."""
+    return Column(name, lambda one: one.notes.get(name, math.nan), form)
 
 
 PER_BATCH = Column("ms/batch", lambda one: 1e3 * statistics.median(one.batches))
@@ -51,7 +52,14 @@ LATENCY = (
     *map(note, ("addBatch", "walCommit", "commitOffsets")),
 )
 THROUGHPUT = (RATE, CPU_PER_MILLION, PER_BATCH)
-RESTART = (Column("seconds", lambda one: one.seconds, ".2f"), CPU, note("state MB"))
+RESTART = (
+    Column("seconds", lambda one: one.seconds, ".2f"),
+    note("from start", ".2f"),
+    note("state s", ".3f"),
+    CPU,
+    note("state MB"),
+)
+PHASES = tuple(note(name, ".1f") for name in ("open", "fetch", "steps", "encode", "write", "commit", "spark"))
 
 
 def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
@@ -62,14 +70,18 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
     latency = [
         partial(peers.latency, kind, 20 if quick else 100, tuned=tuned) for kind in kinds for tuned in (True, False)
     ]
-    stateless = [partial(peers.stateless, clicks, files) for files in per_batch]
+    latency += [partial(holdfast.latency, kind, 20 if quick else 100) for kind in holdfast.KINDS]
+    stateless = [partial(engine.stateless, clicks, files) for files in per_batch for engine in (peers, holdfast)]
     stateful = [
         partial(peers.stateful, amounts, changelog=changelog, native=native)
         for native in (False, True)
         for changelog in (False, True)
     ]
+    stateful.append(partial(holdfast.stateful, amounts))
     small, large = (
-        [partial(peers.restart, Rows(keys), changelog=on) for on in (False, True)] for keys in (80_000, 4_300_000)
+        [partial(peers.restart, Rows(keys), changelog=on) for on in (False, True)]
+        + [partial(holdfast.restart, Rows(keys), lost=lost) for lost in (False, True)]
+        for keys in (80_000, 4_300_000)
     )
     return {
         "latency": Benchmark("empty batches, trigger 0 s", latency, LATENCY),
@@ -78,6 +90,36 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
         "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
     }
+
+
+def growth() -> Mapping[str, Benchmark]:
+    """Holdfast alone, with more tasks on the same two cores, and with more state; phases are medians in ms."""
+    tasks, clicks, amounts = (2, 16, 128), Clicks(24, 51_200), Amounts(6, 20_480)
+    found = {
+        "tasks-latency": Benchmark(
+            "a record for each task", [partial(holdfast.latency, "counted", 40, parts) for parts in tasks], LATENCY
+        ),
+        "tasks-stateless": Benchmark(
+            "clicks", [partial(holdfast.stateless, clicks, 4, parts) for parts in tasks], THROUGHPUT
+        ),
+        "tasks-stateful": Benchmark(
+            "totals", [partial(holdfast.stateful, amounts, parts) for parts in tasks], THROUGHPUT
+        ),
+    }
+    for size, keys, counts in (("1 MB", 9_200, (2,)), ("100 MB", 920_000, tasks), ("1 GB", 9_200_000, (2,))):
+        rows = Rows(keys)
+        found[f"state-{size.replace(' ', '')}-touches"] = Benchmark(
+            f"1 000 rows per batch, {size} of state",
+            [partial(holdfast.touches, rows, parts) for parts in counts],
+            THROUGHPUT,
+        )
+        found[f"state-{size.replace(' ', '')}-restart"] = Benchmark(
+            f"first batch of a new process, {size} of state",
+            [partial(holdfast.restart, rows, lost=lost, parts=parts) for parts in counts for lost in (False, True)],
+            RESTART,
+        )
+    columns = {name: (*one.columns, *PHASES) for name, one in found.items()}
+    return {name: Benchmark(one.title, one.ways, columns[name]) for name, one in found.items()}
 
 
 def paired(ways: Sequence[Way], runs: int) -> dict[str, list[Measurement]]:
@@ -118,12 +160,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The engine beside stock Structured Streaming.")
     parser.add_argument("names", nargs="*", help="which (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes, one run: to see that it works")
-    parser.add_argument("--runs", type=int, help="paired runs (default: 5, quick: 1)")
+    parser.add_argument("--grow", action="store_true", help="instead: Holdfast with more tasks and more state")
+    parser.add_argument("--runs", type=int, help="paired runs (default: 5, quick and grow: 1)")
     chosen = parser.parse_args()
-    known = benchmarks(quick=chosen.quick)
+    known = growth() if chosen.grow else benchmarks(quick=chosen.quick)
     if unknown := [name for name in chosen.names if name not in known]:
         parser.error(f"no benchmark {unknown}; there are {list(known)}")
-    runs = chosen.runs or (1 if chosen.quick else 5)
+    runs = chosen.runs or (1 if chosen.quick or chosen.grow else 5)
     for name in chosen.names or known:
         found = paired(known[name].ways, runs)
         check(found)

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from bench.engine import data
-from bench.engine.fresh import answer
+from bench.engine.fresh import answer, process_started
 from bench.engine.totals import added
 
 
@@ -173,7 +173,10 @@ def restart(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) 
         first["numInputRows"],
         [first["durationMs"]["triggerExecution"] / 1e3],
         digest=data.digest(found[0]),
-        notes={"state MB": first["stateOperators"][0]["customMetrics"]["rocksdbSstFileSize"] / 1e6},
+        notes={
+            "state MB": first["stateOperators"][0]["customMetrics"]["rocksdbSstFileSize"] / 1e6,
+            "from start": _end(first) - process_started(),
+        },
     )
 
 

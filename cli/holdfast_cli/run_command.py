@@ -34,7 +34,8 @@ batch at hand, commits it and ends. A second Ctrl-C stops at once; nothing is lo
 Running again continues where the last run ended, as long as spec.runId and --data are the same.
 
 On a terminal there is a live screen; elsewhere, lines. With -o json each event is one line: started, progress,
-draining, ended or failed. What Spark and the functions of steps print is in spark.log in the data directory.
+draining, ended or failed. What Spark and the functions of steps print is in apps/<app>/spark.log
+in the data directory.
 
 Exit codes: 0 it ended well, 1 the app is invalid or its plan is rejected, 2 a file can't be read, the command line is
 wrong or something is not installed, 3 the run could not start or failed, 130 stopped at once.
@@ -131,6 +132,7 @@ def _watched(app: StreamApp, options: argparse.Namespace) -> int:
     from holdfast_runtime.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.data_dir import DataDir  # noqa: PLC0415
     from holdfast_runtime.java import require_java  # noqa: PLC0415
+    from holdfast_runtime.session import spark_log  # noqa: PLC0415
     from holdfast_runtime.spark_settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
     from holdfast_runtime.until import Until  # noqa: PLC0415
 
@@ -150,7 +152,9 @@ def _watched(app: StreamApp, options: argparse.Namespace) -> int:
         as_json=options.output == "json",
         color=options.color,
         metrics=options.metrics,
-        where=WhereToLook(options.app, str(data), bool(options.data), _logs(app)),
+        where=WhereToLook(
+            options.app, str(data), bool(options.data), str(spark_log(DataDir(data).app(app.name).path)), _logs(app)
+        ),
     )
     return run_watched(lambda listen, drain: run_app(app, wanted, listen, drain), show)
 

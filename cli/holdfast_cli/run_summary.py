@@ -29,6 +29,8 @@ class WhereToLook:
     data: str
     data_given: bool
     """Whether `--data` is needed to find it again."""
+    spark_log: str
+    """What Spark and the functions of steps print."""
     logs: frozenset[str]
     """Streams that `holdfast tail` can show."""
 
@@ -67,4 +69,4 @@ def _lines(seen: Seen, where: WhereToLook, *, failed: bool, now: float) -> Itera
         yield styled("  ", (", ".join(odd), "yellow"))
     yield styled(f"  data {where.data}")
     if failed:
-        yield styled(f"  what Spark and the steps printed: {where.data}/spark.log")
+        yield styled(f"  what Spark and the steps printed: {where.spark_log}")

@@ -23,6 +23,7 @@ from holdfast_runtime.data_dir import DataDir, RunPlaces, folder_name
 from holdfast_runtime.state.durable import Durable
 from holdfast_runtime.state.offline import OfflineStore, copy_store, data_file
 from holdfast_runtime.state.place import Identity, Place, read_sidecar
+from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.trust import Distrust, Expected, Facts, trust
 
 _NUMBERS = re.compile(r"(\d+)")
@@ -55,7 +56,7 @@ class Stores:
     def of(cls, logs: AppLogs, run: str | None, *, durable: bool) -> "Stores":
         """Of the app on the command line."""
         run = run or logs.app.spec.run_id
-        return cls(logs, run, DataDir(logs.data.absolute()).run(run), durable)
+        return cls(logs, run, DataDir(logs.data.absolute()).app(logs.app.name).run(run), durable)
 
     def tasks(self, only: str | None = None) -> list[str]:
         """The tasks that have state; raises `UsageError` where there is none."""
@@ -77,7 +78,7 @@ class Stores:
             if self.durable or distrust is not None:
                 yield from self._copy(identity, Path(directory), distrust)
                 return
-            apart = _running(self.logs.data)
+            apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
             file = copy_store(place, Path(directory) / "copy.mdb") if apart else data_file(place)
             with OfflineStore(place, file) as store:
                 yield Found(task, store, "local")
@@ -89,7 +90,7 @@ class Stores:
         found = durable.listing()
         batches = [one.batch for one in (*found.deltas, *found.snapshots)]
         place = Place(directory / "store", identity)
-        restored = durable.restore(place, max(batches)) if batches else None
+        restored = restore(durable, place, max(batches)) if batches else None
         if restored is None:
             because = "" if distrust is None else f", and its local store is not to be used: {distrust.message}"
             message = f"{identity} has no durable copy in {durable.storage.directory}{because}; run the app once more"
@@ -134,10 +135,10 @@ def _distrust(place: Place) -> Distrust | None:
     return trust(Facts(read_sidecar(place)), expected)
 
 
-def _running(data: Path) -> bool:
+def _running(lock: Path) -> bool:
     """Whether an app is at work there: its stores may change at any instant."""
     try:
-        who = json.loads((data / "run.lock").read_text(encoding="utf-8"))
+        who = json.loads(lock.read_text(encoding="utf-8"))
         os.kill(int(who["pid"]), 0)
     except PermissionError:
         return True

@@ -51,7 +51,7 @@ def main(data: DataDir) -> int:
 
 def last_offsets(data: DataDir, app: StreamApp) -> Mapping[StreamPartition, int]:
     """Up to where each partition was read, by the last batch that is done."""
-    query = data.run(app.spec.run_id).query
+    query = data.app(app.name).run(app.spec.run_id).query
     done = max(int(path.name) for path in (query / "commits").iterdir() if path.name.isdigit())
     line = (query / "offsets" / str(done)).read_text().splitlines()[-1]
     return Offsets.parse(json.loads(line)["offsets"]).positions

@@ -42,8 +42,9 @@ class RunOptions:
 
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> Ended:
     """Run an app until it ends, or until it is asked to drain; raises what went wrong."""
-    places = options.data.run(app.spec.run_id)
-    with options.data.taken(), LocalCoordinator(places.metadata, app.name, app.spec.run_id) as coordinator:
+    home = options.data.app(app.name)
+    places = home.run(app.spec.run_id)
+    with home.taken(), LocalCoordinator(places.metadata, app.name, app.spec.run_id) as coordinator:
         attempt = Attempt(app, options.data, coordinator, _clock)
         with _session(app, options) as spark:
             return run_query(spark, _Wiring(app, options, coordinator, attempt).loop(spark, listen, drain))
@@ -55,7 +56,7 @@ def _session(app: StreamApp, options: RunOptions) -> Iterator[SparkSession]:
     spark = open_session(
         app.name,
         options.master,
-        options.data.path,
+        options.data.app(app.name).path,
         ui=options.ui,
         conf=runtime.spark_conf,
         memory=runtime.driver.memory,
@@ -97,7 +98,7 @@ class _Wiring:
         )
         return Loop(
             name=app.name,
-            checkpoint=options.data.run(app.spec.run_id).query,
+            checkpoint=options.data.app(app.name).run(app.spec.run_id).query,
             interval=millis(app.spec.runtime.trigger.interval),
             epoch=begun.number,
             reading=begun.reading,

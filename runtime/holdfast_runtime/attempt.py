@@ -47,7 +47,7 @@ class Attempt:
 
     def __init__(self, app: StreamApp, data: DataDir, coordinator: LocalCoordinator, clock: Callable[[], int]) -> None:
         self._app, self._coordinator = app, coordinator
-        self._places = data.run(app.spec.run_id)
+        self._places = data.app(app.name).run(app.spec.run_id)
         self._record = coordinator.record()
         self.plan = _accepted(app, self._record)
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}

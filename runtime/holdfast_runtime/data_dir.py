@@ -1,6 +1,7 @@
 """Why: where a local run keeps what: logs, checkpoint, state and record of each run, and who is at work there.
 
-One process may run an app on a directory at a time; a second one is told who has it. Must not create what it names.
+One process may run an app on a directory at a time; a second one is told who has it. Several apps may share one, and
+then share streams. Must not create what it names.
 """
 
 import fcntl
@@ -48,25 +49,25 @@ class RunPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class DataDir:
-    """All that a local run keeps, in one directory."""
+class AppDir:
+    """What a local run of one app keeps."""
 
     path: Path
-
-    @property
-    def log(self) -> Path:
-        """The streams of the embedded log."""
-        return self.path / "log"
 
     def run(self, run_id: str) -> RunPlaces:
         """The places of one run."""
         return RunPlaces(self.path / "runs" / folder_name(run_id))
 
+    @property
+    def lock(self) -> Path:
+        """Says who runs the app here."""
+        return self.path / "run.lock"
+
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Be the one process that runs an app here; raises `DataInUseError` that names the one that is."""
+        """Be the one process that runs the app here; raises `DataInUseError` that names the one that is."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "run.lock").open("a+", encoding="utf-8") as file:
+        with self.lock.open("a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -80,6 +81,22 @@ class DataDir:
                 yield
             finally:
                 file.truncate(0)
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """All that local runs keep, in one directory: apps that share one share the streams of its log."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """The streams of the embedded log."""
+        return self.path / "log"
+
+    def app(self, name: str) -> AppDir:
+        """What one app keeps."""
+        return AppDir(self.path / "apps" / folder_name(name))
 
 
 def folder_name(name: str) -> str:

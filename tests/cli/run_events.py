@@ -36,7 +36,13 @@ FIRST = Progress(
     streams={"attributed": 900},
 )
 ENDED = Ended(Ending.IDLE, batches=10, rows_in=120_000, rows_out=9_000, seconds=12.0)
-WHERE = WhereToLook("app.yaml", ".holdfast/ad-clicks", data_given=False, logs=frozenset({"attributed"}))
+WHERE = WhereToLook(
+    "app.yaml",
+    ".holdfast/ad-clicks",
+    data_given=False,
+    spark_log=".holdfast/ad-clicks/apps/ad-clicks/spark.log",
+    logs=frozenset({"attributed"}),
+)
 
 
 def batches(number: int) -> list[Progress]:

@@ -50,7 +50,7 @@ def engine(folder: Path, listen: Listener, drain: threading.Event) -> Ended:
 
 def main(folder: Path) -> int:
     """Run until it is stopped."""
-    where = WhereToLook("app.yaml", str(folder), data_given=True, logs=frozenset())
+    where = WhereToLook("app.yaml", str(folder), data_given=True, spark_log=str(folder / "spark.log"), logs=frozenset())
     show = HowToShow(as_json=False, color="auto", metrics=None, where=where)
     return run_watched(lambda listen, drain: engine(folder, listen, drain), show)
 

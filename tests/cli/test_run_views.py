@@ -143,7 +143,7 @@ def test_the_summary_says_why_it_ended(ending: Ending) -> None:
 def test_a_run_that_failed_says_where_it_stands_and_where_to_look() -> None:
     lines = printed([(0.0, STARTED), (1.0, FIRST)], ValueError("x"))
     assert any(line.startswith("failed: ") for line in lines)
-    assert "  what Spark and the steps printed: .holdfast/ad-clicks/spark.log" in lines
+    assert "  what Spark and the steps printed: .holdfast/ad-clicks/apps/ad-clicks/spark.log" in lines
 
 
 def test_a_run_that_never_started_has_no_summary() -> None:

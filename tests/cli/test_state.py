@@ -67,7 +67,10 @@ class Made:
     """The state of one task, as a run leaves it."""
 
     def __init__(self, task: str, run: str = "1", directory: str = ".holdfast/visits") -> None:
-        places, self.identity = DataDir(Path(directory).absolute()).run(run), Identity("visits", run, task)
+        places, self.identity = (
+            DataDir(Path(directory).absolute()).app("visits").run(run),
+            Identity("visits", run, task),
+        )
         self.place = Place(places.state / folder_name(task), self.identity, 1 << 26)
         self.durable = Durable(fs.LocalFileSystem(), str(places.durable), self.identity, sync=False)
         TaskStore.create(self.place, -1).close()
@@ -297,7 +300,7 @@ def test_a_running_app_is_read_and_goes_on(app: Holdfast, announced: bool) -> No
         assert process.stdin is not None
         assert process.stdout is not None
         if announced:
-            lock = Path(".holdfast/visits/run.lock")
+            lock = Path(".holdfast/visits/apps/visits/run.lock")
             lock.write_text(json.dumps({"pid": os.getpid(), "command": "holdfast run"}), encoding="utf-8")
         for number in range(20):
             process.stdin.write(f"{number}\n")

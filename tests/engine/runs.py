@@ -175,7 +175,7 @@ def die(pid: int) -> None:
 
 def unfinished(data: Path, run_id: str = "1") -> bool:
     """Whether Spark's logs have a batch that was begun and is not done."""
-    query = DataDir(data).run(run_id).query
+    query = DataDir(data).app("counted").run(run_id).query
     begun, done = (set(_numbers(query / name)) for name in ("offsets", "commits"))
     return bool(begun - done)
 

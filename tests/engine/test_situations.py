@@ -32,7 +32,7 @@ def history(driver: TestDriver, batches: int = 9) -> None:
 
 def copy_of(tmp_path: Path, task: str = "partition-0") -> Path:
     """The durable copy of a task."""
-    return tmp_path / "data/runs/1/checkpoint/state/totals/1" / task
+    return tmp_path / "data/apps/totals/runs/1/checkpoint/state/totals/1" / task
 
 
 def damage(path: Path) -> bytes:
@@ -205,8 +205,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 PLACES = {
-    "local state": ("runs/1/state", SlotUserError, "has no space for the state"),
-    "checkpoint": ("runs/1/checkpoint/state", SlotWorldError, "No space left on device"),
+    "local state": ("apps/totals/runs/1/state", SlotUserError, "has no space for the state"),
+    "checkpoint": ("apps/totals/runs/1/checkpoint/state", SlotWorldError, "No space left on device"),
     "log": ("log", SlotWorldError, r"log/totals/\d can't be used.* bytes free"),
 }
 
@@ -285,7 +285,7 @@ def test_a_checkpoint_location_that_takes_nothing_stops_the_app_before_its_outpu
 
 
 def test_a_checkpoint_of_another_time_than_the_state_is_refused(tmp_path: Path) -> None:
-    data, query = tmp_path / "data", tmp_path / "data/runs/1/checkpoint/query"
+    data, query = tmp_path / "data", tmp_path / "data/apps/totals/runs/1/checkpoint/query"
     with TestDriver(app(), data) as driver:
         driver.feed("orders", orders(0))
         driver.run()

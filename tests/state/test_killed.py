@@ -15,7 +15,7 @@ import pytest
 
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
-from holdfast_runtime.state.restoring import RESTORE_STEPS
+from holdfast_runtime.state.restoring import RESTORE_STEPS, restore
 from holdfast_runtime.state.task_store import TaskStore
 from tests.state import worker
 
@@ -44,7 +44,7 @@ def restored(directory: Path) -> dict[str, dict[bytes, bytes]]:
     found: dict[str, dict[bytes, bytes]] = {}
     for task in worker.TASKS:
         shutil.rmtree(worker.place(directory, task).path)
-        got = worker.durable(directory, task).restore(worker.place(directory, task), worker.last_done(directory))
+        got = restore(worker.durable(directory, task), worker.place(directory, task), worker.last_done(directory))
         assert got is not None
         with got.store as store:
             found[task] = dict(store.table("counters").scan())

@@ -21,6 +21,7 @@ from holdfast_runtime.state.errors import (
     StoreRebuildError,
 )
 from holdfast_runtime.state.place import Identity, Sidecar
+from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.task_store import Head, TaskStore
 from holdfast_runtime.state.trust import Expected, Facts, Reason, trust
 from tests.state.places import TASK, Disk
@@ -323,7 +324,7 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
         damage(disk.objects / kept[-1].name)
     target = max(last - back, kept[0].batch if kept else 0)
     lose(disk)
-    got = disk.durable.restore(disk.place, target)
+    got = restore(disk.durable, disk.place, target)
     assert got is not None
     with got.store as store:
         assert store.head.batch == target
@@ -338,6 +339,7 @@ def test_a_snapshot_is_due_after_so_many_deltas_or_so_many_bytes() -> None:
     assert 49 <= due.index(True) <= 99
     grown = Head(20, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20)
     assert policy.due(grown, "partition-0")
+    assert policy.due(Head(9, -1, 1, delta_bytes=2 << 20), "partition-0")  # much at once, and no snapshot yet
     assert not policy.due(Head(19, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20), "partition-0")
     assert not policy.due(Head(20, -1, 1, snapshot=10, snapshot_bytes=4 << 20, delta_bytes=2 << 20), "partition-0")
 

@@ -5,8 +5,8 @@ are in it because outputs are committed partition by partition: a replay after a
 the rows of the first attempt at computing, not other ones.
 
 On the wire: a line `holdfast-delta 1 length=<n> sha256=<64 digits>`, then an Arrow stream of (key, value or null), one
-record batch per table or output, compressed with zstd; what each batch is stands in the schema's metadata. Must not
-open anything, and must not let anything but `DeltaDamagedError` out, whatever bytes come in.
+record batch per table or output, compressed with zstd unless it is tiny; what each batch is stands in the schema's
+metadata. Must not open anything, and must not let anything but `DeltaDamagedError` out, whatever bytes come in.
 """
 
 import hashlib
@@ -25,6 +25,8 @@ from holdfast_runtime.state.place import Identity
 FORMAT = 1
 _HEADER = re.compile(rb"holdfast-delta 1 length=(\d{1,18}) sha256=([0-9a-f]{64})\n")
 _LONGEST_HEADER = 120
+_WORTH_COMPRESSING = 4096
+"""Bytes. Below, zstd's start takes more time than all else here, for no block of a disk less."""
 _KEY = b"holdfast"
 _FIELDS = [("key", pa.large_binary()), ("value", pa.large_binary())]
 
@@ -65,12 +67,15 @@ def delta_bytes(delta: Delta) -> bytes:
         "outputs": len(delta.outputs),
     }
     schema = pa.schema(_FIELDS, metadata={_KEY: json.dumps(about).encode()})
+    batches = [_batch([row[0] for row in rows], [row[1] for row in rows], schema) for rows in delta.tables.values()]
+    batches.append(_batch([name.encode() for name in delta.outputs], list(delta.outputs.values()), schema))
+    worth = sum(batch.nbytes for batch in batches) >= _WORTH_COMPRESSING
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
-        for rows in delta.tables.values():
-            stream.write_batch(_batch([row[0] for row in rows], [row[1] for row in rows], schema))
-        names = [name.encode() for name in delta.outputs]
-        stream.write_batch(_batch(names, list(delta.outputs.values()), schema))
+    with pa.ipc.new_stream(
+        sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd" if worth else None)
+    ) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
     body = sink.getvalue()
     digest = hashlib.sha256(body).hexdigest()
     return b"holdfast-delta %d length=%d sha256=%s\n" % (FORMAT, body.size, digest.encode()) + bytes(body)

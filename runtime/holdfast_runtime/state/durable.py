@@ -15,8 +15,6 @@ from zlib import crc32
 
 from pyarrow import fs as pafs
 
-from holdfast_runtime.state import restoring
-from holdfast_runtime.state.claim import Claim
 from holdfast_runtime.state.delta import Delta, delta_bytes, read_delta
 from holdfast_runtime.state.errors import (
     DeltaDamagedError,
@@ -25,7 +23,7 @@ from holdfast_runtime.state.errors import (
     StoreMisuseError,
 )
 from holdfast_runtime.state.names import Listing, fence_name, listing, obsolete, snapshot_name
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import Identity
 from holdfast_runtime.state.snapshot import snapshot_chunks
 from holdfast_runtime.state.storage import Storage
 from holdfast_runtime.state.task_store import Head, TaskStore
@@ -54,7 +52,7 @@ class SnapshotPolicy:
         """
         since = head.batch - (head.start if head.snapshot is None else head.snapshot)
         limit = self.most_deltas - crc32(task.encode()) % (self.most_deltas // 2 + 1)
-        outgrown = head.snapshot is not None and head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
+        outgrown = head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
         return since >= limit or (since >= self.least_deltas and outgrown)
 
 
@@ -70,11 +68,12 @@ class Durable:
         self.identity = identity
         parts = (quote(part, safe="") for part in (identity.app, identity.run, identity.task))
         self.storage = Storage(fs, "/".join((root.rstrip("/"), *parts)), sync=sync)
-        self._at = at
+        self.at = at
+        """Told each step, so that tests can end a process there."""
 
     def listing(self) -> Listing:
         """What there is."""
-        return listing(self.storage.sizes())
+        return listing(self.storage.names())
 
     def fence(self, epoch: int) -> None:
         """Shut out attempts before this one; to be done before the attempt's first `find_delta`."""
@@ -129,16 +128,12 @@ class Durable:
         if head.epoch is None or store.place.identity != self.identity:
             message = f"there is nothing of {self.identity} to make a snapshot of in {store.place.path}"
             raise StoreMisuseError(message)
-        self._at("snapshot begun")
+        self.at("snapshot begun")
         size = self.storage.write(snapshot_name(head.batch, head.epoch), snapshot_chunks(store), replace=True)
-        self._at("snapshot written")
+        self.at("snapshot written")
         store.noted_snapshot(head.batch, size or 0)
-        self._at("snapshot noted")
+        self.at("snapshot noted")
         return size or 0
-
-    def restore(self, place: Place, batch: int, held: Claim | None = None) -> "restoring.Restored | None":
-        """Build the local store as it was after this batch; None where there is no durable copy at all."""
-        return restoring.restore(self, place, batch, held, self._at)
 
     def collect(self) -> int:
         """Remove what no restore can need; how many objects. May die anywhere, and run beside others."""
@@ -151,11 +146,11 @@ class Durable:
                 named = listing([meant])
                 if any(one.batch < horizon for one in (*named.deltas, *named.snapshots)):
                     gone.append(temporary)
-        self._at("listed")
+        self.at("listed")
         for name in gone:
             self.storage.delete(name)
-            self._at("removed")
-        self._at("collected")
+            self.at("removed")
+        self.at("collected")
         return len(gone)
 
     def _check_epoch(self, found: Listing, epoch: int, batch: int) -> None:

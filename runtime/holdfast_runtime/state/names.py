@@ -54,15 +54,16 @@ def fence_name(epoch: int) -> str:
 
 
 def listing(names: Iterable[str]) -> Listing:
-    """Sorted by kind; what is not ours is left alone."""
+    """By kind; what is not ours is left alone."""
+    # Names are in order as their batches and epochs are.
     found: dict[str, list[Named]] = {"delta": [], "snapshot": [], "fence": []}
-    for name in names:
+    for name in sorted(names):
         match = _NAME.fullmatch(name)
         if match is not None and match[1]:
             found[match[1]].append(Named(int(match[2]), int(match[3]), name))
         elif match is not None:
             found["fence"].append(Named(-1, int(match[5]), name))
-    return Listing(*(tuple(sorted(found[kind])) for kind in ("delta", "snapshot", "fence")))
+    return Listing(*map(tuple, found.values()))
 
 
 def obsolete(found: Listing) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.durable import Durable
 from holdfast_runtime.state.errors import DeltaMissingError, EpochFencedError, StoreUnavailableError
 from holdfast_runtime.state.place import Place, read_sidecar
-from holdfast_runtime.state.restoring import Restored
+from holdfast_runtime.state.restoring import Restored, restore
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.state.trust import Distrust, Expected, Facts, Reason, trust
 
@@ -74,4 +74,4 @@ def _restored(place: Place, durable: Durable, batch: int, held: Claim) -> Restor
     if deltas and not snapshots and min(deltas) == batch:
         # The first batch of the task was written, but not committed here: nothing is before it.
         return Restored(TaskStore.create(place, batch - 1, held), None, 0, ())
-    return durable.restore(place, batch - 1, held)
+    return restore(durable, place, batch - 1, held)

@@ -8,9 +8,10 @@ something the next try drops. Must not delete anything in the durable copy, dama
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from holdfast_runtime.state.claim import Claim, claim
+from holdfast_runtime.state.durable import Durable
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
     DeltaMissingError,
@@ -23,9 +24,6 @@ from holdfast_runtime.state.place import Place, drop, drop_sidecar, make_directo
 from holdfast_runtime.state.snapshot import UNREADABLE, unpack
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.state.trouble import reporting
-
-if TYPE_CHECKING:
-    from holdfast_runtime.state.durable import Durable
 
 RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
 
@@ -42,16 +40,14 @@ class Restored:
     """Snapshots that could not be read, each with its reason: to be reported, for the next loss may find none."""
 
 
-def restore(
-    durable: "Durable", place: Place, batch: int, held: Claim | None, at: Callable[[str], None]
-) -> Restored | None:
-    """See `Durable.restore`."""
+def restore(durable: Durable, place: Place, batch: int, held: Claim | None = None) -> Restored | None:
+    """Build the local store as it was after this batch; None where there is no durable copy at all."""
     found = durable.listing()
     if not found.deltas and not found.snapshots:
         return None
     held = held or claim(place)
     try:
-        return _Restoring(durable, place, batch, held, at).run(found)
+        return _Restoring(durable, place, batch, held, durable.at).run(found)
     except BaseException:
         held.release()
         raise
@@ -59,7 +55,7 @@ def restore(
 
 @dataclass(frozen=True, slots=True)
 class _Restoring:
-    durable: "Durable"
+    durable: Durable
     place: Place
     batch: int
     held: Claim
@@ -91,7 +87,7 @@ class _Restoring:
             return None
         except CheckpointUnavailableError as error:
             # The read of a checkpoint fails for local reasons too; only a snapshot that is gone has an alternative.
-            if snapshot.name in self.durable.storage.sizes():
+            if snapshot.name in self.durable.storage.names():
                 raise
             damaged.append(str(error))
             return None

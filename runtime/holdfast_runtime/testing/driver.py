@@ -119,8 +119,8 @@ class TestDriver:
         """Records that could not be decoded and were skipped, since this driver was made."""
         try:
             if self._lab.exclusive:
-                self._stack.enter_context(self._data.taken())
-            self._places = self._data.run(self._app.spec.run_id)
+                self._stack.enter_context(self._data.app(self._app.name).taken())
+            self._places = self._data.app(self._app.name).run(self._app.spec.run_id)
             self._history = History(self._places.query)
             last = (self._history.unfinished() or self._history.done()).now
             self._now = _millis(now) if now is not None else last or _millis(START)

@@ -20,6 +20,7 @@ from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.program import Program, clock_plan
 from holdfast_runtime.segments.graph import Node
 from holdfast_runtime.state.place import read_sidecar
+from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.key_rows import row_key
@@ -94,7 +95,7 @@ class Kept:
             return
         with TemporaryDirectory(prefix="holdfast-") as folder:
             place = replace(place, path=Path(folder) / "store")
-            restored = self._program.state.copy(identity, lambda _: None).restore(place, self._done.turns[task])
+            restored = restore(self._program.state.copy(identity, lambda _: None), place, self._done.turns[task])
             if restored is None:
                 message = f"{identity} has neither a local store nor a durable copy"
                 raise TestMisuseError(message)

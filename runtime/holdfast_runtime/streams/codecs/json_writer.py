@@ -120,12 +120,19 @@ def _time(array: pa.Array, path: str) -> pa.StringArray:
     _require_years(micros, FIRST_MICROS, LAST_MICROS, path)
     fine = micros.fill_null(0).to_numpy() % MICROS_PER_MILLI != 0
     if fine.all() and len(fine):
-        texts = array.cast(pa.string())
+        texts = _moments(array)
     else:
-        texts = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.string())
+        texts = _moments(array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False))
         if fine.any():
-            texts = pc.if_else(pa.array(fine), array.cast(pa.string()), texts)
-    return pc.replace_substring(texts, pattern=" ", replacement="T")
+            texts = pc.if_else(pa.array(fine), _moments(array), texts)
+    return pc.replace_substring(texts, pattern=" ", replacement="T", max_replacements=1)
+
+
+def _moments(array: pa.Array) -> pa.StringArray:
+    """As pyarrow writes them. Of UTC too it asks the rules of the time zone for each, at thirty times the time."""
+    if array.type.tz != "UTC":
+        return array.cast(pa.string())
+    return pc.binary_join_element_wise(array.view(pa.timestamp(array.type.unit)).cast(pa.string()), "Z", "")
 
 
 def _require_years(numbers: pa.Array, first: int, last: int, path: str) -> None:
