@@ -1,8 +1,8 @@
 """Why: each measurement in a process of its own, so that no JVM, worker or cache of one helps or harms the next.
 
-The parent watches the CPU time of all processes below it (driver, JVM, Python workers), also in sessions that these have
-opened, and cuts out the window the child reports: neither the start of the JVM nor the check of results is
-in a figure. `resource.getrusage` would not do: workers are killed, not waited for, when Spark stops. Must not know an
+The parent watches the CPU time of all processes below it (driver, JVM, Python workers), also in sessions that these
+have opened, and cuts out the window the child reports: neither the start of the JVM nor the check of results is in a
+figure. `resource.getrusage` would not do: workers are killed, not waited for, when Spark stops. Must not know an
 engine.
 """
 

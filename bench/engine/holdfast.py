@@ -163,7 +163,7 @@ def _latest(parts: int, records: int, code: str) -> dict[str, Any]:
 
 
 def _local_state(kept: Path, folder: str, names: list[str]) -> list[str]:  # noqa: ARG001 - as `copytree` asks
-    return ["state"] if Path(folder) == kept / "data" / "runs" / "1" else []
+    return ["state"] if Path(folder) == kept / "data" / "apps" / "bench" / "runs" / "1" else []
 
 
 def _of(parts: int) -> str:

@@ -183,7 +183,12 @@ def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool
 def touches(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, parts: int) -> None:
     """The small files again, one per batch, behind the restart's: with local state as the last run left it."""
     log, paths = EmbeddedLog(Path(place) / "log", sync=False), sorted(Path(files).glob("[0-9]*.parquet"))[8:]
-    watch = Watch(len(paths) + 1, lambda number: [feed_rows(log, path, parts) for path in paths[number - 1 : number]])
+
+    def add(number: int) -> None:
+        if number <= len(paths):
+            feed_rows(log, paths[number - 1], parts)
+
+    watch = Watch(len(paths) + 1, add)
     watch.run(request, Path(place))
     watch.answer(scratch, WARM, parquet.read_metadata(paths[0]).num_rows)
 

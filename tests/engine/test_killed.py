@@ -77,7 +77,7 @@ class Kills:
 
 
 def batches_done(directory: Path) -> int:
-    done = directory / "apps/totals/runs/1/checkpoint/query/test-commits"
+    done = directory / "apps/stamped-totals/runs/1/checkpoint/query/test-commits"
     return max((int(path.name) for path in done.iterdir()), default=0) if done.exists() else 0
 
 
@@ -116,7 +116,7 @@ def story(root: Path, seed: int, kills: Kills) -> None:
             enough = kills.left <= 0
             fate = child.Fate() if enough else kills.next(batches_done(directory))
             if (fate is not None and fate.step in RESTORE_STEPS) or draw.random() < 0.1:
-                shutil.rmtree(directory / "apps/totals/runs/1/state", ignore_errors=True)
+                shutil.rmtree(directory / "apps/stamped-totals/runs/1/state", ignore_errors=True)
             ended = lived(directory, fate, draw.random() * 0.5)
             kills.note(fate, killed=not ended)
         with child.opened(directory) as driver:
