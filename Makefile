@@ -56,6 +56,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/log.py
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/state.py
+	$(BIN)/python bench/engine
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length

@@ -14,7 +14,7 @@ from holdfast.errors import WorldChangeError
 from holdfast.placement.assignment import Assignment
 from holdfast_runtime.located import executors
 
-_DEADLINE = 60.0
+_DEADLINE = 120.0
 _LOOK_EVERY = 0.1
 _HERE = "local"
 """The one processor, and its location, where all runs in the driver."""

@@ -2,15 +2,15 @@
 
 import contextlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.docs.pages import ROOT, blocks_of
-from tests.segments.conftest import spark
-
-__all__ = ["spark"]
+from tests.segments.conftest import small_session
 
 PAGE = ROOT / "docs" / "testing.md"
 
@@ -26,6 +26,13 @@ def names() -> dict[str, Any]:
 
 FOUND = names()
 TESTS = sorted(name for name in FOUND if name.startswith("test_"))
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """What the page's tests ask for; gone before other tests want a session of another shape."""
+    with small_session() as session:
+        yield session
 
 
 def test_there_are_tests_on_the_page() -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from holdfast_runtime.located import executors
 
 EXECUTORS = 3
-DEADLINE = 60.0
+DEADLINE = 180.0
 
 
 @pytest.fixture(scope="session")
@@ -32,5 +32,6 @@ def spark() -> Iterator[SparkSession]:
     deadline = time.monotonic() + DEADLINE
     while len(executors(session)) < EXECUTORS:
         assert time.monotonic() < deadline, f"only {executors(session)} came up in {DEADLINE} s"
+        time.sleep(0.1)  # asking without a pause would take the time that executors need to come up
     yield session
     session.stop()

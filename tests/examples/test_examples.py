@@ -39,6 +39,7 @@ EXPECTED = {
         tasks=24, made={"limits-everywhere": (1, "broadcast")}, given={"readings": 24, "limits": 1, "alarms": 6}
     ),
     "listening-sessions": Expected(tasks=8),
+    "page-totals": Expected(tasks=4, made={"by-page": (4, "config")}),
     "page-views": Expected(tasks=6, made={"by-page": (6, "config")}),
     "paid-orders": Expected(tasks=12, made={"payments-by-order": (12, "join:matched")}),
     "priced-orders": Expected(tasks=6),

@@ -3,13 +3,14 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="package")
-def spark() -> Iterator[SparkSession]:
+@contextmanager
+def small_session() -> Iterator[SparkSession]:
     """A session of its own settings; the application below it may be shared."""
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -29,3 +30,9 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="package")
+def spark() -> Iterator[SparkSession]:
+    with small_session() as session:
+        yield session
