@@ -66,6 +66,20 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def data_of(options: argparse.Namespace, app: str) -> Path:
+    """The data directory of a command line."""
+    return Path(options.data) if options.data else Path(".holdfast") / app
+
+
+def count(text: str) -> int:
+    """An argument that is a number, at least 1."""
+    number = int(text)
+    if number < 1:
+        message = "must be at least 1"
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
 def app_logs(options: argparse.Namespace) -> AppLogs | None:
     """The app of a command line; None when its file is wrong, which has been printed."""
     _need_runtime()
@@ -73,8 +87,7 @@ def app_logs(options: argparse.Namespace) -> AppLogs | None:
     if file.app is None:
         print_spec_errors(file, color="auto", to_stderr=True)
         return None
-    data = Path(options.data) if options.data else Path(".holdfast") / file.app.name
-    return AppLogs(file.app, plan(file.app), data)
+    return AppLogs(file.app, plan(file.app), data_of(options, file.app.name))
 
 
 def _need_runtime() -> None:

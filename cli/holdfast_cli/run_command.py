@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -19,7 +18,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.values import is_duration, millis
 from holdfast_cli.app_file import AppFile, load_app
 from holdfast_cli.counts import UsageError, topic_counts
-from holdfast_cli.log_files import add_app_options
+from holdfast_cli.log_files import add_app_options, count, data_of
 from holdfast_cli.plan_text import print_plan, print_spec_errors
 from holdfast_cli.run_summary import WhereToLook
 
@@ -61,7 +60,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_app_options(parser)
     until = parser.add_argument_group("when it ends by itself (default: when it is stopped, or all inputs have ended)")
     until.add_argument("--until-idle", action="store_true", help="when nothing is left to read")
-    until.add_argument("--batches", type=_count, metavar="N", help="after N batches")
+    until.add_argument("--batches", type=count, metavar="N", help="after N batches")
     until.add_argument("--for", dest="seconds", type=_seconds, metavar="DURATION", help="after e.g. 30s or 1h30m")
     parser.add_argument(
         "--master", type=_master, metavar="local[N]", help="Spark's master: N slots (default: one per core)"
@@ -75,14 +74,6 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
     )
     parser.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        message = "must be at least 1"
-        raise argparse.ArgumentTypeError(message)
-    return count
 
 
 def _seconds(text: str) -> float:
@@ -122,10 +113,6 @@ def _run(options: argparse.Namespace) -> int:
     return _watched(file.app, options)
 
 
-def _data(options: argparse.Namespace, app: StreamApp) -> Path:
-    return Path(options.data) if options.data else Path(".holdfast") / app.name
-
-
 def _watched(app: StreamApp, options: argparse.Namespace) -> int:
     # Only here, as all of it needs the extra `runtime`.
     from holdfast_cli.run_watched import HowToShow, run_watched  # noqa: PLC0415
@@ -141,7 +128,7 @@ def _watched(app: StreamApp, options: argparse.Namespace) -> int:
     except SparkSettingRefusedError as error:
         return _refused(error, options)
     require_java(os.environ)
-    data = _data(options, app)
+    data = data_of(options, app.name)
     wanted = RunOptions(
         data=DataDir(data),
         until=Until(options.until_idle, options.batches, options.seconds),

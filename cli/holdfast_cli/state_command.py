@@ -5,7 +5,7 @@ Must not change anything: neither stores, nor the durable copy, nor what a runni
 
 import argparse
 
-from holdfast_cli.log_files import add_app_options, app_logs
+from holdfast_cli.log_files import add_app_options, app_logs, count
 
 _INVALID = 1
 _MOST = 100
@@ -51,7 +51,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     get = _action(actions, "get", "show rows of a table", "Show rows of a table, decoded.", _GET_EPILOG)
     get.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     get.add_argument("--key", metavar="KEY", help="only this key; of several columns or no text: as JSON")
-    get.add_argument("--max", type=_count, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
+    get.add_argument("--max", type=count, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
     _output(get)
     export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
     export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
@@ -80,14 +80,6 @@ def _action(
 def _output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        message = "must be at least 1"
-        raise argparse.ArgumentTypeError(message)
-    return count
 
 
 def _file(text: str) -> str:

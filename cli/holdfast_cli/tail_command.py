@@ -2,7 +2,7 @@
 
 import argparse
 
-from holdfast_cli.log_files import add_app_options, app_logs
+from holdfast_cli.log_files import add_app_options, app_logs, count
 
 _INVALID = 1
 _EPILOG = """\
@@ -26,17 +26,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_app_options(parser)
     parser.add_argument("stream", metavar="STREAM", help="a stream of the app")
     parser.add_argument("--from-beginning", action="store_true", help="show what is there first")
-    parser.add_argument("--max", type=_count, metavar="N", help="end after N records")
+    parser.add_argument("--max", type=count, metavar="N", help="end after N records")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     parser.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        message = "must be at least 1"
-        raise argparse.ArgumentTypeError(message)
-    return count
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ Must not decide anything the parts can decide.
 """
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from holdfast_runtime.session import open_session
 from holdfast_runtime.slot_job import slot_job
 from holdfast_runtime.slots import slots_of
 from holdfast_runtime.until import Until
+from holdfast_runtime.wall_clock import now
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,6 @@ class RunOptions:
     until: Until = field(default_factory=Until)
     master: str = "local[2]"
     ui: bool = True
-    crash: str | None = None
-    """A function that is told each step of a commit, as `package.module:function`: for tests that die there."""
 
 
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> Ended:
@@ -45,7 +43,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
     home = options.data.app(app.name)
     places = home.run(app.spec.run_id)
     with home.taken(), LocalCoordinator(places.metadata, app.name, app.spec.run_id) as coordinator:
-        attempt = Attempt(app, options.data, coordinator, _clock)
+        attempt = Attempt(app, options.data, coordinator, now)
         with _session(app, options) as spark:
             return run_query(spark, _Wiring(app, options, coordinator, attempt).loop(spark, listen, drain))
 
@@ -81,7 +79,7 @@ class _Wiring:
         app, options, attempt = self.app, self.options, self.attempt
         compiled = compile_graph(app.spec, attempt.plan, select_schema(spark))
         slots = slots_of(spark, options.master, lambda up: self.coordinator.assign(list(attempt.tasks), up))
-        job = slot_job(spark, attempt.program(compiled, slots.tasks), slots.places, options.crash)
+        job = slot_job(spark, attempt.program(compiled, slots.tasks), slots.places)
         begun = attempt.begin(slots.processors, slots.assignment)
         segments = tuple("sql" if level % 2 else "python" for level in range(compiled.last + 1))
         listen(
@@ -108,7 +106,3 @@ class _Wiring:
             listen=listen,
             drain=drain,
         )
-
-
-def _clock() -> int:
-    return time.time_ns() // 1_000_000

@@ -32,6 +32,7 @@ from holdfast_runtime.source import NAME, OffsetSource, answering
 from holdfast_runtime.standing import Standing
 from holdfast_runtime.streams.records import Bounds
 from holdfast_runtime.until import Until
+from holdfast_runtime.wall_clock import now
 
 _RETRY_FOR = 30.0
 _LOOK_EVERY = 0.05
@@ -167,7 +168,7 @@ class _Runner:
             return self._over(Ending.DRAINED, before)
         inputs = self._loop.reading.inputs
         began = time.perf_counter()
-        seen = self._standing.seen(self._loop.bounds(), _now())
+        seen = self._standing.seen(self._loop.bounds(), now())
         after = next_offsets(before, self._loop.reading, seen)
         self._planned_in = (time.perf_counter() - began) * 1000
         idle = after is before
@@ -233,7 +234,7 @@ class _Runner:
         watermark, held_back = self._standing.lowest()
         return Progress(
             batch=offsets.batch,
-            at=_now(),
+            at=now(),
             attempt=self._loop.epoch,
             tasks=len(tasks),
             rows_in=rows_in,
@@ -250,10 +251,6 @@ class _Runner:
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
             streams=dict(streams),
         )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _said(error: Exception) -> str:

@@ -60,27 +60,27 @@ class Slot:
 
     def between(self, level: int, batches: Batches) -> Batches:
         """A segment with others on both sides."""
-        for number, rows, notes in self._shop.program.compiled.layout(level - 1).gathered(batches):
-            task, note = self._shop.program.names[number], Note.unpacked(notes)
+        for number, rows, notes in self._shop.layouts[level - 1].gathered(batches):
+            task, note = self._shop.names[number], Note.unpacked(notes)
             yield from self._passed_on(
                 level, task, *self._shielded(task, partial(self._continued, task, level, note, rows))
             )
 
     def last(self, batches: Batches) -> Batches:
         """The last of several segments."""
-        compiled, names = self._shop.program.compiled, self._shop.program.names
+        last = self._shop.program.compiled.last
         arrived: dict[str, tuple[Note, Rows]] = {}
-        for number, rows, notes in compiled.layout(compiled.last - 1).gathered(batches):
+        for number, rows, notes in self._shop.layouts[last - 1].gathered(batches):
             note = Note.unpacked(notes)
             self._phases.add(note.phases)
-            arrived[names[number]] = note, rows
+            arrived[self._shop.names[number]] = note, rows
         failures = [note.failure for note, _ in arrived.values() if note.failure is not None]
 
         def compute(store: TaskStore) -> tuple[Note, Rows]:
             note, rows = arrived[store.task]
             for table, changes in note.changes.items():
                 store.table(table).put_many([key for key, _ in changes], [value for _, value in changes])
-            return note, self._stepped(compiled.last, note, rows, store)
+            return note, self._stepped(last, note, rows, store)
 
         reports = {task: note.report for task, (note, _) in arrived.items()}
         yield _text(failures[0].text() if failures else self._answer(compute, reports))
@@ -164,8 +164,7 @@ class Slot:
                 write(sent, self._shop.streams, self._at)
 
         with ExitStack() as stack, self._phases.measured("commit"):
-            with self._phases.measured("open"):
-                parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]
+            parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]
             commit(parts, self._plan.epoch, computed, written, self._at)
             for part in parts:
                 self._tidied(part, reports[part.store.task])
@@ -219,8 +218,8 @@ class Slot:
 
     def _passed_on(self, level: int, task: str, note: Note, rows: Rows) -> Batches:
         """Rows that are needed further on, and behind them the note."""
-        layout, number = self._shop.program.compiled.layout(level), self._shop.number[task]
-        for node in self._shop.program.compiled.crossing(level):
+        layout, number = self._shop.layouts[level], self._shop.number[task]
+        for node in self._shop.crossings[level]:
             if (some := rows.get(node.index)) is not None and some.count:
                 yield layout.pack(number, node.index, some)
         yield layout.pack_note(number, note.packed())

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast_runtime.batch_plan import BatchPlan
 from holdfast_runtime.located import LocatedJob, Segment, batch_plan
@@ -16,61 +15,56 @@ from holdfast_runtime.located import Slot as Place
 from holdfast_runtime.program import Program
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot import Slot
-from holdfast_runtime.streams.functions import load_function
 from holdfast_runtime.workshop import workshop_of
 
 _RESULT = "result STRING"
 
 
-def slot_job(
-    spark: SparkSession, program: Program, places: Mapping[str, str | None], crash: str | None = None
-) -> LocatedJob:
-    """The job for an assignment: slot -> where it should run. `crash` names a function that is told each step."""
+def slot_job(spark: SparkSession, program: Program, places: Mapping[str, str | None]) -> LocatedJob:
+    """The job for an assignment: slot -> where it should run."""
     content = pickle.dumps(program, protocol=5)
 
     def build(frame: DataFrame) -> DataFrame:
         compiled = program.compiled
         if not compiled.has_sql:
-            return frame.mapInArrow(_only(content, crash), _RESULT)
-        frame = frame.mapInArrow(_first(content, crash), from_arrow_schema(compiled.layout(0).arrow_schema))
+            return frame.mapInArrow(_only(content), _RESULT)
+        frame = frame.mapInArrow(_first(content), compiled.layout(0).spark_schema)
         for level in range(1, compiled.last):
             if level % 2:
                 frame = sql_segment(frame, compiled, level)
             else:
-                frame = frame.mapInArrow(
-                    _between(content, level), from_arrow_schema(compiled.layout(level).arrow_schema)
-                )
-        return frame.mapInArrow(_last(content, crash), _RESULT)
+                frame = frame.mapInArrow(_between(content, level), compiled.layout(level).spark_schema)
+        return frame.mapInArrow(_last(content), _RESULT)
 
     return LocatedJob(spark, [Place(name, at) for name, at in places.items()], build)
 
 
-def _only(content: bytes, crash: str | None) -> Segment:
+def _only(content: bytes) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _drain(batches)
-        yield from _slot(content, crash).only()
+        yield from _slot(content).only()
 
     return segment
 
 
-def _first(content: bytes, crash: str | None) -> Segment:
+def _first(content: bytes) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _drain(batches)
-        yield from _slot(content, crash).first()
+        yield from _slot(content).first()
 
     return segment
 
 
 def _between(content: bytes, level: int) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _slot(content, None).between(level, batches)
+        yield from _slot(content).between(level, batches)
 
     return segment
 
 
-def _last(content: bytes, crash: str | None) -> Segment:
+def _last(content: bytes) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _slot(content, crash).last(batches)
+        yield from _slot(content).last(batches)
 
     return segment
 
@@ -81,7 +75,7 @@ def _drain(batches: Iterator[pa.RecordBatch]) -> None:
         pass
 
 
-def _slot(content: bytes, crash: str | None) -> Slot:
+def _slot(content: bytes) -> Slot:
     """The slot this Spark task is: they are numbered in the order of the program."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
@@ -90,6 +84,4 @@ def _slot(content: bytes, crash: str | None) -> Slot:
     assert context is not None  # noqa: S101 - `batch_plan` says so better
     tasks = list(shop.program.slots.values())[context.partitionId()]
     plan = BatchPlan.parse(batch_plan())
-    if crash is None:
-        return Slot(shop, plan, tasks)
-    return Slot(shop, plan, tasks, load_function(crash, shop.program.spec.runtime.code))
+    return Slot(shop, plan, tasks)

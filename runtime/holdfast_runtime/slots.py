@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from holdfast.errors import WorldChangeError
 from holdfast.placement.assignment import Assignment
 from holdfast_runtime.located import executors
+from holdfast_runtime.packing import packed
 
 _DEADLINE = 120.0
 _LOOK_EVERY = 0.1
@@ -47,16 +48,6 @@ def slots_of(spark: SparkSession, master: str, assign: Callable[[Mapping[str, st
     tasks = packed(assignment, cores)
     places = {slot: found[slot.rpartition("/")[0]] for slot in tasks}
     return Slots(tasks, places, processors, assignment)
-
-
-def packed(assignment: Assignment, cores: int) -> dict[str, tuple[str, ...]]:
-    """Slot -> tasks: those of a processor are dealt to its cores in turn; a core without any has no slot."""
-    slots = {
-        f"{processor}/{core}": tasks[core::cores]
-        for processor, tasks in assignment.tasks_of.items()
-        for core in range(cores)
-    }
-    return {slot: tasks for slot, tasks in slots.items() if tasks}
 
 
 def _shape(master: str) -> tuple[int, int]:

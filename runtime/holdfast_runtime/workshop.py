@@ -5,7 +5,6 @@ of a task may come to another process.
 """
 
 import pickle
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,6 +31,7 @@ from holdfast_runtime.streams.functions import load_function
 from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.task_clock import ClockPlan
 from holdfast_runtime.timed import Timed
+from holdfast_runtime.wall_clock import now
 
 Run = Callable[[list[Timed], Note, Tables], Timed]
 
@@ -53,14 +53,23 @@ class Workshop:
     def __init__(self, program: Program, clock: Callable[[], int] | None = None) -> None:
         spec, plan = program.spec, program.plan
         self.program = program
-        self.streams = Streams(spec, plan, program.where, clock or _clock)
-        self.number = {task: at for at, task in enumerate(program.names)}
+        self.streams = Streams(spec, plan, program.where, clock or now)
+        self.names = program.names
+        self.number = {task: at for at, task in enumerate(self.names)}
+        compiled = program.compiled
+        self.layouts = tuple(compiled.layout(level) for level in range(compiled.last))
+        """How rows travel from each level to the next."""
+        self.crossings = tuple(compiled.crossing(level) for level in range(compiled.last))
+        """The nodes whose rows do."""
         self._declared = {stream.name: stream for stream in spec.streams}
         self._typed = typed_streams(spec, plan)
         self._readers: dict[str, Reader] = readers(
             self._declared, {node.name: node.schema for node in program.compiled.sources}, self._typed
         )
         self._targets = {node.index: self._target(node) for node in program.compiled.sinks}
+        self._letter_targets = {
+            name: self._letter_target(name) for stream in spec.streams if (name := stream.dead_letter) is not None
+        }
         self._runs = {node.index: self._prepared(node) for node in program.compiled.nodes if node.step is not None}
         self._clock_plans: dict[str, ClockPlan] = {}
 
@@ -96,15 +105,15 @@ class Workshop:
             made[node.index] = self._runs[node.index](given, note, tables)
         return made
 
-    def outbox(self, turn: int, now: int, rows: Mapping[int, Timed], note: Note) -> Outbox:
+    def outbox(self, turn: int, at: int, rows: Mapping[int, Timed], note: Note) -> Outbox:
         """What goes out in a turn: rows, dead letters, and behind them the control messages."""
-        outbox = Outbox(turn, now)
+        outbox = Outbox(turn, at)
         for node in self.program.compiled.sinks:
             if (sent := rows.get(node.inputs[0])) is not None:
                 outbox.add(self._targets[node.index], sent)
         for stream, letters in note.letters.items():
             for rows_of in letters:
-                outbox.add(self._letter_target(stream), Timed(rows_of, pa.nulls(rows_of.num_rows, pa.int64())))
+                outbox.add(self._letter_targets[stream], Timed(rows_of, pa.nulls(rows_of.num_rows, pa.int64())))
         for stream, partitions, message in note.says:
             outbox.say(stream, partitions, message)
         return outbox
@@ -155,10 +164,6 @@ def _processed(process: ProcessStep, step: Step, rows: Timed, note: Note, tables
     if process.wake is not None:
         note.report.wake = process.wake if note.report.wake is None else min(note.report.wake, process.wake)
     return made
-
-
-def _clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @cache

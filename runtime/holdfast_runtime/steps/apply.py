@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
 from holdfast_runtime.streams.codecs import event_time_ms
+from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.timed import Timed
 
 
@@ -66,8 +67,8 @@ def checked(function: UserFunction, result: Any) -> pa.RecordBatch:
     names, wanted = result.schema.names, function.schema.names
     if sorted(names) != sorted(wanted):
         message = (
-            f"{function} gave the columns ({_listed(result.schema)}), but the step declares "
-            f"({_listed(function.schema)}){_difference(names, wanted)}; return these columns, or change the schema"
+            f"{function} gave the columns ({listed(result.schema)}), but the step declares "
+            f"({listed(function.schema)}){_difference(names, wanted)}; return these columns, or change the schema"
         )
         raise FunctionResultError(message)
     columns = [_cast(function, result.column(field.name), field) for field in function.schema]
@@ -99,7 +100,3 @@ def _difference(names: list[str], wanted: list[str]) -> str:
     parts += [f"{', '.join(extra)} not declared"] if extra else []
     parts = parts or ["some twice"]
     return f": {', '.join(parts)}"
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -25,6 +25,7 @@ from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
 from holdfast_runtime.next_batch import next_offsets
 from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.packing import packed
 from holdfast_runtime.report import TaskReport, read_reports
 from holdfast_runtime.segments.graph import compile_graph
 from holdfast_runtime.standing import Standing
@@ -265,11 +266,14 @@ class TestDriver:
 
     def _begin(self) -> None:
         spec = self._app.spec
+        if self._slots < 1:
+            message = f"tasks can't be spread over {self._slots} slots; give one or more"
+            raise TestMisuseError(message)
         with LocalCoordinator(self._places.metadata, self._app.name, spec.run_id) as coordinator:
             attempt = Attempt(self._app, self._data, coordinator, lambda: self._now)
             compiled = compile_graph(spec, attempt.plan, columns_of_selects(spec, self._spark))
             assignment = coordinator.assign(list(attempt.tasks), {_HERE: _HERE})
-            program = attempt.program(compiled, _spread(assignment.tasks_of[_HERE], self._slots))
+            program = attempt.program(compiled, packed(assignment, self._slots))
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
             job = job_of(program, self._spark, lambda: self._now, self._reached)
@@ -344,13 +348,6 @@ class TestDriver:
             message = f"there is no task {name}{did_you_mean(name, self.tasks)}"
             raise TestMisuseError(message)
         return name
-
-
-def _spread(tasks: Sequence[str], slots: int) -> dict[str, tuple[str, ...]]:
-    if slots < 1:
-        message = f"tasks can't be spread over {slots} slots; give one or more"
-        raise TestMisuseError(message)
-    return {f"{_HERE}/{one}": tuple(tasks[one::slots]) for one in range(min(slots, len(tasks)))}
 
 
 def _millis(moment: datetime) -> int:

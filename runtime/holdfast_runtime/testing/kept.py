@@ -26,6 +26,7 @@ from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.key_rows import row_key
 from holdfast_runtime.steps.key_state import KeyState, Moment
 from holdfast_runtime.steps.key_table import KeyTable
+from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.testing.errors import TestMisuseError
 
@@ -47,7 +48,7 @@ class Kept:
                 [pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns
             )
         except (pa.ArrowException, ValueError, TypeError) as error:
-            message = f"{key!r} is no key of step {step}, which keeps state by ({_listed(columns)}): {error}"
+            message = f"{key!r} is no key of step {step}, which keeps state by ({listed(columns)}): {error}"
             raise TestMisuseError(message) from error
         wanted = row_key(key_bytes(one, verb.by)[0].as_py())
         moment = Moment(Clock(now, None), None if verb.ttl is None else millis(verb.ttl))
@@ -101,7 +102,3 @@ class Kept:
                 raise TestMisuseError(message)
             with restored.store as store:
                 yield store
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -20,6 +20,7 @@ from holdfast_runtime.segments.graph import Compiled
 from holdfast_runtime.steps.result_rows import Fault, result_rows
 from holdfast_runtime.steps.row_dicts import row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_time_ms
+from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.partitioner import place, split
@@ -65,7 +66,7 @@ class Records:
         stream, schema = self._fed(name), arrow_schema(self.planned(name).rows)
         batch = rows if isinstance(rows, pa.RecordBatch) else _batch(name, rows, schema)
         if not batch.schema.equals(schema):
-            message = f"rows for {name} have the columns ({_listed(batch.schema)}), the stream has ({_listed(schema)})"
+            message = f"rows for {name} have the columns ({listed(batch.schema)}), the stream has ({listed(schema)})"
             raise FeedError(message)
         values = codec_for(stream.format, schema).encode(batch).to_pylist()
         if name in self._typed:
@@ -175,7 +176,3 @@ def _batch(name: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> p
         message = f"row {made.row} fed into {name}: {made.message}"
         raise FeedError(message)
     return made
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

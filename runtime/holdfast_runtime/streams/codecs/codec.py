@@ -75,9 +75,10 @@ def stacked(pieces: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 def require_schema(rows: pa.RecordBatch, schema: pa.Schema) -> None:
     """Refuse rows of other columns: written under these names they would be read as something else."""
     if not rows.schema.equals(schema):
-        message = f"the rows to write have the columns ({_listed(rows.schema)}), the stream has ({_listed(schema)})"
+        message = f"the rows to write have the columns ({listed(rows.schema)}), the stream has ({listed(schema)})"
         raise EncodeError(message)
 
 
-def _listed(schema: pa.Schema) -> str:
+def listed(schema: pa.Schema) -> str:
+    """Its columns, for messages."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
