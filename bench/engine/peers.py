@@ -5,8 +5,9 @@ Every function is one measurement in a fresh process. What a peer gets, and why:
 - `local[2]`, 2 GB heap, no web UI, UTC: the same for all, and what Holdfast gets.
 - Tuned (all but the rows called "default"): adaptive execution off (nothing to adapt in batches this small, and it
   plans in every batch); `spark.sql.shuffle.partitions=2`, one per core, instead of 200; `dataFrameDebugging` off (it
-  takes a Python stack trace per DataFrame operation); checkpoint files through `FileSystemBasedCheckpointFileManager`,
-  which does not fork processes for permissions on a local disk.
+  takes a Python stack trace per DataFrame operation); Unix sockets between JVM and Python (no delayed acknowledgements
+  of TCP); checkpoint files through `FileSystemBasedCheckpointFileManager`, which does not fork processes for
+  permissions on a local disk.
 - State: the RocksDB provider (`transformWithState` has no other), `trackTotalNumberOfRows` off (it costs a look-up per
   write), changelog checkpointing off and on: off writes new table files in each batch and restores faster, on commits
   faster and replays when it restores.
@@ -42,6 +43,7 @@ TUNED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),

@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 from holdfast.spec.app import StreamApp
 from holdfast.spec.values import millis
 from holdfast_runtime.attempt import Attempt
+from holdfast_runtime.batch_plan import BatchPlan
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.progress import Ended, Listener, Started
 from holdfast_runtime.query import Loop, run_query
 from holdfast_runtime.segments.graph import compile_graph
@@ -79,8 +81,10 @@ class _Wiring:
         app, options, attempt = self.app, self.options, self.attempt
         compiled = compile_graph(app.spec, attempt.plan, select_schema(spark))
         slots = slots_of(spark, options.master, lambda up: self.coordinator.assign(list(attempt.tasks), up))
-        job = slot_job(spark, attempt.program(compiled, slots.tasks), slots.places)
+        program = attempt.program(compiled, slots.tasks)
         begun = attempt.begin(slots.processors, slots.assignment)
+        nothing = BatchPlan(batch=0, epoch=begun.number, now=0, first=True, turns={})
+        job = PreparingJob(lambda: slot_job(spark, program, slots.places), nothing.text())
         segments = tuple("sql" if level % 2 else "python" for level in range(compiled.last + 1))
         listen(
             Started(

@@ -23,9 +23,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.batch_plan import batch_to
-from holdfast_runtime.located import LocatedJob
 from holdfast_runtime.next_batch import Reading, lag, next_offsets
 from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress
 from holdfast_runtime.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.source import NAME, OffsetSource, answering
@@ -58,7 +58,7 @@ class Loop:
     epoch: int
     reading: Reading
     bounds: Callable[[], Mapping[StreamPartition, Bounds]]
-    job: LocatedJob
+    job: PreparingJob
     until: Until
     listen: Listener
     drain: threading.Event

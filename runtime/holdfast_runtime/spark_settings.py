@@ -92,6 +92,8 @@ def session_settings(wanted: Wanted) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         # Rows of all steps travel in one frame, each step's in a struct; beyond this Spark no longer compiles its plan.
         "spark.sql.codegen.maxFields": "2000",
+        # Over TCP, a small answer waits up to 40 ms for the acknowledgement of the part before it.
+        "spark.python.unix.domain.socket.enabled": "true",
         # PySpark would note the line of Python of each operation on a frame: every batch pays, nobody reads it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if wanted.local else {}),

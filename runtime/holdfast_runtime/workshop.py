@@ -4,6 +4,7 @@ Made once per process from the program; nothing in it depends on a batch. Must n
 of a task may come to another process.
 """
 
+import gc
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -168,7 +169,11 @@ def _processed(process: ProcessStep, step: Step, rows: Timed, note: Note, tables
 
 @cache
 def _made(content: bytes) -> Workshop:
-    return Workshop(pickle.loads(content))  # noqa: S301 - from the driver of this app
+    workshop = Workshop(pickle.loads(content))  # noqa: S301 - from the driver of this app
+    # It lives as long as the process: no need to look through it for garbage after every batch.
+    gc.collect()
+    gc.freeze()
+    return workshop
 
 
 def workshop_of(content: bytes) -> Workshop:

@@ -1,0 +1,36 @@
+"""Why: in a new JVM the job takes seconds to build and to run for the first time, and so does the query to start.
+
+So the job is built, and run once with nothing to do, in a thread, while Spark starts the query: whichever takes longer
+is what a restart waits for. Must not know what the job does.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from holdfast_runtime.located import LocatedJob
+
+
+class PreparingJob:
+    """A job that gets ready while others work."""
+
+    def __init__(self, build: Callable[[], LocatedJob], nothing: str) -> None:
+        """`nothing`: the plan of a batch that concerns no task."""
+        pool = ThreadPoolExecutor(1, "prepare")
+        self._ready = pool.submit(_prepared, build, nothing)
+        pool.shutdown(wait=False)
+
+    def run(self, batch: str) -> list[str]:
+        """Run all slots with this plan, as `LocatedJob` does; raises what went wrong when the job was built."""
+        return self._ready.result().run(batch)
+
+
+def _prepared(build: Callable[[], LocatedJob], nothing: str) -> LocatedJob:
+    job = build()
+    # What fails here fails in the first batch too, where it is explained.
+    with suppress(PySparkException, Py4JError):
+        job.run(nothing)
+    return job
