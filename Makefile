@@ -65,7 +65,7 @@ soak: $(STAMP)  ## the random tests at full length
 .PHONY: lock
 lock: $(STAMP)  ## resolve dependencies anew into requirements.lock (names and hashes only)
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra dev --extra kafka --extra runtime --extra bench \
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --extra dev --extra kafka --extra runtime --extra operator --extra bench \
 	  --python-version 3.11 --universal -o requirements.lock pyproject.toml
 
 .PHONY: clean

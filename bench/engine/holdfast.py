@@ -147,7 +147,8 @@ def _copied(rows: Rows, parts: int, *, lost: bool) -> Iterator[str]:
     kept = cached(f"holdfast-{rows.keys}-{parts}-{boot}", partial(_fill, rows, parts))
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
         place = Path(scratch) / "data"
-        shutil.copytree(kept / "data", place, ignore=partial(_local_state, kept) if lost else None)
+        ignore = partial(_local_state, kept) if lost else None
+        shutil.copytree(kept / "data", place, ignore=ignore, copy_function=_copied_or_linked)
         os.sync()
         yield str(place)
 
@@ -160,6 +161,14 @@ def _fill(rows: Rows, parts: int, here: Path) -> None:
 def _latest(parts: int, records: int, code: str) -> dict[str, Any]:
     steps = [processed("latest", "key BIGINT, payload STRING, rows BIGINT")]
     return stream_app(ROW, steps, parts, records, code)
+
+
+def _copied_or_linked(source: str, target: str) -> None:
+    """Deltas and snapshots are never changed, as the files of the peers' checkpoint: no need to write them again."""
+    if "/checkpoint/state/" in source:
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
 
 
 def _local_state(kept: Path, folder: str, names: list[str]) -> list[str]:  # noqa: ARG001 - as `copytree` asks

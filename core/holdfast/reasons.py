@@ -110,3 +110,53 @@ class Reason(StrEnum):
         "Partitions changed while expansion is off, so keys leave the tasks that hold their state.",
     )
     RECORD_IGNORED = "RecordIgnored", "The placement record belongs to another run, so it was not used."
+
+    # An app on a cluster: how it goes
+    RUNNING = "Running", "The driver runs and commits batches."
+    STARTING = "Starting", "An attempt is starting."
+    PLAN_ACCEPTED = "PlanAccepted", "The plan has no problem."
+    STATE_FITS = "StateFits", "What the app is now can go on with the state of its run."
+    ASSIGNED = "Assigned", "Every task has a processor."
+    ALL_PLACED = "AllPlaced", "Every task runs where its state is."
+    NOT_YET_KNOWN = "NotYetKnown", "Nothing has been seen that could be judged."
+    SETTLED = "Settled", "Nothing is being changed."
+    NOT_STALLED = "NotStalled", "Nothing waits for somebody to act."
+    DRAINING = "Draining", "The attempt finishes its batch, commits it and ends."
+    SUSPENDED = "Suspended", "The app is stopped because spec.suspend is true; its state is kept."
+    COMPLETED = "Completed", "All inputs have ended and everything is written."
+    DELETING = "Deleting", "The app is being deleted: its attempt is drained, then what it had is released."
+    SPEC_CHANGED = "SpecChanged", "The spec differs from what the attempt runs; the next attempt takes it up."
+    PARTITIONS_GREW = "PartitionsGrew", "An input has more partitions; the next attempt reads them."
+    GROWTH_HALTED = "GrowthHalted", "An input has grown, and spec.onPartitionGrowth says to stop then."
+
+    # An app on a cluster: what keeps it from starting
+    CHECKPOINT_MISSING = "CheckpointMissing", "On a cluster, spec.runtime.checkpoint.location is needed."
+    SYSTEM_NOT_REACHABLE = "SystemNotReachable", "The embedded log is on one host; pods of a cluster can't share it."
+    OBJECT_MISSING = "ObjectMissing", "A Secret or ConfigMap that the pods need does not exist."
+    BROKER_UNREACHABLE = "BrokerUnreachable", "No broker of a system says how many partitions its topics have."
+    RECORD_UNREADABLE = "RecordUnreadable", "The placement record of the run can't be read as what it should be."
+    POD_TEMPLATE_REFUSED = "PodTemplateRefused", "A pod template sets what is not its own to set."
+    CLUSTER_UNREADABLE = "ClusterUnreadable", "The API server did not answer what a decision needs."
+    PREVIOUS_ATTEMPT_ALIVE = "PreviousAttemptAlive", "Pods of an earlier attempt are not proven to be gone."
+    CREATE_REFUSED = "CreateRefused", "The API server refused to create what the attempt needs."
+
+    # An app on a cluster: what is wrong with its driver
+    IMAGE_UNAVAILABLE = "ImageUnavailable", "The image of the driver can't be pulled."
+    CONTAINER_REFUSED = "ContainerRefused", "The kubelet can't make the driver's container."
+    UNSCHEDULABLE = "Unschedulable", "The scheduler finds no node for the driver."
+    START_TIMEOUT = "StartTimeout", "The driver has not started for longer than it may take."
+    NO_REPORT = "NoReport", "The driver runs but does not report."
+    NO_PROGRESS = "NoProgress", "The driver runs and records wait, but no batch is committed."
+    OUT_OF_MEMORY = "OutOfMemory", "The driver was killed because it used more memory than it may."
+    EVICTED = "Evicted", "The node took the driver's place for something else."
+    NODE_LOST = "NodeLost", "The node of a pod does not answer any more."
+    DRIVER_DELETED = "DriverDeleted", "Somebody else deleted the driver's pod."
+    DRIVER_FAILED = "DriverFailed", "The driver ended with an error."
+    DRIVER_REFUSED = (
+        "DriverRefused",
+        "The driver ended because something has to be changed first; its message says what.",
+    )
+    ENDED_BY_ITSELF = "EndedByItself", "The driver of an app without end ended without an error."
+    WAITING_TO_RESTART = "WaitingToRestart", "The last attempt failed; the next one starts after a wait."
+    RESTART_NEVER = "RestartNever", "The last attempt failed, and spec.restart.policy allows no other."
+    TASKS_AWAY = "TasksAway", "Some tasks run away from the place of their state, and restore it there."

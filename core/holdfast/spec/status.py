@@ -42,6 +42,16 @@ class Status(SpecModel):
     """Number of the latest attempt of this run; written before its driver is made."""
     spec_hash: Annotated[str | None, Field(max_length=128)] = None
     """Hash of the spec that attempt runs; written with its number."""
+    driver_uid: Annotated[str | None, Field(max_length=64)] = None
+    """Its driver pod, once seen."""
+    draining: Annotated[str | None, Field(max_length=64)] = None
+    """Why it is asked to end; written before it is asked."""
+    ended: Annotated[str | None, Field(max_length=64)] = None
+    """How it ended: Drained, Completed, Failed, Refused or Lost."""
+    failures: Count = None
+    """How many attempts failed one after the other."""
+    retry_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    """Before this there is no next attempt."""
     tasks: Count = None
     """How many tasks the app has."""
     placed: Annotated[str | None, Field(max_length=32)] = None

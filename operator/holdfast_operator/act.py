@@ -1,0 +1,105 @@
+"""Why: the only hands of the operator. Each action can be done twice, or half, and again: the result is the same.
+
+Names come from the decision and every delete names the uid it means, so that a late call can't hit a successor. Must
+not decide, nor look at anything but what the action is about.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.reasons import Reason
+from holdfast_operator.cluster import (
+    APP,
+    CLAIM,
+    CONFIG_MAP,
+    POD,
+    Cluster,
+    ClusterRefusedError,
+    ConflictError,
+)
+from holdfast_operator.decision import (
+    Action,
+    CollectAttempts,
+    EndPod,
+    ForgetPod,
+    GiveUpClaims,
+    KeepFinalizer,
+    Release,
+    StartDriver,
+)
+from holdfast_operator.driver_pod import Owner, attempt_config_map, driver_pod
+from holdfast_operator.driver_pod import Release as Installed
+from holdfast_operator.facts import FINALIZER, AppSeen, Finding
+from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What acting takes."""
+
+    cluster: Cluster
+    installed: Installed
+
+    async def act(self, action: Action, app: AppSeen) -> Finding | None:
+        """Do it; what the API server refuses to make is an answer, all else that fails is raised."""
+        owner = Owner(app.name, app.namespace, app.uid)
+        match action:
+            case KeepFinalizer():
+                await self._finalizer(app, keep=True)
+            case Release():
+                await self._finalizer(app, keep=False)
+            case StartDriver():
+                return await self._start(action, app, owner)
+            case EndPod():
+                await self.cluster.delete(POD, app.namespace, action.name, action.uid)
+            case ForgetPod():
+                await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
+            case GiveUpClaims():
+                await self._give_up(action, app)
+            case CollectAttempts():
+                await self._collect(action, app)
+        return None
+
+    async def _finalizer(self, app: AppSeen, *, keep: bool) -> None:
+        others = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
+        finalizers = [*others, FINALIZER] if keep else others
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
+        await self.cluster.patch(APP, app.namespace, app.name, patch)
+
+    async def _start(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
+        told = attempt_config_map(start.app, app.tree, start.attempt, owner, self.installed)
+        pod = driver_pod(start.app, start.attempt, owner, self.installed)
+        try:
+            for kind, tree in ((CONFIG_MAP, told), (POD, pod)):
+                if not await self._made(kind, tree, app):
+                    name = tree["metadata"]["name"]
+                    return Finding(
+                        Reason.CREATE_REFUSED,
+                        f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app",
+                    )
+        except ClusterRefusedError as error:
+            return Finding(Reason.CREATE_REFUSED, str(error))
+        return None
+
+    async def _made(self, kind: Any, tree: Tree, app: AppSeen) -> bool:
+        """Make it, or find that it is ours already: another life of this operator made it."""
+        try:
+            await self.cluster.create(kind, app.namespace, tree)
+        except ConflictError:
+            there = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
+            owners = [] if there is None else there["metadata"].get("ownerReferences") or []
+            return there is None or any(one.get("uid") == app.uid for one in owners)
+        return True
+
+    async def _give_up(self, action: GiveUpClaims, app: AppSeen) -> None:
+        for tree in await self.cluster.find(CLAIM, app.namespace, {"spark-app-selector": action.app_id}):
+            await self.cluster.delete(CLAIM, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
+
+    async def _collect(self, action: CollectAttempts, app: AppSeen) -> None:
+        for kind in (POD, CONFIG_MAP):
+            for tree in await self.cluster.find(kind, app.namespace, {APP_LABEL: app.name}):
+                attempt = (tree["metadata"].get("labels") or {}).get(ATTEMPT_LABEL, "")
+                if attempt.isdigit() and int(attempt) < action.before:
+                    await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])

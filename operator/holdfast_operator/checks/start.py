@@ -1,0 +1,123 @@
+"""Why: an app may start only if nothing of this stands against it; the list below is all that can, in order.
+
+Checked before a pod is made and while one runs: what stands against the next attempt never harms the running one. Must
+not read anything: what could not be read is in the snapshot as such.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.planning.plan import Known, Plan, plan
+from holdfast.reasons import Reason
+from holdfast.spec.app import StreamApp
+from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast_operator.facts import Finding, Snapshot, Unknown
+from holdfast_operator.pod_templates import TemplateRefusedError, check_templates
+
+_SHOWN_PROBLEMS = 10
+SOON = frozenset({Reason.CLUSTER_UNREADABLE})
+WORLD = frozenset({Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.TOPIC_MISSING})
+"""What can go away without a change of the app."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the app is now, and what stands against starting it."""
+
+    app: StreamApp | None
+    """None: the spec is invalid."""
+    plan: Plan | None
+    """None: it could not be made."""
+    against: Finding | None
+    """None: it may start."""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether what stands against it can go away by itself."""
+        return self.against is not None and self.against.reason in SOON | WORLD
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    seen: Snapshot
+    app: StreamApp
+    plan: Plan | None
+
+
+def judge(seen: Snapshot) -> Judged:
+    """Whether an attempt of the app, as it is now, may start."""
+    try:
+        app = parse_app(dict(seen.app.tree))
+    except SpecInvalidError as error:
+        told = "; ".join(str(one) for one in error.errors[:_SHOWN_PROBLEMS])
+        return Judged(None, None, Finding(Reason.INVALID_SPEC, told))
+    planned = None
+    if not isinstance(seen.counts, Unknown) and not isinstance(seen.record, Unknown):
+        planned = plan(app, Known(topics=seen.counts, record=seen.record))
+    case = _Case(seen, app, planned)
+    return Judged(app, planned, next((found for ask in START if (found := ask(case)) is not None), None))
+
+
+def _no_embedded_log(case: _Case) -> Finding | None:
+    names = [one.name for one in case.app.spec.systems if one.log is not None]
+    if not names:
+        return None
+    message = f"spec.systems: {', '.join(names)} is an embedded log, which is on one host; use Kafka on a cluster"
+    return Finding(Reason.SYSTEM_NOT_REACHABLE, message)
+
+
+def _checkpoint(case: _Case) -> Finding | None:
+    if case.app.spec.runtime.checkpoint is not None:
+        return None
+    message = (
+        "spec.runtime.checkpoint.location is missing; give a folder that driver and executors reach, e.g. "
+        "s3a://bucket/path, or file:///path on a volume that all of them mount"
+    )
+    return Finding(Reason.CHECKPOINT_MISSING, message)
+
+
+def _templates(case: _Case) -> Finding | None:
+    try:
+        check_templates(case.app.spec.runtime)
+    except TemplateRefusedError as error:
+        return Finding(Reason.POD_TEMPLATE_REFUSED, str(error))
+    return None
+
+
+def _readable(case: _Case) -> Finding | None:
+    for what in (case.seen.record, case.seen.missing):
+        if isinstance(what, Unknown):
+            return Finding(Reason.CLUSTER_UNREADABLE, what.why)
+    if isinstance(case.seen.counts, Unknown):
+        return Finding(Reason.BROKER_UNREACHABLE, case.seen.counts.why)
+    return None
+
+
+def _plan_valid(case: _Case) -> Finding | None:
+    if case.plan is None or case.plan.valid:
+        return None
+    told = [
+        f"{one.reason.value} at {one.step or one.stream or 'the app'}: {one.message}"
+        + (f" (repair: {one.repair.summary})" if one.repair is not None else "")
+        for one in case.plan.problems[:_SHOWN_PROBLEMS]
+    ]
+    more = len(case.plan.problems) - len(told)
+    return Finding(case.plan.problems[0].reason, "; ".join(told) + (f"; and {more} more" if more else ""))
+
+
+def _objects_there(case: _Case) -> Finding | None:
+    missing = case.seen.missing
+    if isinstance(missing, Unknown) or not missing:
+        return None
+    return Finding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.app.namespace}")
+
+
+START: tuple[Callable[[_Case], Finding | None], ...] = (
+    _no_embedded_log,
+    _checkpoint,
+    _templates,
+    _readable,
+    _plan_valid,
+    _objects_there,
+)
+"""First match counts; none: it may start."""

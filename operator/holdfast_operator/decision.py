@@ -1,0 +1,123 @@
+"""Why: the answer of `decide`: what the status says next, what is done, and when somebody looks again.
+
+A decision can't be made without a wake-up: either it says after how long, or that only a change of the app or of its
+pods can matter. So no app can be forgotten. Must not decide.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.reasons import Reason
+from holdfast.spec.app import StreamApp
+from holdfast.spec.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Look again after so many milliseconds, whatever happens."""
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """Nothing to do until something changes; a change wakes by itself."""
+
+    until: str
+
+
+Wake = Again | Final
+
+
+@dataclass(frozen=True, slots=True)
+class KeepFinalizer:
+    """Be told before the object goes; before anything else is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let the object go: take the finalizer off."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartDriver:
+    """Make what an attempt needs, and its pod. Done twice, it is done once."""
+
+    app: StreamApp
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndPod:
+    """Ask a pod to end; it has its own grace period. `uid` is a precondition: never another pod of that name."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPod:
+    """Take away a pod of a lost node: nobody is there to say that it ended."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpClaims:
+    """Delete the volume claims of a run: its local state will not be used again."""
+
+    app_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectAttempts:
+    """Remove ConfigMaps and finished pods of attempts before this one."""
+
+    before: int
+
+
+Action = KeepFinalizer | Release | StartDriver | EndPod | ForgetPod | GiveUpClaims | CollectAttempts
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event: something that could surprise, said when it happens."""
+
+    reason: Reason
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happens now."""
+
+    status: Status
+    wake: Wake
+    actions: tuple[Action, ...] = ()
+    events: tuple[Told, ...] = ()
+
+
+Said = Mapping[str, tuple[bool | None, Reason, str]]
+"""Condition -> whether it holds (None: not known), why, and the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in milliseconds."""
+
+    start: int = 300_000
+    """A driver that has not started after this is said to be stuck; it is left alone, as its cause may go away."""
+    silence: int = 90_000
+    """A driver that has reported nothing for this long is not healthy."""
+    triggers: int = 30
+    """So many trigger intervals without a batch while records wait mean: no progress."""
+    lost_grace: int = 60_000
+    """How long a pod on a lost node may come back before it is given up."""
+    look: int = 30_000
+    """Where only the world can change, look this often."""
+    soon: int = 2_000
+    """Where something is under way, look this often."""
+    jitter: float = 0.0
+    """Between 0 and 1, drawn by the caller; spreads restarts."""

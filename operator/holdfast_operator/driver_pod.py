@@ -1,0 +1,254 @@
+"""Why: a driver is one pod that the operator builds whole: no spark-submit here, no webhook, nothing added later.
+
+The pod reads its app from the ConfigMap of its attempt and starts Spark in client mode; executors come from Spark's own
+StatefulSet allocator, under an app id that is the same in every attempt of a run, so that executor k finds claim k
+again. Must not talk to the API server.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.spec.app import API_VERSION, KIND, StreamApp
+from holdfast.spec.values import millis
+from holdfast_operator.names import app_id, attempt_name
+from holdfast_operator.pod_templates import MAIN, merged
+from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
+
+Tree = dict[str, Any]
+USER = 185
+APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
+_FOLDER = "/etc/holdfast"
+_STATE = "/var/lib/holdfast"
+_OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DRAIN = 120
+_LONGEST_DRAIN = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What an installation of the operator gives to pods."""
+
+    image: str
+    service_account: str = "holdfast-app"
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The app object that everything belongs to."""
+
+    name: str
+    namespace: str
+    uid: str
+
+    def reference(self) -> Tree:
+        """As Kubernetes writes it."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> Tree:
+    """The pod of an attempt."""
+    name, driver = attempt_name(app.name, app.spec.run_id, attempt), app.spec.runtime.driver
+    container: Tree = {
+        "name": MAIN["driver"],
+        "image": app.spec.runtime.image or release.image,
+        "imagePullPolicy": release.pull_policy,
+        "args": ["driver", _FOLDER],
+        "env": [
+            {"name": "HOLDFAST_ATTEMPT", "value": str(attempt)},
+            {"name": "HOLDFAST_NAMESPACE", "value": owner.namespace},
+            {"name": "HOLDFAST_POD", "value": name},
+            {"name": "HOLDFAST_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        ],
+        "resources": _resources(driver.cores, driver.memory),
+        "securityContext": _closed(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": "holdfast-app", "mountPath": _FOLDER, "readOnly": True}, *_secret_mounts(app)],
+    }
+    pod: Tree = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {**release.labels, **_labels(app, attempt), ROLE_LABEL: "driver"},
+            "ownerReferences": [owner.reference()],
+        },
+        "spec": {
+            **_pod_basics(release),
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": drain_seconds(app),
+            "containers": [container],
+            "volumes": [{"name": "holdfast-app", "configMap": {"name": name}}, *_secret_volumes(app)],
+        },
+    }
+    return merged(pod, driver.pod_template)
+
+
+def attempt_config_map(app: StreamApp, tree: Mapping[str, Any], attempt: int, owner: Owner, release: Release) -> Tree:
+    """What an attempt is told: the app as it is now, and how Spark is to run it. It never changes."""
+    told = {name: tree[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": app.name}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": attempt_name(app.name, app.spec.run_id, attempt),
+            "labels": {**release.labels, **_labels(app, attempt)},
+            "ownerReferences": [owner.reference()],
+        },
+        "immutable": True,
+        "data": {
+            APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
+            EXECUTOR_KEY: json.dumps(executor_template(app, attempt, release), sort_keys=True),
+            SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release), sort_keys=True),
+        },
+    }
+
+
+def executor_template(app: StreamApp, attempt: int, release: Release) -> Tree:
+    """The template Spark makes executors from; Spark adds image, command, resources and the state volume."""
+    template: Tree = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": {**release.labels, **_labels(app, attempt)}},
+        "spec": {
+            **_pod_basics(release),
+            "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(app)]}},
+            "containers": [
+                {"name": MAIN["executors"], "securityContext": _closed(), "volumeMounts": _secret_mounts(app)}
+            ],
+            "volumes": _secret_volumes(app),
+        },
+    }
+    if app.spec.state.location != "Claim":
+        _add_local_state(template["spec"], app)
+    return merged(template, app.spec.runtime.executors.pod_template)
+
+
+def spark_settings(app: StreamApp, attempt: int, owner: Owner, release: Release) -> dict[str, str]:
+    """What Spark needs to be told in client mode; each was measured on a cluster."""
+    spec, run = app.spec, app_id(app.name, app.spec.run_id)
+    kubernetes, executors = "spark.kubernetes", spec.runtime.executors
+    settings = {
+        "spark.app.id": run,
+        "spark.executor.instances": str(executors.count),
+        "spark.executor.cores": str(executors.cores),
+        "spark.executor.memory": executors.memory.removesuffix("i").lower(),
+        "spark.scheduler.minRegisteredResourcesRatio": "0",
+        f"{kubernetes}.namespace": owner.namespace,
+        f"{kubernetes}.container.image": spec.runtime.image or release.image,
+        f"{kubernetes}.container.image.pullPolicy": release.pull_policy,
+        f"{kubernetes}.authenticate.driver.serviceAccountName": release.service_account,
+        f"{kubernetes}.driver.pod.name": attempt_name(app.name, spec.run_id, attempt),
+        f"{kubernetes}.driver.ownPersistentVolumeClaim": "false",
+        f"{kubernetes}.allocation.pods.allocator": "statefulset",
+        f"{kubernetes}.executor.podTemplateFile": f"{_FOLDER}/{EXECUTOR_KEY}",
+        f"{kubernetes}.executor.missingPodDetectDelta": "3s",
+        f"{kubernetes}.executor.apiPollingInterval": "2s",
+    }
+    if spec.state.location == "Claim":
+        claim = f"{kubernetes}.executor.volumes.persistentVolumeClaim.state"
+        settings |= {
+            f"{kubernetes}.legacy.useReadWriteOnceAccessMode": "true",
+            f"{claim}.options.claimName": "OnDemand",
+            f"{claim}.options.sizeLimit": spec.state.size,
+            f"{claim}.mount.path": _STATE,
+        }
+        if spec.state.storage_class is not None:
+            settings[f"{claim}.options.storageClass"] = spec.state.storage_class
+    return settings
+
+
+def drain_seconds(app: StreamApp) -> int:
+    """How long a driver may take to finish its batch; longer triggers mean longer batches."""
+    return min(_LONGEST_DRAIN, max(_DRAIN, 2 * millis(app.spec.runtime.trigger.interval) // 1000))
+
+
+def needed(app: StreamApp) -> tuple[str, ...]:
+    """Names of the Secrets that pods of the app mount."""
+    names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
+    return tuple(sorted({name for name in names if name is not None}))
+
+
+def _labels(app: StreamApp, attempt: int) -> dict[str, str]:
+    return {
+        APP_LABEL: app.name,
+        ATTEMPT_LABEL: str(attempt),
+        "holdfast.dev/app-id": app_id(app.name, app.spec.run_id),
+        "app.kubernetes.io/name": app.name,
+        "app.kubernetes.io/managed-by": "holdfast",
+    }
+
+
+def _pod_basics(release: Release) -> Tree:
+    basics: Tree = {
+        "serviceAccountName": release.service_account,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    if release.pull_secrets:
+        basics["imagePullSecrets"] = [{"name": name} for name in release.pull_secrets]
+    return basics
+
+
+def _closed() -> Tree:
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def _apart(app: StreamApp) -> Tree:
+    """Executors on nodes of their own, where there are enough: a lost node then takes less state."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {APP_LABEL: app.name}}}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def _add_local_state(spec: Tree, app: StreamApp) -> None:
+    mount = {"name": "state", "mountPath": _STATE}
+    run = app_id(app.name, app.spec.run_id)
+    source: Tree = (
+        {"emptyDir": {"sizeLimit": app.spec.state.size}}
+        if app.spec.state.location == "Pod"
+        else {"hostPath": {"path": f"{_STATE}/{run}", "type": "DirectoryOrCreate"}}
+    )
+    spec["volumes"] = [*spec["volumes"], {"name": "state", **source}]
+    (container,) = spec["containers"]
+    container["volumeMounts"] = [*container["volumeMounts"], mount]
+
+
+def _secret_volumes(app: StreamApp) -> list[Tree]:
+    return [{"name": f"secret-{at}", "secret": {"secretName": name}} for at, name in enumerate(needed(app))]
+
+
+def _secret_mounts(app: StreamApp) -> list[Tree]:
+    return [
+        {"name": f"secret-{at}", "mountPath": f"{_FOLDER}/secrets/{name}", "readOnly": True}
+        for at, name in enumerate(needed(app))
+    ]
+
+
+def _resources(cores: int, memory: str) -> Tree:
+    """The heap, and what Java and Python take beside it."""
+    heap = _bytes(memory)
+    whole = heap + max(int(heap * _OVERHEAD), _LEAST_OVERHEAD)
+    return {"requests": {"cpu": str(cores), "memory": str(whole)}, "limits": {"memory": str(whole)}}
+
+
+def _bytes(memory: str) -> int:
+    text = memory.lower().removesuffix("b").removesuffix("i")
+    return int(text[:-1]) * _UNITS[text[-1]]

@@ -1,0 +1,149 @@
+"""Why: what is known of an app and its pods at one moment, as values that can't change while something is decided.
+
+"Not there" and "could not be read" are different answers: the first is `None`, the second is `Unknown`, and no
+decision that harms may rest on the second. Times are milliseconds since 1970. Must not read anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
+
+from holdfast.reasons import Reason
+from holdfast.spec.app import StreamApp
+from holdfast.spec.status import Status
+from holdfast.tasks.record import Record
+
+FINALIZER = "holdfast.dev/release"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Could not be read just now."""
+
+    why: str
+
+
+T = TypeVar("T")
+Seen: TypeAlias = T | Unknown | None
+"""There, proven to be absent, or not known."""
+
+
+class Phase(StrEnum):
+    """Phases of a pod, as Kubernetes names them."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEnd:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """What decisions may rest on of a pod."""
+
+    name: str
+    uid: str
+    phase: Phase = Phase.UNKNOWN
+    attempt: int | None = None
+    """From its label; None: not one of ours, or somebody took the label off."""
+    owner: str | None = None
+    """Uid of the app that controls it."""
+    role: str = ""
+    created: int = 0
+    deleting_since: int | None = None
+    grace: int = 0
+    """Milliseconds it was given to end."""
+    node: str | None = None
+    node_lost: bool = False
+    """Its node is gone or does not answer."""
+    reason: str = ""
+    message: str = ""
+    unschedulable: str | None = None
+    """What the scheduler says, as long as it finds no node."""
+    waiting: tuple[str, str] | None = None
+    """Reason and message of a container that can't start yet."""
+    ended: ContainerEnd | None = None
+    ready: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing runs in it any more. The phase says so even where no container has a status."""
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the driver of an attempt has said last."""
+
+    attempt: int
+    at: int
+    """When it was written; it is written again at least every 30 s."""
+    batch: int = 0
+    progressed: int | None = None
+    """When the last batch was committed."""
+    lag: int = 0
+    tasks: int = 0
+    partitions: int = 0
+    placed: int = 0
+    """Tasks that run where their state was."""
+    restored: int = 0
+    held_back: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppSeen:
+    """The StreamApp object itself."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    tree: Mapping[str, Any]
+    """As the API server has it."""
+    status: Status = field(default_factory=Status)
+    deleting_since: int | None = None
+    finalizer: bool = False
+    version: str = ""
+    """resourceVersion, the precondition of whatever is written to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found, and what it means."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything one decision rests on."""
+
+    app: AppSeen
+    driver: Seen[PodSeen] = None
+    """The pod of the attempt in the status; read live, as a cache may be late."""
+    executors: tuple[PodSeen, ...] | Unknown = ()
+    """Of every attempt of the app."""
+    others: tuple[PodSeen, ...] | Unknown = ()
+    """Drivers of other attempts."""
+    running: Seen[StreamApp] = None
+    """The app as the attempt in the status was told it."""
+    counts: Mapping[str, int | None] | Unknown = field(default_factory=dict)
+    """Partition counts of topics; None: there is no such topic."""
+    record: Seen[Record] = None
+    missing: tuple[str, ...] | Unknown = ()
+    """Objects that pods of the app need and that are not there, e.g. `Secret kafka-auth`."""
+    report: Seen[Report] = None
+    refused: Finding | None = None
+    """Why the API server did not make the attempt in the status, when it was asked last."""

@@ -1,0 +1,167 @@
+"""Why: from a command line to an operator that runs: the only place that wires the parts.
+
+kopf watches and keeps the process alive; what is done is `reconcile`'s business, at the time `looks` says. Must not
+decide.
+"""
+
+import argparse
+import asyncio
+import functools
+import logging
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+from kubernetes.aio import client, config
+from kubernetes.aio.leaderelection import electionconfig, leaderelection
+from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
+
+from holdfast.placement.record_store import RecordStore
+from holdfast.tasks.record import Record
+from holdfast_operator.act import Hands
+from holdfast_operator.cache import Cache, Key
+from holdfast_operator.cluster import Cluster
+from holdfast_operator.config_maps import ConfigMapStore
+from holdfast_operator.driver_pod import Owner, Release
+from holdfast_operator.events import Teller
+from holdfast_operator.looks import Looks
+from holdfast_operator.partition_counts import read_counts
+from holdfast_operator.reconcile import Reconciler
+from holdfast_operator.snapshot import World
+from holdfast_operator.topics import Ask, Topics
+from holdfast_operator.watches import registry
+
+_LOG = logging.getLogger("holdfast")
+_ASK: Ask = functools.partial(read_counts, timeout=10.0)
+_LEASE, _RENEW, _RETRY = 8, 6, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an operator is run."""
+
+    release: Release
+    namespaces: tuple[str, ...] = ()
+    """Empty: all."""
+    lease: str | None = None
+    """`namespace/name`; None: there is no other operator."""
+    topics_every: float = 30.0
+    liveness: str | None = None
+    nodes: bool = True
+    """Whether nodes may be watched; without that a lost node is noticed only by what happens to its pods."""
+    ask: Ask = _ASK
+    """How brokers are asked for partition counts."""
+    at: Callable[[str], None] = field(default=lambda _: None)
+
+
+async def serve(options: Options) -> None:
+    """Run the operator until it is cancelled."""
+    configuration = client.Configuration()
+    await _configure(configuration)
+    async with client.ApiClient(configuration) as api:
+        await _led(options, api, functools.partial(_operate, options, api))
+
+
+async def _configure(configuration: client.Configuration) -> None:
+    try:
+        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except config.ConfigException:
+        await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+
+
+async def _led(options: Options, api: client.ApiClient, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Act only while the lease is held. Losing it ends the process: a half-finished thought must not be finished."""
+    if options.lease is None:
+        await lead()
+        return
+    namespace, _, name = options.lease.partition("/")
+    lock = LeaseLock(name, namespace, _who(), api)
+    await leaderelection.LeaderElection(
+        electionconfig.Config(
+            lock,
+            lease_duration=_LEASE,
+            renew_deadline=_RENEW,
+            retry_period=_RETRY,
+            onstarted_leading=lead,
+            onstopped_leading=_lost,
+        )
+    ).run()
+
+
+async def _lost() -> None:
+    _LOG.error("the lease is lost: another operator may act, so this one ends")
+    os._exit(1)
+
+
+async def _operate(options: Options, api: client.ApiClient) -> None:
+    cluster, cache, loop = Cluster(api), Cache(), asyncio.get_running_loop()
+    looks: Looks
+
+    def changed(key: Key) -> None:
+        loop.call_soon_threadsafe(looks.soon, key)
+
+    topics = Topics(options.ask, changed)
+    world = World(cluster, cache, topics.counts, functools.partial(_record, cluster))
+    teller = Teller(cluster, _who())
+    hands = Hands(cluster, options.release)
+    reconciler = Reconciler(world, hands, teller.say, jitter=random.random, at=options.at)
+    looks = Looks(reconciler.reconcile, _failed)
+    await asyncio.gather(
+        looks.run(),
+        _ask_brokers(topics, options.topics_every),
+        kopf.operator(
+            registry=registry(cache, looks, nodes=options.nodes),
+            clusterwide=not options.namespaces,
+            namespaces=options.namespaces,
+            standalone=True,
+            liveness_endpoint=options.liveness,
+        ),
+    )
+
+
+async def _record(cluster: Cluster, key: Key, run: str) -> Record | None:
+    """The placement record, read by the core's own code in a thread."""
+    store = ConfigMapStore(cluster, Owner(key.name, key.namespace, ""), asyncio.get_running_loop())
+    return await asyncio.to_thread(RecordStore(store, key.name).load, run)
+
+
+async def _ask_brokers(topics: Topics, every: float) -> None:
+    while True:
+        await asyncio.to_thread(topics.refresh)
+        await asyncio.sleep(every)
+
+
+def _failed(key: Key, error: Exception) -> None:
+    _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, type(error).__name__, error)
+
+
+def _who() -> str:
+    return os.environ.get("HOSTNAME") or socket.gethostname()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line of the operator's image."""
+    parser = argparse.ArgumentParser(prog="holdfast-operator", description="Runs StreamApps on this cluster.")
+    parser.add_argument("--image", required=True, help="image of drivers and executors that name none")
+    parser.add_argument("--service-account", default="holdfast-app", help="of drivers and executors")
+    parser.add_argument("--namespace", action="append", default=[], help="watch only this one (again: more)")
+    parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="act only while holding this lease")
+    parser.add_argument("--topics-every", type=float, default=30.0, metavar="SECONDS", help="how often to ask brokers")
+    parser.add_argument("--liveness", metavar="URL", help="where to answer probes, e.g. http://0.0.0.0:8080/healthz")
+    parser.add_argument("--no-nodes", action="store_true", help="without the right to see nodes")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    options = Options(
+        Release(given.image, given.service_account),
+        tuple(given.namespace),
+        given.lease,
+        given.topics_every,
+        given.liveness,
+        not given.no_nodes,
+    )
+    asyncio.run(serve(options))

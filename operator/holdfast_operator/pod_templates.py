@@ -1,0 +1,130 @@
+"""Why: users shape their pods, but some fields carry the engine; a template that sets one of those is refused by name.
+
+The template is merged as Kubernetes merges strategically: objects by field, containers, volumes, mounts and variables
+by name, other lists replaced. Must not know what a driver or an executor needs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.errors import UserActionError
+from holdfast.spec.runtime import Runtime
+
+MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
+"""Which container is Holdfast's."""
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "env": "name",
+    "ports": "containerPort",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+}
+_POD_FIELDS = {
+    "restartPolicy": "an attempt is one life of its pod",
+    "hostname": "Spark finds the driver by its address",
+    "subdomain": "Spark finds the driver by its address",
+    "enableServiceLinks": "variables of services would become settings of Spark",
+    "shareProcessNamespace": "the driver's signals must reach the driver",
+    "activeDeadlineSeconds": "a stream has no end",
+}
+_MAIN_FIELDS = {
+    "command": "the runtime starts itself",
+    "args": "the runtime starts itself",
+    "image": "is given by spec.runtime.image",
+}
+_RESERVED = "HOLDFAST_"
+
+
+class TemplateRefusedError(UserActionError):
+    """A pod template that would take a pod away from the engine."""
+
+
+def check_templates(runtime: Runtime) -> None:
+    """Raise `TemplateRefusedError` naming every field a template may not set."""
+    wrong = [
+        f"spec.runtime.{part}.podTemplate.{path} {why}"
+        for part, template in (
+            ("driver", runtime.driver.pod_template),
+            ("executors", runtime.executors.pod_template),
+        )
+        for path, why in _refused(template, MAIN[part])
+    ]
+    if wrong:
+        message = f"remove {'; '.join(wrong)}"
+        raise TemplateRefusedError(message)
+
+
+def _refused(template: Mapping[str, Any], main: str) -> Iterator[tuple[str, str]]:
+    for name in template:
+        if name not in ("metadata", "spec"):
+            yield name, "(a pod template has metadata and spec)"
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        yield "metadata, spec", "(both are objects)"
+        return
+    yield from _refused_metadata(metadata)
+    for name, why in _POD_FIELDS.items():
+        if name in spec:
+            yield f"spec.{name}", f"({why})"
+    yield from _refused_in_main(spec, main)
+
+
+def _refused_metadata(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, values in metadata.items():
+        if name not in ("labels", "annotations"):
+            yield f"metadata.{name}", "(only labels and annotations are the user's)"
+        elif not isinstance(values, dict):
+            yield f"metadata.{name}", "(is an object)"
+        else:
+            for key in values:
+                if str(key).startswith(("holdfast.dev/", "spark-")):
+                    yield f"metadata.{name}[{key}]", "(Holdfast and Spark find pods by it)"
+
+
+def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, str]]:
+    containers = spec.get("containers") or []
+    if not isinstance(containers, list) or not all(isinstance(one, dict) for one in containers):
+        yield "spec.containers", "(is a list of objects)"
+        return
+    for one in containers:
+        if not one.get("name"):
+            yield "spec.containers[]", f"(each has a name; Holdfast's own is {main})"
+        if one.get("name") != main:
+            continue
+        for name, why in _MAIN_FIELDS.items():
+            if name in one:
+                yield f"spec.containers[{main}].{name}", f"({why})"
+        for variable in one.get("env") or []:
+            if isinstance(variable, dict) and str(variable.get("name", "")).startswith(_RESERVED):
+                yield f"spec.containers[{main}].env[{variable['name']}]", "(the name is Holdfast's)"
+
+
+def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
+    """Our pod with the user's template laid over it."""
+    result = dict(ours)
+    for name, value in users.items():
+        before = result.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            result[name] = merged(before, value)
+        elif isinstance(before, list) and isinstance(value, list) and name in _KEYS:
+            result[name] = _merged_lists(before, value, _KEYS[name])
+        elif value is None:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
+
+
+def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
+    """Ours in our order, each with what the user says of it, then what only the user has."""
+    theirs = {one.get(key): one for one in users if isinstance(one, dict)}
+    known = [one.get(key) for one in ours]
+    return [merged(one, theirs.get(one.get(key), {})) for one in ours] + [
+        one for one in users if not isinstance(one, dict) or one.get(key) not in known
+    ]

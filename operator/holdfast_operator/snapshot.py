@@ -1,0 +1,164 @@
+"""Why: one gatherer does all reading, so that a decision rests on one moment and everybody knows what it may rest on.
+
+Watches tell what is there; that something is not there is asked of the API server itself, because a watch may be late.
+What can't be read becomes `Unknown`, with the reason. Must not decide.
+"""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from holdfast.errors import HoldfastError
+from holdfast.spec.app import StreamApp
+from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast.spec.status import Status
+from holdfast.tasks.record import Record
+from holdfast_operator.cache import Cache, Key
+from holdfast_operator.cluster import CONFIG_MAP, POD, SECRET, Cluster
+from holdfast_operator.conditions import moment
+from holdfast_operator.config_maps import read_report, report_name
+from holdfast_operator.driver_pod import APP_KEY, needed
+from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Report, Snapshot, Unknown
+from holdfast_operator.names import attempt_name
+from holdfast_operator.pods import APP_LABEL, pod_seen
+
+Tree = dict[str, Any]
+T = TypeVar("T")
+Secrets = Mapping[str, Mapping[str, str]]
+"""Name -> the settings in it."""
+Counts = Callable[[Key, StreamApp, Secrets], Mapping[str, int | None] | Unknown]
+Records = Callable[[Key, str], Awaitable[Record | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where facts come from."""
+
+    cluster: Cluster
+    cache: Cache
+    counts: Counts
+    """Partition counts of an app's topics, as they are watched."""
+    record: Records
+    """The placement record of a run."""
+
+
+async def gather(world: World, tree: Tree, refused: Finding | None) -> Snapshot:
+    """Everything a decision about this app may rest on."""
+    app = app_seen(tree)
+    key, status = Key(app.namespace, app.name), app.status
+    spec = _parsed(tree)
+    pods = await _pods(world, key)
+    if isinstance(pods, Unknown):
+        return Snapshot(app, driver=pods, executors=pods, others=pods)
+    name = None if status.attempt is None else attempt_name(app.name, status.run_id or "1", status.attempt)
+    secrets = {} if spec is None else await _secrets(world, key, spec)
+    # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
+    drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
+    return Snapshot(
+        app=app,
+        driver=None if name is None else drivers.get(name),
+        executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
+        others=tuple(pod for pod in drivers.values() if pod.name != name),
+        running=await _tried(_running(world, key, name)),
+        counts={} if spec is None else _counts(world, key, spec, secrets),
+        record=None if spec is None else await _tried(world.record(key, spec.spec.run_id)),
+        missing=secrets
+        if isinstance(secrets, Unknown)
+        else tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None),
+        report=await _tried(_report(world, key, status)),
+        refused=refused,
+    )
+
+
+def app_seen(tree: Tree) -> AppSeen:
+    """The object; a status that somebody else has spoilt counts as none."""
+    metadata = tree["metadata"]
+    return AppSeen(
+        name=str(metadata["name"]),
+        namespace=str(metadata["namespace"]),
+        uid=str(metadata["uid"]),
+        generation=int(metadata.get("generation") or 0),
+        tree={name: tree[name] for name in ("apiVersion", "kind", "metadata", "spec") if name in tree},
+        status=_status(tree.get("status")),
+        deleting_since=moment(metadata.get("deletionTimestamp")),
+        finalizer=FINALIZER in (metadata.get("finalizers") or ()),
+        version=str(metadata.get("resourceVersion")),
+    )
+
+
+def _status(tree: object) -> Status:
+    try:
+        return Status.model_validate(tree or {}, by_alias=True, by_name=False)
+    except ValidationError:
+        return Status()
+
+
+def _parsed(tree: Tree) -> StreamApp | None:
+    try:
+        return parse_app({name: tree[name] for name in tree if name != "status"})
+    except SpecInvalidError:
+        return None
+
+
+async def _pods(world: World, key: Key) -> Mapping[str, PodSeen] | Unknown:
+    """All pods of an app, asked for: what is decided from their absence must not rest on a watch that is late."""
+    try:
+        trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
+    except HoldfastError as error:
+        return Unknown(str(error))
+    seen = (world.cache.placed(pod_seen(tree)) for tree in trees)
+    return {pod.name: pod for pod in seen}
+
+
+async def _running(world: World, key: Key, name: str | None) -> StreamApp | None:
+    tree = None if name is None else await world.cluster.get(CONFIG_MAP, key.namespace, name)
+    try:
+        return None if tree is None else parse_app(json.loads(tree["data"][APP_KEY]))
+    except (SpecInvalidError, KeyError, TypeError, ValueError):
+        return None
+
+
+async def _report(world: World, key: Key, status: Status) -> Report | None:
+    if status.run_id is None:
+        return None
+    name = report_name(key.name, status.run_id)
+    cached = world.cache.reports.get((key.namespace, name))
+    if cached is not None:
+        return cached
+    tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
+    return None if tree is None else read_report(tree)
+
+
+async def _secrets(world: World, key: Key, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:
+    """What pods mount; None: there is no such Secret. Their values go to the Kafka client and nowhere else."""
+    try:
+        found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in needed(app)}
+    except HoldfastError as error:
+        return Unknown(str(error))
+    return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
+
+
+def _settings(tree: Tree) -> dict[str, str]:
+    try:
+        return {name: base64.b64decode(value).decode() for name, value in (tree.get("data") or {}).items()}
+    except ValueError:
+        return {}  # no settings of a client; the broker will say what is missing
+
+
+def _counts(
+    world: World, key: Key, app: StreamApp, secrets: Mapping[str, dict[str, str] | None] | Unknown
+) -> Mapping[str, int | None] | Unknown:
+    if isinstance(secrets, Unknown):
+        return secrets
+    return world.counts(key, app, {name: settings or {} for name, settings in secrets.items()})
+
+
+async def _tried(reading: Awaitable[T]) -> T | Unknown:
+    try:
+        return await reading
+    except HoldfastError as error:
+        return Unknown(str(error))

@@ -1,0 +1,112 @@
+"""Why: how many partitions topics have, asked once per Kafka system, not once per app.
+
+A look takes what was answered last; a thread asks the brokers anew every so often, and whoever is concerned by a change
+is looked at. Until there is an answer the count is unknown, which is not the same as a topic that is not there. Must
+not judge counts.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.errors import HoldfastError
+from holdfast.spec.app import StreamApp
+from holdfast_operator.cache import Key
+from holdfast_operator.facts import Unknown
+
+Ask = Callable[[str, str, Mapping[str, str], Collection[str]], Mapping[str, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """What one client can answer for."""
+
+    bootstrap: str
+    config: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(slots=True)
+class Topics:
+    """What brokers have answered."""
+
+    ask: Ask
+    changed: Callable[[Key], None]
+    """Told which apps read a topic whose count is another one now."""
+    forget_after: float = 3600.0
+    _wanted: dict[_System, dict[str, dict[Key, float]]] = field(default_factory=dict)
+    """System -> topic -> who wants to know, and since when nobody asked again."""
+    _answers: dict[_System, Mapping[str, int | None] | Unknown] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def counts(
+        self, key: Key, app: StreamApp, secrets: Mapping[str, Mapping[str, str]]
+    ) -> Mapping[str, int | None] | Unknown:
+        """By stream, for all Kafka streams of an app; unknown until all of them are known.
+
+        `secrets`: name -> settings of the client, which count over those of the spec.
+        """
+        found: dict[str, int | None] = {}
+        for system in app.spec.systems:
+            streams = [one for one in app.spec.streams if one.system == system.name]
+            if system.kafka is None or not streams:
+                continue
+            config = {**system.kafka.config, **secrets.get(system.kafka.secret_name or "", {})}
+            known = _System(system.kafka.bootstrap_servers, tuple(sorted(config.items())))
+            topics = {one.name: one.topic or one.name for one in streams}
+            answers = self._answered(known, key, frozenset(topics.values()))
+            if isinstance(answers, Unknown):
+                return answers
+            found |= {name: answers[topic] for name, topic in topics.items()}
+        return found
+
+    def refresh(self) -> None:
+        """Ask every system once, and tell who is concerned by what changed. Blocks: for a thread of its own."""
+        with self._lock:
+            self._drop_old()
+            wanted = {system: dict(topics) for system, topics in self._wanted.items()}
+        for system, topics in wanted.items():
+            try:
+                answer: Mapping[str, int | None] | Unknown = self.ask(
+                    system.bootstrap, system.bootstrap, dict(system.config), frozenset(topics)
+                )
+            except HoldfastError as error:
+                answer = Unknown(str(error))
+            with self._lock:
+                before, self._answers[system] = self._answers.get(system), answer
+                concerned = {
+                    key for topic in topics if _of(before, topic) != _of(answer, topic) for key in topics[topic]
+                }
+            for key in concerned:
+                self.changed(key)
+
+    def _answered(self, system: _System, key: Key, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
+        now = time.monotonic()
+        with self._lock:
+            wanted = self._wanted.setdefault(system, {})
+            for topic in topics:
+                wanted.setdefault(topic, {})[key] = now
+            answer = self._answers.get(system, Unknown(f"the brokers at {system.bootstrap} have not been asked yet"))
+        if isinstance(answer, Unknown) or topics <= answer.keys():
+            return answer
+        return Unknown(f"the brokers at {system.bootstrap} have not been asked yet for all topics")
+
+    def _drop_old(self) -> None:
+        limit = time.monotonic() - self.forget_after
+        for system, topics in list(self._wanted.items()):
+            for topic, keys in list(topics.items()):
+                kept = {key: since for key, since in keys.items() if since > limit}
+                if kept:
+                    topics[topic] = kept
+                else:
+                    del topics[topic]
+            if not topics:
+                del self._wanted[system]
+                self._answers.pop(system, None)
+
+
+def _of(answer: Mapping[str, int | None] | Unknown | None, topic: str) -> object:
+    """What can be told apart: a count, no topic, or why it is not known."""
+    if answer is None or isinstance(answer, Unknown):
+        return answer
+    return answer.get(topic, "not asked")

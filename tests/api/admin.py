@@ -1,0 +1,67 @@
+"""Why: what tests do and ask as the cluster's admin, in plain trees. Must not be used by the operator."""
+
+from typing import Any
+
+import requests
+
+from tests.api.plane import ADMIN, Plane
+
+Tree = dict[str, Any]
+APPS = "/apis/holdfast.dev/v1alpha1/namespaces/{}/streamapps"
+PODS = "/api/v1/namespaces/{}/pods"
+CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
+_WAIT = 15
+
+
+class Admin:
+    """All rights."""
+
+    def __init__(self, plane: Plane) -> None:
+        plane.kubeconfig()
+        self._url = plane.url
+        self._session = requests.Session()
+        self._session.trust_env = False  # REQUESTS_CA_BUNDLE would count over `verify`
+        self._session.verify = str(plane.directory / "ca.crt")
+        self._session.cert = (str(plane.directory / f"{ADMIN}.crt"), str(plane.directory / f"{ADMIN}.key"))
+
+    def call(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Tree:
+        """The answer; `{}` for what is not there."""
+        answer = self._session.request(
+            method, f"{self._url}{path}", json=body, headers={"Content-Type": content}, timeout=_WAIT
+        )
+        if answer.status_code == 404:
+            return {}
+        if answer.status_code >= 300:
+            raise RefusedError(answer.status_code, answer.text)
+        tree: Tree = answer.json()
+        return tree
+
+    def get(self, path: str) -> Tree:
+        """The object, or the list."""
+        return self.call("GET", path)
+
+    def items(self, path: str) -> list[Tree]:
+        """The objects of a list."""
+        return list(self.get(path).get("items") or [])
+
+    def create(self, path: str, tree: Tree) -> Tree:
+        """Make it."""
+        return self.call("POST", path, tree)
+
+    def patch(self, path: str, patch: Tree) -> Tree:
+        """Merge this into it."""
+        return self.call("PATCH", path, patch, "application/merge-patch+json")
+
+    def delete(self, path: str, grace: int | None = None) -> None:
+        """Let it go."""
+        body = {} if grace is None else {"gracePeriodSeconds": grace}
+        self.call("DELETE", path, body)
+
+
+class RefusedError(Exception):
+    """The API server said no."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(f"{status}: {text[:2000]}")

@@ -1,0 +1,56 @@
+"""Why: an operator in a process of its own, which dies where it is told to.
+
+`python -m tests.api.child NAMESPACE [DIE]`:
+DIE is `POINT:N` (at the N-th time it comes by this point) or `after:SECONDS`. Topics are what a test says they are, in
+the file TOPICS of the environment: brokers are another test's matter. Must not change what an operator does.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from holdfast.errors import WorldChangeError
+from holdfast_operator import main
+from holdfast_operator.driver_pod import Release
+
+
+def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:
+    """As `read_counts` answers."""
+    known = json.loads(Path(os.environ["TOPICS"]).read_text())
+    if known is None:
+        message = "no broker answers"
+        raise WorldChangeError(message)
+    return {topic: known.get(topic) for topic in topics}
+
+
+def die() -> None:
+    """As by a power cut."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run(namespace: str, when: str) -> None:
+    """Until it is killed."""
+    point, _, number = when.partition(":")
+    passed = Counter[str]()
+
+    def at(here: str) -> None:
+        passed[here] += 1
+        if here == point and passed[here] == int(number):
+            die()
+
+    if point == "after":
+        threading.Timer(float(number), die).start()
+    options = main.Options(
+        Release("image"), (namespace,), lease=os.environ.get("LEASE"), topics_every=0.2, nodes=False, ask=counts, at=at
+    )
+    asyncio.run(main.serve(options))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")

@@ -1,0 +1,150 @@
+"""One API server for all tests, a namespace for each."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin
+from tests.api.kubelet import Kubelet
+from tests.api.plane import Plane, wait_for
+from tests.operator.apps import tree
+
+ROOT = Path(__file__).parents[2]
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[Plane]:
+    with Plane() as started:
+        admin = Admin(started)
+        crd = YAML(typ="safe").load((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
+        admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/streamapps.holdfast.dev"
+        wait_for(lambda: _established(admin.get(path)), "the CRD is established")
+        yield started
+
+
+def _established(crd: dict[str, Any]) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A namespace in which apps are applied and operators run."""
+
+    plane: Plane
+    admin: Admin
+    namespace: str
+    kubelet: Kubelet
+    topics_file: Path
+
+    def topics(self, **counts: int | None) -> None:
+        """What brokers answer."""
+        fresh = self.topics_file.with_suffix(".new")
+        fresh.write_text(json.dumps(counts))
+        fresh.replace(self.topics_file)
+
+    def unreachable(self) -> None:
+        """No broker answers."""
+        self.topics_file.write_text("null")
+
+    @contextmanager
+    def operator(self, die: str = "") -> Iterator[subprocess.Popen[bytes]]:
+        """An operator that watches this namespace."""
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.plane.kubeconfig()),
+            "TOPICS": str(self.topics_file),
+            "PYTHONPATH": str(ROOT),
+        }
+        log = self.topics_file.with_name("operator.log")
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.api.child", self.namespace, die],
+                env=environment,
+                cwd=ROOT,
+                stdout=file,
+                stderr=file,
+            )
+        try:
+            yield process
+        except TimeoutError as error:
+            message = f"{error}\n{log.read_text()[-6000:]}\n{json.dumps(self.app(), indent=1)[-4000:]}"
+            raise TimeoutError(message) from error
+        finally:
+            process.kill()
+            process.wait(20)
+
+    def apply(self, name: str = "ads", **spec: Any) -> None:
+        """As `kubectl apply` would."""
+        app = tree(**spec)
+        app["metadata"]["name"] = name
+        path = APPS.format(self.namespace)
+        there = self.admin.get(f"{path}/{name}")
+        if there:
+            app["metadata"] = there["metadata"]
+            self.admin.call("PUT", f"{path}/{name}", app)
+        else:
+            self.admin.create(path, app)
+
+    def app(self, name: str = "ads") -> dict[str, Any]:
+        """The object as it is now; empty: gone."""
+        return self.admin.get(f"{APPS.format(self.namespace)}/{name}")
+
+    def condition(self, kind: str, name: str = "ads") -> tuple[str, str]:
+        """Status and reason."""
+        conditions = (self.app(name).get("status") or {}).get("conditions") or []
+        return next(((one["status"], one["reason"]) for one in conditions if one["type"] == kind), ("", ""))
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All of them."""
+        return self.admin.items(PODS.format(self.namespace))
+
+    def alive(self) -> list[str]:
+        """Names of pods that are not over."""
+        over = ("Succeeded", "Failed")
+        return [one["metadata"]["name"] for one in self.pods() if one["status"].get("phase") not in over]
+
+    def events(self) -> list[str]:
+        """Reasons of all events."""
+        return [one["reason"] for one in self.admin.items(EVENTS.format(self.namespace))]
+
+    def config_maps(self) -> list[str]:
+        """Their names."""
+        return [one["metadata"]["name"] for one in self.admin.items(CONFIG_MAPS.format(self.namespace))]
+
+    def until(self, kind: str, status: str, reason: str, seconds: float = 30.0) -> None:
+        """Wait for a condition, said of the newest generation."""
+        wanted = status, reason
+
+        def said() -> bool:
+            app = self.app()
+            seen = (app.get("status") or {}).get("observedGeneration")
+            return self.condition(kind) == wanted and seen == app["metadata"]["generation"]
+
+        wait_for(said, f"{kind} is {status} because {reason}", seconds)
+
+
+@pytest.fixture
+def site(plane: Plane, tmp_path: Path) -> Iterator[Site]:
+    admin, namespace = Admin(plane), f"apps-{next(_NUMBERS)}"
+    admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": namespace, "labels": RESTRICTED}})
+    with Kubelet(admin, namespace) as kubelet:
+        made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json")
+        made.topics(clicks=4, out=4)
+        yield made
+    assert kubelet.failure is None
+    assert all(count <= 1 for count in kubelet.most_alive.values()), "two drivers of one app were alive at once"

@@ -1,0 +1,67 @@
+"""The operator is killed between any two things it does, over the whole life of an app, on a real API server.
+
+CI draws HOLDFAST_LIVES lives (default 4) from HOLDFAST_SEED; `make soak` more.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.api.admin import APPS, PODS
+from tests.api.conftest import Site
+from tests.api.plane import wait_for
+
+LIVES = int(os.environ.get("HOLDFAST_LIVES", "4"))
+SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
+KILLS = 3
+"""In each stage of a life, before an operator may live."""
+POINTS = ("gathered", "intent written", "KeepFinalizer", "StartDriver", "EndPod", "CollectAttempts", "said", "Release")
+RESTART: Any = {"backoff": {"initial": "1s", "max": "2s"}}
+CHANGED: Any = {"restart": RESTART, "runtime": {"checkpoint": {"location": "s3a://bucket/ads"}, "image": "other"}}
+
+
+def lives_through(site: Site, pick: random.Random, reached: Callable[[], bool], what: str) -> None:
+    """Some operators that die, then one that does not."""
+    for _ in range(KILLS):
+        die = f"{pick.choice(POINTS)}:{pick.randint(1, 4)}" if pick.random() < 0.7 else f"after:{pick.uniform(0.5, 3)}"
+        with site.operator(die) as process:
+            wait_for(lambda: process.poll() is not None or reached(), f"{what}, or the operator's death", 60)
+    with site.operator():
+        wait_for(reached, what, 60)
+
+
+def runs(site: Site, attempt: int, restarts: int) -> Callable[[], bool]:
+    def reached() -> bool:
+        status = site.app().get("status") or {}
+        return (
+            site.condition("Ready") == ("True", "Running")
+            and status.get("attempt") == attempt
+            and status.get("restarts") == restarts
+            and len(site.alive()) == 1
+        )
+
+    return reached
+
+
+@pytest.mark.parametrize("life", range(LIVES))
+def test_wherever_the_operator_dies_the_life_of_an_app_is_the_same(site: Site, life: int) -> None:
+    pick = random.Random(SEED * 1000 + life)  # noqa: S311 - to be repeated
+    site.apply(restart=RESTART)
+    lives_through(site, pick, runs(site, 1, 0), "the first attempt runs")
+    site.apply(**CHANGED)
+    lives_through(site, pick, runs(site, 2, 0), "the changed app runs")
+    site.kubelet.end(site.alive()[0], 1)
+    lives_through(site, pick, runs(site, 3, 1), "an attempt follows the failed one")
+    site.admin.delete(f"{PODS.format(site.namespace)}/{site.alive()[0]}")
+    lives_through(site, pick, runs(site, 4, 2), "an attempt follows the deleted one")
+    site.apply(suspend=True, **CHANGED)
+    lives_through(site, pick, lambda: not site.alive() and site.condition("Ready")[1] == "Suspended", "it is suspended")
+    site.apply(**CHANGED)
+    lives_through(site, pick, runs(site, 5, 2), "it runs again")
+    site.admin.delete(f"{APPS.format(site.namespace)}/ads")
+    lives_through(site, pick, lambda: not site.app() and not site.alive(), "it is gone")
+    assert sorted(set(site.kubelet.drivers.values())) == sorted(site.kubelet.drivers.values())
+    assert len(site.kubelet.drivers) == 5

@@ -1,0 +1,145 @@
+"""Lives of apps on a real API server, with the operator in a process of its own."""
+
+import pytest
+
+from tests.api.admin import APPS, PODS, RefusedError
+from tests.api.conftest import Site
+from tests.api.plane import wait_for
+from tests.operator.apps import TREE
+
+
+def ready(site: Site) -> str:
+    """The driver of an app that runs."""
+    site.until("Ready", "True", "Running")
+    (driver,) = site.alive()
+    return driver
+
+
+def test_an_app_that_is_applied_becomes_ready(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        driver = ready(site)
+        status = site.app()["status"]
+        assert (status["attempt"], status["runId"], status["placed"]) == (1, "1", "4/4")
+        assert driver in site.config_maps()
+        assert "Starting" in site.events()
+
+
+def test_a_rejected_plan_never_makes_a_pod_and_its_repair_runs(site: Site) -> None:
+    timed = {"key": ["k"], "system": "events", "schema": "k STRING, t TIMESTAMP", "eventTime": {"column": "t"}}
+    streams = [{"name": "clicks", **timed}, {"name": "views", **timed}, TREE["spec"]["streams"][1]]
+    join = {"name": "j", "from": ["clicks", "views"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}}
+    steps = [join, {"name": "written", "from": ["j"], "to": "out"}]
+    site.topics(clicks=4, views=6, out=4)
+    with site.operator():
+        site.apply(streams=streams, steps=steps)
+        site.until("PlanValid", "False", "PartitionCountMismatch")
+        assert site.pods() == []
+        site.topics(clicks=4, views=4, out=4)
+        ready(site)
+
+
+def test_a_driver_that_fails_is_followed_by_another(site: Site) -> None:
+    with site.operator():
+        site.apply(restart={"backoff": {"initial": "1s"}})
+        driver = ready(site)
+        site.kubelet.end(driver, 1, '{"failed": "world", "message": "no broker"}')
+        wait_for(lambda: site.app()["status"].get("attempt") == 2, "a second attempt")
+        assert ready(site) != driver
+        assert site.app()["status"]["restarts"] == 1
+        assert "DriverFailed" in site.events()
+
+
+def test_a_driver_that_is_deleted_is_followed_by_another_at_once(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        driver = ready(site)
+        site.admin.delete(f"{PODS.format(site.namespace)}/{driver}")
+        wait_for(lambda: site.app()["status"].get("attempt") == 2, "a second attempt")
+        ready(site)
+
+
+def test_suspend_drains_and_resume_goes_on(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        ready(site)
+        site.apply(suspend=True)
+        site.until("Ready", "False", "Suspended")
+        assert site.alive() == []
+        site.apply()
+        ready(site)
+        assert site.app()["status"]["attempt"] == 2
+
+
+def test_a_changed_spec_drains_and_an_invalid_one_does_not(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        driver = ready(site)
+        site.apply(runtime={"checkpoint": {"location": "s3a://bucket/ads"}, "image": "other"})
+        wait_for(lambda: site.app()["status"].get("attempt") == 2, "a second attempt")
+        second = ready(site)
+        assert second != driver
+        site.apply(steps=[{"name": "written", "from": ["clicks"], "filter": "nobody > 1"}])
+        site.until("PlanValid", "False", "UnknownColumn")
+        assert site.alive() == [second]
+        assert site.condition("DriverRunning") == ("True", "Running")
+
+
+def test_deleting_drains_and_lets_go(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        ready(site)
+        site.admin.delete(f"{APPS.format(site.namespace)}/ads")
+        wait_for(lambda: not site.app(), "the app is gone")
+        assert site.alive() == []
+
+
+def test_an_app_deleted_while_the_operator_is_down_goes_when_it_is_back(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        ready(site)
+    site.admin.delete(f"{APPS.format(site.namespace)}/ads")
+    assert site.app()
+    with site.operator():
+        wait_for(lambda: not site.app(), "the app is gone")
+        assert site.alive() == []
+
+
+def test_a_broker_that_cannot_be_reached_is_waited_for(site: Site) -> None:
+    site.unreachable()
+    with site.operator():
+        site.apply()
+        site.until("Stalled", "True", "BrokerUnreachable")
+        assert site.pods() == []
+        site.topics(clicks=4, out=4)
+        ready(site)
+        site.unreachable()
+        site.apply(restart={"policy": "OnFailure"})
+        wait_for(lambda: site.app()["status"]["observedGeneration"] == 2, "the change is seen")
+        assert site.condition("Ready") == ("True", "Running")
+
+
+def test_a_completed_app_is_ready_without_a_driver(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        site.kubelet.end(ready(site), 0, '{"ended": "completed"}')
+        site.until("Ready", "True", "Completed")
+        assert site.alive() == []
+
+
+def test_a_pod_of_another_that_has_the_name_is_not_taken_for_ours(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        name = ready(site)
+    site.admin.delete(f"{APPS.format(site.namespace)}/ads")
+    site.admin.patch(f"{APPS.format(site.namespace)}/ads", {"metadata": {"finalizers": []}})
+    wait_for(lambda: not site.app(), "the app is gone")
+    with site.operator():
+        site.apply()
+        site.until("Stalled", "True", "CreateRefused")
+        assert site.alive() == [name]
+
+
+def test_names_that_leave_no_room_are_refused_by_the_api_server(site: Site) -> None:
+    with pytest.raises(RefusedError, match="40"):
+        site.apply("a" * 41)

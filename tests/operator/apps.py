@@ -1,0 +1,79 @@
+"""Apps and snapshots of them for tests of the operator's decisions."""
+
+import copy
+from typing import Any
+
+from holdfast.spec.status import Status
+from holdfast_operator.checks.start import Judged, judge
+from holdfast_operator.decide import decide
+from holdfast_operator.decision import Decision, Limits
+from holdfast_operator.facts import AppSeen, Phase, PodSeen, Report, Snapshot
+from holdfast_operator.names import attempt_name
+
+NOW = 1_800_000_000_000
+LIMITS = Limits()
+UID = "uid-of-app"
+_JUDGED: dict[str, Judged] = {}
+
+TREE: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "ads"},
+    "spec": {
+        "systems": [{"name": "events", "kafka": {"bootstrapServers": "kafka:9092"}}],
+        "streams": [
+            {"name": "clicks", "system": "events", "key": ["k"], "schema": "k STRING"},
+            {"name": "out", "system": "events", "key": ["k"]},
+        ],
+        "steps": [{"name": "written", "from": ["clicks"], "to": "out"}],
+        "runtime": {"checkpoint": {"location": "s3a://bucket/ads"}},
+    },
+}
+
+
+def tree(**spec: Any) -> dict[str, Any]:
+    """The app with these fields of its spec."""
+    made = copy.deepcopy(TREE)
+    made["spec"] |= spec
+    return made
+
+
+def app(status: Status | None = None, generation: int = 1, **spec: Any) -> AppSeen:
+    """The object, guarded by its finalizer."""
+    return AppSeen("ads", "apps", UID, generation, tree(**spec), status or Status(), finalizer=True)
+
+
+def driver(attempt: int = 1, run: str = "1", **facts: Any) -> PodSeen:
+    """A driver that runs."""
+    given = {"phase": Phase.RUNNING, "created": NOW - 60_000, "role": "driver", **facts}
+    return PodSeen(attempt_name("ads", run, attempt), f"uid-{attempt}", attempt=attempt, owner=UID, **given)
+
+
+def report(attempt: int = 1, **said: Any) -> Report:
+    """A driver that does well."""
+    given = {"at": NOW - 1000, "batch": 7, "progressed": NOW - 2000, "tasks": 4, "partitions": 8, "placed": 4, **said}
+    return Report(attempt, **given)
+
+
+def seen(of: AppSeen, **facts: Any) -> Snapshot:
+    """A snapshot in which topics are there."""
+    return Snapshot(of, **{"counts": {"clicks": 4, "out": 4}, **facts})
+
+
+def decided(snapshot: Snapshot, now: int = NOW, limits: Limits = LIMITS) -> Decision:
+    """What the operator does."""
+    facts = repr((snapshot.app.tree, snapshot.counts, snapshot.record, snapshot.missing))
+    if facts not in _JUDGED:
+        _JUDGED[facts] = judge(snapshot)
+    return decide(snapshot, _JUDGED[facts], now, limits)
+
+
+def started(**spec: Any) -> Status:
+    """The status of an app whose first attempt was started and seen."""
+    intended = decided(seen(app(**spec))).status
+    return intended.model_copy(update={"driver_uid": "uid-1"})
+
+
+def condition(decision: Decision, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    return next((one.status, one.reason) for one in decision.status.conditions if one.type == kind)

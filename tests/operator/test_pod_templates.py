@@ -1,0 +1,83 @@
+from typing import Any
+
+import pytest
+
+from holdfast.spec.parse import parse_app
+from holdfast_operator.pod_templates import TemplateRefusedError, check_templates, merged
+from tests.operator.apps import TREE, tree
+
+
+def runtime(part: str, template: dict[str, Any]) -> Any:
+    return parse_app(tree(runtime={**TREE["spec"]["runtime"], part: {"podTemplate": template}})).spec.runtime
+
+
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ({"spec": {"restartPolicy": "Always"}}, "spec.restartPolicy"),
+        ({"spec": {"enableServiceLinks": True}}, "spec.enableServiceLinks"),
+        ({"spec": {"containers": [{"name": "driver", "command": ["sh"]}]}}, "spec.containers[driver].command"),
+        ({"spec": {"containers": [{"name": "driver", "image": "x"}]}}, "spec.containers[driver].image"),
+        ({"spec": {"containers": [{"name": "driver", "env": [{"name": "HOLDFAST_APP"}]}]}}, "env[HOLDFAST_APP]"),
+        ({"spec": {"containers": [{"image": "x"}]}}, "spec.containers[]"),
+        ({"spec": {"containers": {}}} | {"kind": "Pod"}, "kind"),
+        ({"metadata": {"name": "x"}}, "metadata.name"),
+        ({"metadata": {"labels": {"holdfast.dev/attempt": "9"}}}, "metadata.labels[holdfast.dev/attempt]"),
+        ({"metadata": {"annotations": 7}}, "metadata.annotations"),
+        ({"spec": 7}, "metadata, spec"),
+    ],
+)
+def test_what_carries_the_engine_is_refused_by_name(template: dict[str, Any], named: str) -> None:
+    with pytest.raises(TemplateRefusedError) as error:
+        check_templates(runtime("driver", template))
+    assert f"spec.runtime.driver.podTemplate.{named}" in str(error.value) or named in str(error.value)
+
+
+def test_executors_have_a_container_of_another_name() -> None:
+    check_templates(runtime("executors", {"spec": {"containers": [{"name": "driver", "image": "proxy"}]}}))
+    with pytest.raises(TemplateRefusedError, match="spark-kubernetes-executor"):
+        check_templates(
+            runtime("executors", {"spec": {"containers": [{"name": "spark-kubernetes-executor", "args": []}]}})
+        )
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(TemplateRefusedError, match=r"hostname.*subdomain"):
+        check_templates(runtime("driver", {"spec": {"hostname": "a", "subdomain": "b"}}))
+
+
+def test_templates_merge_as_kubernetes_does() -> None:
+    ours: Any = {
+        "metadata": {"labels": {"a": "1"}},
+        "spec": {
+            "containers": [{"name": "driver", "image": "i", "env": [{"name": "A", "value": "1"}], "args": ["x"]}],
+            "tolerations": [{"key": "t"}],
+            "terminationGracePeriodSeconds": 60,
+        },
+    }
+    users = {
+        "metadata": {"labels": {"b": "2"}},
+        "spec": {
+            "containers": [{"name": "proxy"}, {"name": "driver", "env": [{"name": "B"}, {"name": "A", "value": "2"}]}],
+            "tolerations": [{"key": "u"}],
+            "terminationGracePeriodSeconds": None,
+            "nodeSelector": {"disk": "ssd"},
+        },
+    }
+    assert merged(ours, users) == {
+        "metadata": {"labels": {"a": "1", "b": "2"}},
+        "spec": {
+            "containers": [
+                {"name": "driver", "image": "i", "env": [{"name": "A", "value": "2"}, {"name": "B"}], "args": ["x"]},
+                {"name": "proxy"},
+            ],
+            "tolerations": [{"key": "u"}],
+            "nodeSelector": {"disk": "ssd"},
+        },
+    }
+    assert ours["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+
+
+@pytest.mark.parametrize("users", [{"spec": {"containers": [7]}}, {"spec": {"containers": [{"name": None}]}}])
+def test_odd_templates_merge_without_a_word(users: dict[str, Any]) -> None:
+    merged({"spec": {"containers": [{"name": "driver"}]}}, users)

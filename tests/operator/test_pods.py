@@ -1,0 +1,146 @@
+"""Pods as clusters bend them: whatever comes, facts come out, and a decision with a wake-up."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast_operator.cache import Cache, Key
+from holdfast_operator.checks.endings import Outcome, ending_of
+from holdfast_operator.decision import Again, Final
+from holdfast_operator.facts import ContainerEnd, Phase
+from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
+from tests.operator.apps import app, decided, driver, report, seen, started
+
+NAME = driver().name
+
+
+def pod(status: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    labels = {ATTEMPT_LABEL: "1", "spark-role": "driver"}
+    given = {"name": NAME, "uid": "uid-1", "labels": labels, "creationTimestamp": "2027-01-15T08:00:00Z", **metadata}
+    return {"metadata": given, "spec": {"nodeName": "node-a"}, "status": status}
+
+
+def container(**state: Any) -> dict[str, Any]:
+    return {"name": "driver", "state": state}
+
+
+EVICTED = pod({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."})
+NODE_LOST = pod(
+    {"phase": "Running", "reason": "NodeLost", "containerStatuses": [container(running={})]},
+    deletionTimestamp="2027-01-15T08:01:00Z",
+    deletionGracePeriodSeconds=30,
+)
+NEVER_SCHEDULED = pod(
+    {
+        "phase": "Pending",
+        "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+        ],
+    }
+)
+NO_STATUS = pod({"phase": "Failed"})
+DELETED_WHILE_PENDING = pod(
+    {"phase": "Pending"}, deletionTimestamp="2027-01-15T08:00:30Z", deletionGracePeriodSeconds=0
+)
+IMAGE = pod(
+    {"phase": "Pending", "containerStatuses": [container(waiting={"reason": "ErrImagePull", "message": "not found"})]}
+)
+OOM = pod({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 137, "reason": "OOMKilled"})]})
+SHUTDOWN = pod(
+    {"phase": "Failed", "reason": "Terminated", "message": "Pod was terminated in response to node shutdown"}
+)
+ERROR = pod({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1, "reason": "Error"})]})
+DRAINED = pod({"phase": "Succeeded", "containerStatuses": [container(terminated={"exitCode": 0})]})
+
+
+def test_the_facts_of_ordinary_and_odd_pods() -> None:
+    assert pod_seen(EVICTED).reason == "Evicted"
+    assert pod_seen(EVICTED).over
+    assert pod_seen(NODE_LOST).node_lost
+    assert pod_seen(NODE_LOST).deleting_since == 1_800_000_030_000
+    assert pod_seen(NEVER_SCHEDULED).unschedulable == "0/3 nodes are available"
+    assert pod_seen(IMAGE).waiting == ("ErrImagePull", "not found")
+    assert pod_seen(OOM).ended == ContainerEnd(137, "OOMKilled")
+    assert pod_seen(DELETED_WHILE_PENDING).deleting_since == 1_800_000_030_000
+    assert pod_seen(NO_STATUS).phase is Phase.FAILED
+    assert pod_seen(OOM).attempt == 1
+
+
+def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
+    cache = Cache()
+    key = cache.saw_pod(pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"}), gone=False)
+    assert key == Key("apps", "ads")
+    assert not cache.of(key)[NAME].node_lost
+    ready = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert cache.saw_node(ready, gone=False)
+    assert not cache.saw_node(ready, gone=False)
+    assert not cache.of(key)[NAME].node_lost
+    silent = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    assert cache.saw_node(silent, gone=False)
+    assert cache.of(key)[NAME].node_lost
+    assert cache.on_node("node-a") == [key]
+    cache.saw_node(ready, gone=False)
+    assert not cache.of(key)[NAME].node_lost
+    cache.saw_node(ready, gone=True)
+    assert cache.of(key)[NAME].node_lost
+
+
+@pytest.mark.parametrize(
+    ("tree", "draining", "outcome", "reason"),
+    [
+        (EVICTED, False, Outcome.LOST, "Evicted"),
+        (SHUTDOWN, False, Outcome.LOST, "NodeLost"),
+        (NO_STATUS, False, Outcome.FAILED, "DriverFailed"),
+        (OOM, False, Outcome.FAILED, "OutOfMemory"),
+        (ERROR, False, Outcome.FAILED, "DriverFailed"),
+        (ERROR, True, Outcome.DRAINED, "Draining"),
+        (DRAINED, True, Outcome.DRAINED, "Draining"),
+        (DRAINED, False, Outcome.STOPPED, "EndedByItself"),
+    ],
+)
+def test_how_an_attempt_ended(tree: Any, draining: bool, outcome: Outcome, reason: str) -> None:
+    ending = ending_of(pod_seen(tree), draining=draining)
+    assert (ending.outcome, ending.reason) == (outcome, reason)
+
+
+def test_a_termination_message_that_is_no_object_of_json_is_shown_as_it_is() -> None:
+    for text in ("[1]", "Killed", "[" * 100_000, '{"message": 7}'):
+        ended = pod_seen(
+            pod({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1, "message": text})]})
+        )
+        assert ending_of(ended, draining=False).outcome is Outcome.FAILED
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from([*Phase, "Evicted", "True"])
+fields = (
+    "metadata spec status phase reason labels containerStatuses state terminated exitCode waiting message nodeName "
+    "deletionTimestamp deletionGracePeriodSeconds conditions type ownerReferences controller uid name creationTimestamp"
+)
+trees = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*fields.split(), ATTEMPT_LABEL]), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@given(trees, st.booleans(), st.sampled_from(["driver", "others", "executors"]))
+def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place: str) -> None:
+    facts = pod_seen(tree)
+    status = started().model_copy(update={"draining": "Suspended" if draining else None})
+    given = facts if place == "driver" else (facts,)
+    decision = decided(seen(app(status), report=report(), **{place: given}))
+    assert isinstance(decision.wake, (Again, Final))
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [EVICTED, NODE_LOST, NEVER_SCHEDULED, NO_STATUS, DELETED_WHILE_PENDING, IMAGE, OOM, SHUTDOWN, ERROR, DRAINED],
+)
+def test_each_odd_pod_is_followed_by_a_look(tree: Any) -> None:
+    decision = decided(seen(app(started()), driver=pod_seen(tree)))
+    assert isinstance(decision.wake, Again)

@@ -1,0 +1,153 @@
+"""A world in a few fields: an app, its pods and a clock, moved by what is decided and by accidents.
+
+It stands for no API server (the real one runs in `tests/api`): it is there so that thousands of lives of an app can be
+lived in seconds, each decision lost or half done at will.
+"""
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.spec.status import Status
+from holdfast_operator.decision import (
+    Action,
+    Again,
+    CollectAttempts,
+    Decision,
+    EndPod,
+    ForgetPod,
+    KeepFinalizer,
+    Release,
+    StartDriver,
+)
+from holdfast_operator.facts import AppSeen, ContainerEnd, Phase, PodSeen, Report, Snapshot, Unknown
+from holdfast_operator.names import attempt_name
+from tests.operator.apps import NOW, TREE, UID, decided
+
+GRACE = 30_000
+BACK = 10_000
+"""What a drain takes."""
+LONGEST = 400_000
+"""More than any wait."""
+
+
+@dataclass
+class World:
+    """Everything there is."""
+
+    now: int = NOW
+    tree: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(TREE))
+    generation: int = 1
+    status: Status = field(default_factory=Status)
+    finalizer: bool = False
+    deleting: bool = False
+    gone: bool = False
+    pods: dict[str, PodSeen] = field(default_factory=dict)
+    reports: dict[int, Report] = field(default_factory=dict)
+    made: list[str] = field(default_factory=list)
+    """Names of all drivers ever made."""
+
+    def snapshot(self, *, blind: bool = False) -> Snapshot:
+        """What an operator sees."""
+        of = AppSeen(
+            "ads",
+            "apps",
+            UID,
+            self.generation,
+            copy.deepcopy(self.tree),
+            self.status,
+            self.now if self.deleting else None,
+            self.finalizer,
+        )
+        status = self.status
+        name = None if status.attempt is None else attempt_name("ads", status.run_id or "1", status.attempt)
+        return Snapshot(
+            of,
+            driver=Unknown("timeout") if blind else self.pods.get(name or ""),
+            others=tuple(pod for pod in self.pods.values() if pod.name != name),
+            counts={"clicks": 4, "out": 4},
+            report=self.reports.get(status.attempt or 0),
+        )
+
+    def look(self, *, blind: bool = False, dies_after: int | None = None) -> Decision:
+        """One reconcile; an operator that dies does only so many things: the status is the first."""
+        decision = decided(self.snapshot(blind=blind), self.now)
+        things: list[Status | Action] = [decision.status, *decision.actions]
+        for thing in things if dies_after is None else things[:dies_after]:
+            self._do(thing)
+        self._check()
+        return decision
+
+    def settle(self) -> Decision:
+        """Look as often as decisions ask for, with nothing going wrong any more, until nothing has changed for long."""
+        decision, changed = self.look(), self.now
+        for _ in range(2_000):
+            before = (decision.status, decision.actions, dict(self.pods))
+            self.pass_time(decision.wake.after if isinstance(decision.wake, Again) else LONGEST)
+            decision = self.look()
+            changed = self.now if before != (decision.status, decision.actions, self.pods) else changed
+            if self.gone or self.now - changed > LONGEST:
+                return decision
+        message = f"never settles: {decision}"
+        raise AssertionError(message)
+
+    def pass_time(self, millis: int) -> None:
+        """Pods that have to end do; drivers that run commit batches."""
+        self.now += max(millis, 1)
+        for pod in list(self.pods.values()):
+            if pod.deleting_since is not None and not pod.node_lost and self.now - pod.deleting_since >= BACK:
+                del self.pods[pod.name]
+            elif pod.phase is Phase.PENDING:
+                self.pods[pod.name] = replace(pod, phase=Phase.RUNNING)
+            elif pod.phase is Phase.RUNNING and pod.attempt is not None and not pod.node_lost:
+                self.reports[pod.attempt] = Report(pod.attempt, self.now, 1, self.now, 0, 4, 8, 4)
+
+    def driver(self) -> PodSeen | None:
+        """The one that is alive."""
+        return next((pod for pod in self.pods.values() if not pod.over), None)
+
+    def end(self, code: int, message: str = "") -> None:
+        """The driver ends by itself."""
+        pod = self.driver()
+        if pod is not None and pod.deleting_since is None:
+            phase = Phase.FAILED if code else Phase.SUCCEEDED
+            self.pods[pod.name] = replace(pod, phase=phase, ended=ContainerEnd(code, message=message))
+
+    def _do(self, thing: Status | Action) -> None:
+        if isinstance(thing, Status):
+            self.status = thing
+        elif isinstance(thing, KeepFinalizer):
+            self.finalizer = True
+        elif isinstance(thing, Release):
+            self.finalizer, self.gone = False, True
+        elif isinstance(thing, StartDriver):
+            self._start(thing)
+        elif isinstance(thing, EndPod):
+            pod = self.pods.get(thing.name)
+            if pod is not None and pod.uid == thing.uid and pod.deleting_since is None:
+                self.pods[thing.name] = replace(pod, deleting_since=self.now, grace=GRACE)
+        elif isinstance(thing, ForgetPod):
+            self.pods.pop(thing.name, None)
+        elif isinstance(thing, CollectAttempts):
+            for pod in [one for one in self.pods.values() if one.over and (one.attempt or 0) < thing.before]:
+                del self.pods[pod.name]
+
+    def _start(self, start: StartDriver) -> None:
+        name = attempt_name("ads", start.app.spec.run_id, start.attempt)
+        if name not in self.pods:
+            self.made.append(name)
+            self.pods[name] = PodSeen(
+                name,
+                f"uid-{len(self.made)}",
+                Phase.PENDING,
+                start.attempt,
+                UID,
+                "driver",
+                created=self.now,
+                node="node",
+            )
+
+    def _check(self) -> None:
+        alive = [pod.name for pod in self.pods.values() if not pod.over]
+        assert len(alive) <= 1, f"two drivers: {alive}"
+        assert not (self.gone and alive), "the app is gone and a driver is left"
