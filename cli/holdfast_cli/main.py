@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast_cli import (
     crd_command,
     diff_command,
+    explain_command,
     feed_command,
     plan_command,
     run_command,
@@ -31,6 +32,7 @@ _COMMANDS = (
     tail_command,
     streams_command,
     state_command,
+    explain_command,
     crd_command,
 )
 _BAD_USAGE = 2

@@ -37,8 +37,20 @@ from holdfast_operator.decision import (
     Told,
     Wake,
 )
-from holdfast_operator.facts import Finding, Phase, PodSeen, Report, Snapshot, Unknown
+from holdfast_operator.facts import Phase, PodSeen, Report, Snapshot, Unknown
 from holdfast_operator.names import app_id
+from holdfast_operator.words import (
+    Words,
+    does_well,
+    is_ready,
+    last_words,
+    no_driver,
+    not_ready,
+    of_growth,
+    of_places,
+    of_plan,
+    settled,
+)
 
 _DOUBLINGS = 20
 _JITTER = 0.2
@@ -81,7 +93,7 @@ def _deleted(case: _Case) -> Decision | None:
     if isinstance(pods, Unknown):
         return _blind(case)
     alive = [pod for pod in pods if not pod.over]
-    said = _not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
+    said = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
     if alive:
         return _decision(case, said, Again(case.limits.soon), _ending(case, alive), draining=Reason.DELETING.value)
     run = case.status.run_id
@@ -93,7 +105,7 @@ def _unguarded(case: _Case) -> Decision | None:
     """Nothing is made for an object that could go without our being told."""
     if case.seen.app.finalizer:
         return None
-    said = _not_ready(Reason.STARTING, "the app has just been seen", moving=True)
+    said = not_ready(Reason.STARTING, "the app has just been seen", moving=True)
     # Also an app that runs may lose it: `kubectl replace` takes it off.
     return _decision(case, said if case.status.attempt is None else {}, Again(0), (KeepFinalizer(),))
 
@@ -118,7 +130,7 @@ def _leftovers(case: _Case) -> Decision | None:
     if not alive:
         return None
     names = ", ".join(pod.name for pod in alive[:3])
-    said = _not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {names} to end", moving=True)
+    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {names} to end", moving=True)
     return _decision(case, said, Again(case.limits.soon), _ending(case, alive))
 
 
@@ -128,7 +140,7 @@ def _driver_ends(case: _Case) -> Decision | None:
     if not isinstance(driver, PodSeen) or driver.over or driver.deleting_since is None:
         return None
     why = case.status.draining or Reason.DRIVER_DELETED.value
-    said = _not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
+    said = not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
     said = {**said, "DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
     return _decision(case, said, Again(case.limits.soon), _ending(case, [driver]), uid=driver.uid)
 
@@ -161,7 +173,7 @@ def _driver_runs(case: _Case) -> Decision | None:
         # What was begun is carried through, also when its reason is gone: the spec may have come back to what it was.
         why = case.status.draining if case.status.draining is not None else str(wish.reason if wish else "")
         told = (Told(wish.reason, wish.message),) if wish is not None and case.status.draining is None else ()
-        said = _not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
+        said = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
         said |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
         return replace(
             _decision(
@@ -178,20 +190,20 @@ def _living(case: _Case, driver: PodSeen) -> Decision:
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
     found = unhealthy(Living(driver, mine, interval, case.now, case.limits))
     running = driver.phase is Phase.RUNNING
-    said: dict[str, tuple[bool | None, Reason, str]] = {
+    said: Words = {
         "DriverRunning": (running, Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}")
         if found is None
         else (running, found.reason, found.message)
     }
-    said |= _of_plan(case) | _of_growth(case)
+    said |= of_plan(case.judged) | of_growth(case.judged)
     if found is not None:
-        said |= _not_ready(
+        said |= not_ready(
             found.reason, found.message, moving=mine is None, stalled=found.reason is Reason.START_TIMEOUT
         )
     elif mine is None or mine.progressed is None:
-        said |= _not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
+        said |= not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
     else:
-        said |= _of_places(mine) | _ready(case, mine)
+        said |= of_places(mine) | does_well(case.judged, mine)
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     wake = Again(case.limits.look if healthy else min(case.limits.look, 5 * case.limits.soon))
@@ -202,7 +214,7 @@ def _living(case: _Case, driver: PodSeen) -> Decision:
         )
     if proven and status.failures:
         status = status.model_copy(update={"failures": 0})
-    fresh = _is_ready(status) and not _is_ready(case.status)
+    fresh = is_ready(status) and not is_ready(case.status)
     return Decision(status, wake, (CollectAttempts(case.status.attempt or 0),) if fresh else ())
 
 
@@ -219,23 +231,23 @@ def _forgives(case: _Case) -> Decision | None:
 def _suspended(case: _Case) -> Decision | None:
     if case.judged.app is None or not case.judged.app.spec.suspend:
         return None
-    said = _not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
-    return _decision(case, said | _no_driver(Reason.SUSPENDED), Final("spec.suspend is false"))
+    said = not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
+    return _decision(case, said | no_driver(Reason.SUSPENDED), Final("spec.suspend is false"))
 
 
 def _completed(case: _Case) -> Decision | None:
     if case.status.ended != Outcome.COMPLETED or _changed(case):
         return None
-    said = _settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
-    return _decision(case, said | _no_driver(Reason.COMPLETED), Final("the spec changes"))
+    said = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
+    return _decision(case, said | no_driver(Reason.COMPLETED), Final("the spec changes"))
 
 
 def _stays_refused(case: _Case) -> Decision | None:
     """The driver said that somebody has to act; the same spec would end the same way."""
     if case.status.ended != Outcome.REFUSED or _changed(case):
         return None
-    message = _last_words(case.status) or Reason.DRIVER_REFUSED.sentence
-    said = _not_ready(Reason.DRIVER_REFUSED, message, moving=False, stalled=True)
+    message = last_words(case.status) or Reason.DRIVER_REFUSED.sentence
+    said = not_ready(Reason.DRIVER_REFUSED, message, moving=False, stalled=True)
     return _decision(case, said, Final("the spec changes"))
 
 
@@ -244,8 +256,8 @@ def _stays_halted(case: _Case) -> Decision | None:
     found = growth_halts(case.seen, case.judged)
     if found is None:
         return None
-    said = _not_ready(found.reason, found.message, moving=False, stalled=True)
-    return _decision(case, said | _no_driver(found.reason), Again(case.limits.look))
+    said = not_ready(found.reason, found.message, moving=False, stalled=True)
+    return _decision(case, said | no_driver(found.reason), Again(case.limits.look))
 
 
 def _may_not_restart(case: _Case) -> Decision | None:
@@ -255,8 +267,8 @@ def _may_not_restart(case: _Case) -> Decision | None:
         return None
     if policy == "OnFailure" and ended != Outcome.STOPPED:
         return None
-    message = f"{_last_words(case.status)}; spec.restart.policy is {policy}"
-    said = _not_ready(Reason.RESTART_NEVER, message, moving=False, stalled=True)
+    message = f"{last_words(case.status)}; spec.restart.policy is {policy}"
+    said = not_ready(Reason.RESTART_NEVER, message, moving=False, stalled=True)
     return _decision(case, said, Final("the spec changes"))
 
 
@@ -272,11 +284,11 @@ def _cannot_start(case: _Case) -> Decision | None:
     if against is None:
         return None
     soon = against.reason in SOON
-    said = _of_plan(case) | _not_ready(against.reason, against.message, moving=soon, stalled=not soon)
+    said = of_plan(case.judged) | not_ready(against.reason, against.message, moving=soon, stalled=not soon)
     wake: Wake = Again(case.limits.soon if soon else case.limits.look)
     if not case.judged.may_change and not _needs_topics(case):
         wake = Final("the spec changes")
-    return _decision(case, said | _no_driver(against.reason), wake)
+    return _decision(case, said | no_driver(against.reason), wake)
 
 
 def _waits(case: _Case) -> Decision | None:
@@ -284,8 +296,8 @@ def _waits(case: _Case) -> Decision | None:
     until = moment(case.status.retry_at)
     if until is None or until <= case.now:
         return None
-    message = f"{_last_words(case.status)}; the next attempt starts at {case.status.retry_at}"
-    said = _not_ready(Reason.WAITING_TO_RESTART, message, moving=True)
+    message = f"{last_words(case.status)}; the next attempt starts at {case.status.retry_at}"
+    said = not_ready(Reason.WAITING_TO_RESTART, message, moving=True)
     return _decision(case, said, Again(until - case.now))
 
 
@@ -298,16 +310,17 @@ def _starts(case: _Case) -> Decision:
     alive = [pod for pod in executors if not pod.over]
     if alive and (status.ended is not None or status.attempt is None):
         # A driver's executors go with it; two sets of them would write the same state.
-        said = _not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
+        said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
         return _decision(case, said, Again(case.limits.soon), _ending(case, alive))
     new_run = status.run_id != app.spec.run_id
     under_way = status.attempt is not None and status.ended is None and not new_run
-    number = (status.attempt or 0) + (0 if under_way else 1) if not new_run else 1
-    said = _of_plan(case) | _not_ready(Reason.STARTING, f"attempt {number} starts", moving=True)
+    last = max(0 if new_run else status.attempt or 0, case.seen.highest)
+    number = status.attempt if under_way and status.attempt is not None else last + 1
+    said = of_plan(case.judged) | not_ready(Reason.STARTING, f"attempt {number} starts", moving=True)
     said |= {"DriverRunning": (False, Reason.STARTING, f"attempt {number} starts")}
     if case.seen.refused is not None:
         why = case.seen.refused
-        said |= _not_ready(why.reason, why.message, moving=False, stalled=True)
+        said |= not_ready(why.reason, why.message, moving=False, stalled=True)
     after = _status(case, said).model_copy(
         update={
             "run_id": app.spec.run_id,
@@ -356,7 +369,7 @@ def _ended(case: _Case, ending: Ending, uid: str | None = None) -> Decision:
     failed = ending.outcome in FAILURES
     again = failed or ending.outcome is Outcome.LOST
     failures = (case.status.failures or 0) + (1 if failed else 0)
-    said = {"DriverRunning": (False, ending.reason, ending.message)} | _not_ready(
+    said = {"DriverRunning": (False, ending.reason, ending.message)} | not_ready(
         ending.reason, ending.message, moving=True
     )
     status = _status(case, said, uid=uid).model_copy(
@@ -423,79 +436,6 @@ def _status(case: _Case, said: Said, *, uid: str | None = None, draining: str | 
     if draining is not None:
         update["draining"] = draining
     return case.status.model_copy(update=update)
-
-
-def _settled(reason: Reason, message: str) -> dict[str, tuple[bool | None, Reason, str]]:
-    return {
-        "Ready": (True, reason, message),
-        "Reconciling": (False, Reason.SETTLED, Reason.SETTLED.sentence),
-        "Stalled": (False, Reason.NOT_STALLED, Reason.NOT_STALLED.sentence),
-    }
-
-
-def _not_ready(
-    reason: Reason, message: str, *, moving: bool, stalled: bool = False
-) -> dict[str, tuple[bool | None, Reason, str]]:
-    return {
-        "Ready": (False, reason, message),
-        "Reconciling": (True, reason, message) if moving else (False, Reason.SETTLED, Reason.SETTLED.sentence),
-        "Stalled": (True, reason, message) if stalled else (False, Reason.NOT_STALLED, Reason.NOT_STALLED.sentence),
-    }
-
-
-def _ready(case: _Case, report: Report) -> dict[str, tuple[bool | None, Reason, str]]:
-    """It runs well; but what was applied last may not be what runs."""
-    against = case.judged.against
-    if against is not None and not case.judged.may_change:
-        message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
-        return _not_ready(against.reason, message, moving=False, stalled=True)
-    return _settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
-
-
-def _of_plan(case: _Case) -> dict[str, tuple[bool | None, Reason, str]]:
-    judged = case.judged
-    if judged.app is None and judged.against is not None:
-        return {"PlanValid": (False, judged.against.reason, judged.against.message)}
-    if judged.plan is None:
-        return {}
-    if judged.plan.valid:
-        said = f"{len(judged.plan.tasks)} tasks; {len(judged.plan.warnings)} warnings"
-        return {"PlanValid": (True, Reason.PLAN_ACCEPTED, said)}
-    problem: Finding = judged.against or Finding(judged.plan.problems[0].reason, judged.plan.problems[0].message)
-    return {"PlanValid": (False, problem.reason, problem.message)}
-
-
-def _of_growth(case: _Case) -> dict[str, tuple[bool | None, Reason, str]]:
-    refused = {Reason.NOT_A_MULTIPLE, Reason.PARTITIONS_SHRANK, Reason.TASK_VANISHED, Reason.EXPANSION_OFF}
-    against = case.judged.against
-    if against is not None and against.reason in refused:
-        return {"StateCompatible": (False, against.reason, against.message)}
-    if case.judged.plan is not None and case.judged.plan.valid:
-        return {"StateCompatible": (True, Reason.STATE_FITS, Reason.STATE_FITS.sentence)}
-    return {}
-
-
-def _of_places(report: Report) -> dict[str, tuple[bool | None, Reason, str]]:
-    away = report.tasks - report.placed
-    return {
-        "Assigned": (True, Reason.ASSIGNED, f"{report.tasks} tasks"),
-        "LocalityHonoured": (True, Reason.ALL_PLACED, f"{report.placed} of {report.tasks} tasks")
-        if away <= 0
-        else (False, Reason.TASKS_AWAY, f"{away} of {report.tasks} tasks run away from their state"),
-    }
-
-
-def _no_driver(reason: Reason) -> dict[str, tuple[bool | None, Reason, str]]:
-    return {"DriverRunning": (False, reason, "there is no driver")}
-
-
-def _is_ready(status: Status) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in status.conditions)
-
-
-def _last_words(status: Status) -> str:
-    """What was said of the driver last."""
-    return next((one.message for one in status.conditions if one.type == "DriverRunning"), "")
 
 
 def _needs_topics(case: _Case) -> bool:

@@ -145,5 +145,8 @@ class Snapshot:
     missing: tuple[str, ...] | Unknown = ()
     """Objects that pods of the app need and that are not there, e.g. `Secret kafka-auth`."""
     report: Seen[Report] = None
+    highest: int = 0
+    """The highest attempt of the run in the spec that has left a trace, whatever the status says: a status can be lost
+    (a backup has none), and a run can be taken up again."""
     refused: Finding | None = None
     """Why the API server did not make the attempt in the status, when it was asked last."""

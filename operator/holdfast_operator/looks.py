@@ -111,7 +111,9 @@ class Looks:
 
 
 async def _first(news: Awaitable[bool], seconds: float) -> None:
+    # Not `wait_for`: before Python 3.12 it can swallow a cancellation that comes together with the news.
     try:
-        await asyncio.wait_for(news, seconds)
+        async with asyncio.timeout(seconds):
+            await news
     except TimeoutError:
         return

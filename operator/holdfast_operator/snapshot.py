@@ -69,7 +69,8 @@ async def gather(world: World, tree: Tree, refused: Finding | None) -> Snapshot:
         missing=secrets
         if isinstance(secrets, Unknown)
         else tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None),
-        report=await _tried(_report(world, key, status)),
+        report=await _tried(_report(world, key, status.run_id)),
+        highest=0 if spec is None else await _highest(world, key, spec.spec.run_id, drivers),
         refused=refused,
     )
 
@@ -122,10 +123,18 @@ async def _running(world: World, key: Key, name: str | None) -> StreamApp | None
         return None
 
 
-async def _report(world: World, key: Key, status: Status) -> Report | None:
-    if status.run_id is None:
+async def _highest(world: World, key: Key, run: str, drivers: Mapping[str, PodSeen]) -> int:
+    report = await _report(world, key, run)
+    numbers = [
+        pod.attempt or 0 for pod in drivers.values() if pod.name == attempt_name(key.name, run, pod.attempt or 0)
+    ]
+    return max([*numbers, 0 if report is None else report.attempt])
+
+
+async def _report(world: World, key: Key, run: str | None) -> Report | None:
+    if run is None:
         return None
-    name = report_name(key.name, status.run_id)
+    name = report_name(key.name, run)
     cached = world.cache.reports.get((key.namespace, name))
     if cached is not None:
         return cached

@@ -47,7 +47,13 @@ def run(namespace: str, when: str) -> None:
     if point == "after":
         threading.Timer(float(number), die).start()
     options = main.Options(
-        Release("image"), (namespace,), lease=os.environ.get("LEASE"), topics_every=0.2, nodes=False, ask=counts, at=at
+        Release("image"),
+        (namespace,),
+        lease=os.environ["LEASE"] or None,
+        topics_every=0.2,
+        nodes=False,
+        ask=counts,
+        at=at,
     )
     asyncio.run(main.serve(options))
 

@@ -62,13 +62,15 @@ class Site:
         self.topics_file.write_text("null")
 
     @contextmanager
-    def operator(self, die: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    def operator(self, die: str = "", lease: str = "", who: str = "") -> Iterator[subprocess.Popen[bytes]]:
         """An operator that watches this namespace."""
         environment = {
             **os.environ,
             "KUBECONFIG": str(self.plane.kubeconfig()),
             "TOPICS": str(self.topics_file),
             "PYTHONPATH": str(ROOT),
+            "LEASE": lease,
+            "HOSTNAME": who,
         }
         log = self.topics_file.with_name("operator.log")
         with log.open("ab") as file:

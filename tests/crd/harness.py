@@ -3,21 +3,18 @@
 The program is built once per version of its sources and kept in the user's cache. Must not judge anything in Python.
 """
 
-import hashlib
 import json
-import os
-import shutil
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.go_programs import Program, built
+
 SOURCES = Path(__file__).parent
 CRD = SOURCES.parents[1] / "crds" / "streamapps.holdfast.dev.yaml"
-_BUILD_LIMIT = 1800
+_CHECK = Program("crdcheck", SOURCES, ".")
 _RUN_LIMIT = 300
 
 
@@ -58,7 +55,9 @@ class Verdicts:
 def ask(questions: Iterable[Question], crd: Path = CRD) -> Verdicts:
     """Validate the definition, then each object."""
     lines = "".join(f"{question.line}\n" for question in questions)
-    done = subprocess.run([binary(), crd], input=lines, capture_output=True, text=True, check=False, timeout=_RUN_LIMIT)
+    done = subprocess.run(
+        [built(_CHECK), crd], input=lines, capture_output=True, text=True, check=False, timeout=_RUN_LIMIT
+    )
     if done.returncode != 0:
         raise RuntimeError(done.stderr)
     definition, *answers = map(json.loads, done.stdout.splitlines())
@@ -66,36 +65,3 @@ def ask(questions: Iterable[Question], crd: Path = CRD) -> Verdicts:
         definition,
         {a["name"]: Answer(valid=a["valid"], errors=tuple(a["errors"]), cost=a["cost"]) for a in answers},
     )
-
-
-def binary() -> Path:
-    """The program, built if its sources have changed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "holdfast"
-    folder = cache / f"crdcheck-{_fingerprint()}"
-    built = folder / "crdcheck"
-    if built.exists():
-        return built
-    go = shutil.which("go")
-    if go is None:
-        message = "the CRD is tested with the API server's own code: install Go 1.24 or later"
-        raise RuntimeError(message)
-    print("building crdcheck from the API server's packages, once (1-2 minutes)", file=sys.stderr)  # noqa: T201
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="crdcheck-build-") as name:
-        fresh = Path(name) / "built"
-        command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(fresh / "crdcheck"), "."]
-        subprocess.run(command, cwd=SOURCES, check=True, timeout=_BUILD_LIMIT)
-        try:
-            fresh.rename(folder)
-        except OSError:
-            # Another run was faster; its folder is whole, because it came by a rename too.
-            if not built.exists():
-                raise
-    return built
-
-
-def _fingerprint() -> str:
-    digest = hashlib.sha256()
-    for source in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"]):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]

@@ -63,6 +63,13 @@ def test_an_operator_that_died_between_intent_and_act_makes_the_same_attempt() -
     assert decision.events == ()
 
 
+def test_a_number_is_never_used_twice_though_the_status_is_lost_or_an_old_run_is_taken_up_again() -> None:
+    for status in (None, after(run_id="2", ended="Drained")):
+        decision = decided(seen(app(status), highest=7))
+        assert decision.status.attempt == 8
+    assert decided(seen(app(after(driver_uid=None)), highest=1)).status.attempt == 1
+
+
 def test_a_driver_that_commits_batches_makes_the_app_ready() -> None:
     decision = decided(seen(app(started()), driver=driver(), report=report()))
     assert condition(decision, "Ready") == ("True", "Running")

@@ -1,4 +1,4 @@
-"""Why: a real API server and its etcd for tests, compiled from their own Go modules, once per version.
+"""Why: programs written in Go that tests need, compiled from their own modules, once per version of their sources.
 
 Kept in `~/.cache/holdfast`, which may be deleted at any time. Must not start anything.
 """
@@ -12,10 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-_HERE = Path(__file__).parent
 _LIMIT = 2400
-_KUBERNETES = "v1.34.4"
-_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +23,7 @@ class Program:
     module: Path
     package: str
     flags: str = "-s -w"
-
-
-def _stamps() -> str:
-    """Without a version of its own, an API server takes itself for one so old that it has no features."""
-    _, minor, _ = _KUBERNETES.split(".")
-    said = {"gitVersion": _KUBERNETES, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
-    return " ".join(f"-X {package}.{name}={value}" for package in _STAMPED for name, value in said.items())
-
-
-ETCD = Program("etcd", _HERE / "etcd", "go.etcd.io/etcd/server/v3")
-API_SERVER = Program("kube-apiserver", _HERE / "k8s", "k8s.io/kubernetes/cmd/kube-apiserver", f"-s -w {_stamps()}")
-KUBECTL = Program("kubectl", _HERE / "k8s", "k8s.io/kubernetes/cmd/kubectl", f"-s -w {_stamps()}")
+    """For the linker."""
 
 
 def built(program: Program) -> Path:
@@ -49,7 +35,7 @@ def built(program: Program) -> Path:
         return there
     go = shutil.which("go")
     if go is None:
-        message = "the operator is tested with a real API server: install Go 1.24 or later"
+        message = f"{program.name} is compiled from its sources for tests: install Go 1.24 or later"
         raise RuntimeError(message)
     print(f"compiling {program.name}, once (minutes)", file=sys.stderr)  # noqa: T201
     cache.mkdir(parents=True, exist_ok=True)
@@ -70,6 +56,6 @@ def built(program: Program) -> Path:
 
 def _fingerprint(program: Program) -> str:
     digest = hashlib.sha256(program.flags.encode())
-    for name in ("go.mod", "go.sum"):
-        digest.update((program.module / name).read_bytes())
+    for source in sorted([*program.module.glob("*.go"), program.module / "go.mod", program.module / "go.sum"]):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

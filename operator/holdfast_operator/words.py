@@ -1,0 +1,90 @@
+"""Why: what conditions say, in which words: one function for each thing that can be said of an app.
+
+Must not decide when it is said.
+"""
+
+from holdfast.reasons import Reason
+from holdfast.spec.status import Status
+from holdfast_operator.checks.start import Judged
+from holdfast_operator.facts import Report
+
+Words = dict[str, tuple[bool | None, Reason, str]]
+"""Condition -> whether it holds (None: not known), why, and the sentence."""
+
+
+def settled(reason: Reason, message: str) -> Words:
+    """All is as it should be."""
+    return {
+        "Ready": (True, reason, message),
+        "Reconciling": (False, Reason.SETTLED, Reason.SETTLED.sentence),
+        "Stalled": (False, Reason.NOT_STALLED, Reason.NOT_STALLED.sentence),
+    }
+
+
+def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> Words:
+    """It is not; `moving`: something is under way. `stalled`: somebody has to act."""
+    return {
+        "Ready": (False, reason, message),
+        "Reconciling": (True, reason, message) if moving else (False, Reason.SETTLED, Reason.SETTLED.sentence),
+        "Stalled": (True, reason, message) if stalled else (False, Reason.NOT_STALLED, Reason.NOT_STALLED.sentence),
+    }
+
+
+def does_well(judged: Judged, report: Report) -> Words:
+    """It runs well; but what was applied last may not be what runs."""
+    against = judged.against
+    if against is not None and not judged.may_change:
+        message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
+        return not_ready(against.reason, message, moving=False, stalled=True)
+    return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
+
+
+def of_plan(judged: Judged) -> Words:
+    """What planning says; nothing where it could not be done."""
+    if judged.app is None and judged.against is not None:
+        return {"PlanValid": (False, judged.against.reason, judged.against.message)}
+    if judged.plan is None:
+        return {}
+    if judged.plan.valid:
+        said = f"{len(judged.plan.tasks)} tasks; {len(judged.plan.warnings)} warnings"
+        return {"PlanValid": (True, Reason.PLAN_ACCEPTED, said)}
+    first, against = judged.plan.problems[0], judged.against
+    message = against.message if against is not None and against.reason is first.reason else first.message
+    return {"PlanValid": (False, first.reason, message)}
+
+
+def of_growth(judged: Judged) -> Words:
+    """Whether the state of the run fits to what the app is now."""
+    refused = {Reason.NOT_A_MULTIPLE, Reason.PARTITIONS_SHRANK, Reason.TASK_VANISHED, Reason.EXPANSION_OFF}
+    against = judged.against
+    if against is not None and against.reason in refused:
+        return {"StateCompatible": (False, against.reason, against.message)}
+    if judged.plan is not None and judged.plan.valid:
+        return {"StateCompatible": (True, Reason.STATE_FITS, Reason.STATE_FITS.sentence)}
+    return {}
+
+
+def of_places(report: Report) -> Words:
+    """Whether tasks run where their state is."""
+    away = report.tasks - report.placed
+    return {
+        "Assigned": (True, Reason.ASSIGNED, f"{report.tasks} tasks"),
+        "LocalityHonoured": (True, Reason.ALL_PLACED, f"{report.placed} of {report.tasks} tasks")
+        if away <= 0
+        else (False, Reason.TASKS_AWAY, f"{away} of {report.tasks} tasks run away from their state"),
+    }
+
+
+def no_driver(reason: Reason) -> Words:
+    """There is none, and why."""
+    return {"DriverRunning": (False, reason, "there is no driver")}
+
+
+def is_ready(status: Status) -> bool:
+    """What was said last."""
+    return any(one.type == "Ready" and one.status == "True" for one in status.conditions)
+
+
+def last_words(status: Status) -> str:
+    """What was said of the driver last."""
+    return next((one.message for one in status.conditions if one.type == "DriverRunning"), "")

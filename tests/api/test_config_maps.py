@@ -1,0 +1,88 @@
+"""The store of placement records in real ConfigMaps: the core's record over the operator's calls."""
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kubernetes.aio import client, config
+
+from holdfast.placement.metadata_store import ContentUnreadableError, Version, VersionConflictError
+from holdfast.placement.record_store import RecordStore
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import Record
+from holdfast_operator.cluster import Cluster
+from holdfast_operator.config_maps import ConfigMapStore
+from holdfast_operator.driver_pod import Owner
+from tests.api.admin import CONFIG_MAPS
+from tests.api.conftest import Site
+
+
+@pytest.fixture
+def store(site: Site) -> Iterator[ConfigMapStore]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def api() -> client.ApiClient:
+        configuration = client.Configuration()
+        await config.load_kube_config(  # type: ignore[no-untyped-call]
+            str(site.plane.kubeconfig()), client_configuration=configuration
+        )
+        return client.ApiClient(configuration)
+
+    made = asyncio.run_coroutine_threadsafe(api(), loop).result(20)
+    yield ConfigMapStore(Cluster(made), Owner("ads", site.namespace, "uid-of-app"), loop)
+    asyncio.run_coroutine_threadsafe(made.close(), loop).result(20)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(20)
+    loop.close()
+
+
+def record(tasks: int) -> Record:
+    names = [f"partition-{at}" for at in range(tasks)]
+    grouping = {name: (StreamPartition("clicks", at),) for at, name in enumerate(names)}
+    return Record("1", grouping, dict.fromkeys(names, "node-a"), dict.fromkeys(names, "exec-1"))
+
+
+def test_values_are_written_over_the_version_that_was_read(store: ConfigMapStore) -> None:
+    assert store.get("ads/x") is None
+    first = store.put("ads/x", b"\x00one", None)
+    with pytest.raises(VersionConflictError):
+        store.put("ads/x", b"two", None)
+    second = store.put("ads/x", b"\x00one", first)
+    assert second != first
+    with pytest.raises(VersionConflictError):
+        store.put("ads/x", b"two", first)
+    found = store.get("ads/x")
+    assert found is not None
+    assert (found.value, found.version) == (b"\x00one", second)
+    assert store.list("ads/") == {"ads/x": second}
+    with pytest.raises(VersionConflictError):
+        store.delete("ads/x", first)
+    store.delete("ads/x", second)
+    assert store.get("ads/x") is None
+    with pytest.raises(VersionConflictError):
+        store.put("ads/x", b"two", second)
+
+
+def test_a_large_record_is_kept_in_shards_and_comes_back(store: ConfigMapStore) -> None:
+    saver = RecordStore(store, "ads", budget=2_000)
+    saver.save(record(200))
+    assert RecordStore(store, "ads").load("1") == record(200)
+    saver.save(record(3))
+    assert RecordStore(store, "ads").load("1") == record(3)
+    assert len(store.list("")) == 2
+
+
+def test_content_of_others_is_refused_and_left_alone(site: Site, store: ConfigMapStore) -> None:
+    version = store.put("ads/x", b"one", None)
+    path = f"{CONFIG_MAPS.format(site.namespace)}/ads.x"
+    changed = site.admin.patch(path, {"data": {"note": "mine"}})
+    with pytest.raises(ContentUnreadableError, match=r"ads\.x"):
+        store.get("ads/x")
+    with pytest.raises(ContentUnreadableError):
+        store.put("ads/x", b"two", Version(changed["metadata"]["resourceVersion"]))
+    assert base64.b64decode(site.admin.get(path)["binaryData"]["value"]) == b"one"
+    assert version

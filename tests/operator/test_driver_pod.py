@@ -1,0 +1,103 @@
+import json
+from typing import Any
+
+from holdfast.spec.app import StreamApp
+from holdfast.spec.parse import parse_app
+from holdfast_operator.driver_pod import (
+    APP_KEY,
+    EXECUTOR_KEY,
+    SPARK_KEY,
+    Owner,
+    Release,
+    attempt_config_map,
+    drain_seconds,
+    driver_pod,
+    executor_template,
+    spark_settings,
+)
+from tests.operator.apps import TREE, tree
+
+OWNER = Owner("ads", "apps", "uid-of-app")
+RELEASE = Release("registry/holdfast:1", pull_secrets=("login",))
+
+
+def app(**spec: Any) -> StreamApp:
+    return parse_app(tree(**spec))
+
+
+def runtime(**fields: Any) -> dict[str, Any]:
+    return {**TREE["spec"]["runtime"], **fields}
+
+
+def test_driver_and_executors_pass_restricted_pod_security() -> None:
+    for pod in (driver_pod(app(), 1, OWNER, RELEASE), executor_template(app(), 1, RELEASE)):
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["enableServiceLinks"] is False
+        for container in spec["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            }
+
+
+def test_the_app_id_and_so_the_claims_are_the_same_in_every_attempt_of_a_run() -> None:
+    first, second = (spark_settings(app(), attempt, OWNER, RELEASE) for attempt in (1, 2))
+    assert first["spark.app.id"] == second["spark.app.id"]
+    assert spark_settings(app(runId="2"), 1, OWNER, RELEASE)["spark.app.id"] != first["spark.app.id"]
+    assert first["spark.kubernetes.driver.ownPersistentVolumeClaim"] == "false"
+    assert first["spark.kubernetes.driver.pod.name"] != second["spark.kubernetes.driver.pod.name"]
+
+
+def test_each_place_of_state_has_its_volume() -> None:
+    def volumes(location: str) -> list[dict[str, Any]]:
+        spec = executor_template(app(state={"location": location}), 1, RELEASE)["spec"]
+        return [one for one in spec["volumes"] if one["name"] == "state"]
+
+    assert volumes("Claim") == []
+    assert "emptyDir" in volumes("Pod")[0]
+    assert "hostPath" in volumes("Node")[0]
+    claim = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.claimName"
+    assert claim in spark_settings(app(), 1, OWNER, RELEASE)
+    assert claim not in spark_settings(app(state={"location": "Node"}), 1, OWNER, RELEASE)
+
+
+def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:
+    told = attempt_config_map(app(), {**tree(), "status": {"attempt": 7}}, 3, OWNER, RELEASE)
+    assert told["immutable"] is True
+    assert set(told["data"]) == {APP_KEY, EXECUTOR_KEY, SPARK_KEY}
+    assert parse_app(json.loads(told["data"][APP_KEY])) == app()
+    assert "status" not in json.loads(told["data"][APP_KEY])
+
+
+def test_secrets_are_mounted_and_never_copied() -> None:
+    kafka = {"bootstrapServers": "kafka:9092", "secretName": "login"}
+    secret = app(systems=[{"name": "events", "kafka": kafka}])
+    pod = driver_pod(secret, 1, OWNER, RELEASE)
+    assert {"name": "secret-0", "secret": {"secretName": "login"}} in pod["spec"]["volumes"]
+    assert {"name": "secret-0", "secret": {"secretName": "login"}} in executor_template(secret, 1, RELEASE)["spec"][
+        "volumes"
+    ]
+
+
+def test_a_template_shapes_the_pod_and_keeps_what_is_ours() -> None:
+    template = {"spec": {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "driver", "env": [{"name": "A"}]}]}}
+    pod = driver_pod(app(runtime=runtime(driver={"podTemplate": template})), 1, OWNER, RELEASE)
+    assert pod["spec"]["nodeSelector"] == {"disk": "ssd"}
+    (container,) = pod["spec"]["containers"]
+    assert container["args"][0] == "driver"
+    assert container["env"][-1] == {"name": "A"}
+
+
+def test_a_driver_may_take_as_long_to_drain_as_its_batches_may_last() -> None:
+    assert drain_seconds(app()) == 120
+    assert drain_seconds(app(runtime=runtime(trigger={"interval": "10m"}))) == 1200
+    assert drain_seconds(app(runtime=runtime(trigger={"interval": "24h"}))) == 3600
+
+
+def test_memory_is_the_heap_and_what_stands_beside_it() -> None:
+    pod = driver_pod(app(runtime=runtime(driver={"memory": "2Gi", "cores": 3})), 1, OWNER, RELEASE)
+    resources = pod["spec"]["containers"][0]["resources"]
+    assert resources["requests"]["cpu"] == "3"
+    assert int(resources["limits"]["memory"]) == int((2 << 30) * 1.4)

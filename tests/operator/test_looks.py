@@ -1,0 +1,122 @@
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from holdfast_operator.cache import Key
+from holdfast_operator.decision import Again, Final, Wake
+from holdfast_operator.looks import Looks
+
+A, B = Key("n", "a"), Key("n", "b")
+DEADLINE = 20.0
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not reached():
+            await asyncio.sleep(0)
+
+
+def live(look: Callable[[Key], Awaitable[Wake]], story: Callable[[Looks], Awaitable[None]]) -> list[tuple[Key, str]]:
+    """Run a queue while something happens; what failed."""
+    failed: list[tuple[Key, str]] = []
+
+    async def run() -> None:
+        looks = Looks(look, lambda key, error: failed.append((key, str(error))))
+        task = asyncio.create_task(looks.run())
+        try:
+            await story(looks)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    return failed
+
+
+def test_a_change_while_an_app_is_looked_at_brings_another_look() -> None:
+    seen, go = Counter[Key](), asyncio.Event()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        await go.wait()
+        return Final("it changes")
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        await until(lambda: seen[A] == 1)
+        looks.soon(A)
+        looks.soon(A)
+        go.set()
+        await until(lambda: seen[A] == 2 and looks.waiting == 0)
+
+    assert live(look, story) == []
+    assert seen == {A: 2}
+
+
+def test_no_app_is_looked_at_twice_at_once_and_others_go_on() -> None:
+    at_once, most, seen = Counter[Key](), Counter[Key](), Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        at_once[key] += 1
+        most[key] = max(most[key], at_once[key])
+        seen[key] += 1
+        await asyncio.sleep(0)
+        at_once[key] -= 1
+        return Again(0) if seen[key] < 100 else Final("it changes")
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        looks.soon(B)
+        await until(lambda: seen[A] >= 100 and seen[B] >= 100)
+        assert looks.waiting == 0
+
+    live(look, story)
+    assert most == {A: 1, B: 1}
+
+
+def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        if key == A and seen[A] == 1:
+            message = "no"
+            raise ValueError(message)
+        return Final("it changes")
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        looks.soon(B)
+        await until(lambda: seen[A] == 2 and seen[B] == 1)
+
+    assert live(look, story) == [(A, "no")]
+
+
+def test_the_earlier_of_two_wishes_counts() -> None:
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        return Again(3_600_000)
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        await until(lambda: seen[A] == 1)
+        looks.soon(A)
+        await until(lambda: seen[A] == 2)
+        assert looks.waiting == 1
+
+    live(look, story)
+
+
+def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
+    async def look(_: Key) -> Wake:
+        return Again(3_600_000)
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        await until(lambda: looks.waiting == 1)
+        looks.forget(A)
+        assert looks.waiting == 0
+
+    live(look, story)

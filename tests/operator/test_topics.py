@@ -1,0 +1,99 @@
+from collections.abc import Collection, Mapping
+
+from holdfast.errors import WorldChangeError
+from holdfast.spec.parse import parse_app
+from holdfast_operator.cache import Key
+from holdfast_operator.facts import Unknown
+from holdfast_operator.topics import Topics
+from tests.operator.apps import tree
+
+A, B = Key("n", "a"), Key("n", "b")
+APP = parse_app(tree())
+SECRET = parse_app(
+    tree(systems=[{"name": "events", "kafka": {"bootstrapServers": "kafka:9092", "secretName": "login"}}])
+)
+
+
+class Brokers:
+    """What brokers would answer, and what they were asked."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {"clicks": 4, "out": 4}
+        self.there = True
+        self.asked: list[tuple[str, Mapping[str, str], frozenset[str]]] = []
+
+    def ask(
+        self, system: str, bootstrap: str, config: Mapping[str, str], topics: Collection[str]
+    ) -> Mapping[str, int | None]:
+        self.asked.append((bootstrap, dict(config), frozenset(topics)))
+        if not self.there:
+            message = f"no broker of {system}"
+            raise WorldChangeError(message)
+        return {topic: self.counts.get(topic) for topic in topics}
+
+
+def test_nothing_is_known_before_somebody_was_asked() -> None:
+    brokers, changed = Brokers(), list[Key]()
+    topics = Topics(brokers.ask, changed.append)
+    assert isinstance(topics.counts(A, APP, {}), Unknown)
+    assert brokers.asked == []
+    topics.refresh()
+    assert changed == [A]
+    assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
+
+
+def test_one_question_for_all_apps_of_a_system_and_news_for_all_of_them() -> None:
+    brokers, changed = Brokers(), list[Key]()
+    topics = Topics(brokers.ask, changed.append)
+    for key in (A, B):
+        topics.counts(key, APP, {})
+    topics.refresh()
+    assert brokers.asked == [("kafka:9092", {}, frozenset({"clicks", "out"}))]
+    changed.clear()
+    topics.refresh()
+    assert changed == []
+    brokers.counts["clicks"] = 8
+    topics.refresh()
+    assert sorted(changed) == [A, B]
+    assert topics.counts(B, APP, {}) == {"clicks": 8, "out": 4}
+
+
+def test_a_topic_that_is_not_there_is_told_apart_from_one_nobody_was_asked_about() -> None:
+    brokers, changed = Brokers(), list[Key]()
+    del brokers.counts["out"]
+    topics = Topics(brokers.ask, changed.append)
+    topics.counts(A, APP, {})
+    topics.refresh()
+    assert topics.counts(A, APP, {}) == {"clicks": 4, "out": None}
+
+
+def test_brokers_that_do_not_answer_are_unknown_and_come_back() -> None:
+    brokers, changed = Brokers(), list[Key]()
+    topics = Topics(brokers.ask, changed.append)
+    topics.counts(A, APP, {})
+    topics.refresh()
+    brokers.there = False
+    topics.refresh()
+    found = topics.counts(A, APP, {})
+    assert isinstance(found, Unknown)
+    assert "no broker" in found.why
+    brokers.there = True
+    topics.refresh()
+    assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
+
+
+def test_the_settings_of_a_secret_count_and_are_never_shown() -> None:
+    brokers, changed = Brokers(), list[Key]()
+    topics = Topics(brokers.ask, changed.append)
+    topics.counts(A, SECRET, {"login": {"sasl.password": "hush"}})
+    topics.refresh()
+    assert brokers.asked[0][1] == {"sasl.password": "hush"}
+    assert "hush" not in repr(topics)
+
+
+def test_who_does_not_ask_any_more_is_forgotten() -> None:
+    brokers, changed = Brokers(), list[Key]()
+    topics = Topics(brokers.ask, changed.append, forget_after=-1)
+    topics.counts(A, APP, {})
+    topics.refresh()
+    assert brokers.asked == []
