@@ -12,14 +12,11 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import kopf
 from kubernetes.aio import client, config
-from kubernetes.aio.leaderelection import electionconfig, leaderelection
-from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import Record
@@ -29,6 +26,7 @@ from holdfast_operator.cluster import Cluster
 from holdfast_operator.config_maps import ConfigMapStore
 from holdfast_operator.driver_pod import Owner, Release
 from holdfast_operator.events import Teller
+from holdfast_operator.leader import Lease, LeaseLostError
 from holdfast_operator.looks import Looks
 from holdfast_operator.partition_counts import read_counts
 from holdfast_operator.reconcile import Reconciler
@@ -38,7 +36,6 @@ from holdfast_operator.watches import registry
 
 _LOG = logging.getLogger("holdfast")
 _ASK: Ask = functools.partial(read_counts, timeout=10.0)
-_LEASE, _RENEW, _RETRY = 8, 6, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,17 @@ async def serve(options: Options) -> None:
     configuration = client.Configuration()
     await _configure(configuration)
     async with client.ApiClient(configuration) as api:
-        await _led(options, api, functools.partial(_operate, options, api))
+        cluster, act = Cluster(api), functools.partial(_operate, options, api)
+        if options.lease is None:
+            await act()
+            return
+        namespace, _, name = options.lease.partition("/")
+        try:
+            await Lease(cluster, namespace, name, _who()).lead(act)
+        except LeaseLostError as error:
+            _LOG.error("%s", error)
+            # At once: a half-finished thought must not be finished.
+            os._exit(1)
 
 
 async def _configure(configuration: client.Configuration) -> None:
@@ -72,30 +79,6 @@ async def _configure(configuration: client.Configuration) -> None:
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except config.ConfigException:
         await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-
-
-async def _led(options: Options, api: client.ApiClient, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Act only while the lease is held. Losing it ends the process: a half-finished thought must not be finished."""
-    if options.lease is None:
-        await lead()
-        return
-    namespace, _, name = options.lease.partition("/")
-    lock = LeaseLock(name, namespace, _who(), api)
-    await leaderelection.LeaderElection(
-        electionconfig.Config(
-            lock,
-            lease_duration=_LEASE,
-            renew_deadline=_RENEW,
-            retry_period=_RETRY,
-            onstarted_leading=lead,
-            onstopped_leading=_lost,
-        )
-    ).run()
-
-
-async def _lost() -> None:
-    _LOG.error("the lease is lost: another operator may act, so this one ends")
-    os._exit(1)
 
 
 async def _operate(options: Options, api: client.ApiClient) -> None:

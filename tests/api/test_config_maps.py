@@ -34,7 +34,7 @@ def store(site: Site) -> Iterator[ConfigMapStore]:
 
     made = asyncio.run_coroutine_threadsafe(api(), loop).result(20)
     yield ConfigMapStore(Cluster(made), Owner("ads", site.namespace, "uid-of-app"), loop)
-    asyncio.run_coroutine_threadsafe(made.close(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(made.close(), loop).result(20)  # type: ignore[no-untyped-call]
     loop.call_soon_threadsafe(loop.stop)
     thread.join(20)
     loop.close()
