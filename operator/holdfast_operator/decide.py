@@ -305,6 +305,11 @@ def _starts(case: _Case) -> Decision:
     """Number the attempt, write it down, make it. Made or not, the next look makes the same one."""
     app, status = case.judged.app, case.status
     assert app is not None  # noqa: S101 - what stands against starting was asked before
+    strangers = [pod.name for pod in case.seen.strangers if not pod.over]
+    if strangers:
+        message = f"{strangers[0]} drives an app of this name and is not this one's; delete it if nobody else does"
+        said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, message, moving=False, stalled=True)
+        return _decision(case, said, Again(case.limits.look))
     executors = case.seen.executors
     assert not isinstance(executors, Unknown)  # noqa: S101 - the rule about being blind was asked before
     alive = [pod for pod in executors if not pod.over]

@@ -137,6 +137,8 @@ class Snapshot:
     """Of every attempt of the app."""
     others: tuple[PodSeen, ...] | Unknown = ()
     """Drivers of other attempts."""
+    strangers: tuple[PodSeen, ...] = ()
+    """Drivers of an app of this name that was, or that somebody else labelled so: not ours to end."""
     running: Seen[StreamApp] = None
     """The app as the attempt in the status was told it."""
     counts: Mapping[str, int | None] | Unknown = field(default_factory=dict)

@@ -63,6 +63,7 @@ async def gather(world: World, tree: Tree, refused: Finding | None) -> Snapshot:
         driver=None if name is None else drivers.get(name),
         executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
         others=tuple(pod for pod in drivers.values() if pod.name != name),
+        strangers=tuple(pod for pod in pods.values() if pod.role == "driver" and pod.owner != app.uid),
         running=await _tried(_running(world, key, name)),
         counts={} if spec is None else _counts(world, key, spec, secrets),
         record=None if spec is None else await _tried(world.record(key, spec.spec.run_id)),

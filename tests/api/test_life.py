@@ -136,8 +136,10 @@ def test_a_pod_of_another_that_has_the_name_is_not_taken_for_ours(site: Site) ->
     wait_for(lambda: not site.app(), "the app is gone")
     with site.operator():
         site.apply()
-        site.until("Stalled", "True", "CreateRefused")
+        site.until("Stalled", "True", "PreviousAttemptAlive")
         assert site.alive() == [name]
+        site.admin.delete(f"{PODS.format(site.namespace)}/{name}")
+        assert ready(site) != name
 
 
 def test_names_that_leave_no_room_are_refused_by_the_api_server(site: Site) -> None:

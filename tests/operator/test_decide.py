@@ -318,6 +318,14 @@ def test_a_driver_of_another_attempt_ends_before_anything_else() -> None:
     assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")
 
 
+def test_the_driver_of_an_app_that_had_the_name_is_waited_for_and_not_ended() -> None:
+    decision = decided(seen(app(), strangers=(driver(),)))
+    assert decision.actions == ()
+    assert condition(decision, "Stalled") == ("True", "PreviousAttemptAlive")
+    over = decided(seen(app(), strangers=(driver(phase=Phase.SUCCEEDED),)))
+    assert isinstance(over.actions[0], StartDriver)
+
+
 def test_executors_that_outlive_their_driver_end_before_the_next_attempt() -> None:
     left = driver(role="executor")
     decision = decided(seen(app(after(ended="Lost")), executors=(left,)))
