@@ -16,6 +16,7 @@ from holdfast_operator.cluster import (
     Cluster,
     ClusterRefusedError,
     ConflictError,
+    Kind,
 )
 from holdfast_operator.decision import (
     Action,
@@ -83,7 +84,7 @@ class Hands:
             return Finding(Reason.CREATE_REFUSED, str(error))
         return None
 
-    async def _made(self, kind: Any, tree: Tree, app: AppSeen) -> bool:
+    async def _made(self, kind: Kind, tree: Tree, app: AppSeen) -> bool:
         """Make it, or find that it is ours already: another life of this operator made it."""
         try:
             await self.cluster.create(kind, app.namespace, tree)

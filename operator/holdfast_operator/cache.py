@@ -1,10 +1,9 @@
-"""Why: what watches have told, kept small, so that a look at an app costs no call where nothing has changed.
+"""Why: what watches have told, kept small, so that looks need not ask for it.
 
 What is here was so a moment ago. What is not here may be there all the same: absence is proven by a live call, which
 is the snapshot's business. Must not call the API server.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,13 +23,14 @@ class Key:
 
 @dataclass(slots=True)
 class Cache:
-    """Pods, reports and nodes."""
+    """Where pods are, what drivers reported, which nodes answer."""
 
-    pods: dict[Key, dict[str, PodSeen]] = field(default_factory=dict)
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
     """By namespace and name of the ConfigMap."""
     nodes: dict[str, bool] | None = None
     """Node -> whether it answers; None: nodes are not watched."""
+    _places: dict[Key, dict[str, str | None]] = field(default_factory=dict)
+    """App -> pod -> its node."""
 
     def saw_pod(self, tree: Tree, *, gone: bool) -> Key | None:
         """A pod changed; whose it is."""
@@ -38,15 +38,14 @@ class Cache:
         app = (metadata.get("labels") or {}).get(APP_LABEL)
         if not isinstance(app, str):
             return None
-        key = Key(str(metadata.get("namespace")), app)
-        pods = self.pods.setdefault(key, {})
+        key, name = Key(str(metadata.get("namespace")), app), str(metadata.get("name"))
+        places = self._places.setdefault(key, {})
         if gone:
-            pods.pop(str(metadata.get("name")), None)
-            if not pods:
-                del self.pods[key]
+            places.pop(name, None)
+            if not places:
+                del self._places[key]
         else:
-            pod = pod_seen(tree)
-            pods[pod.name] = pod
+            places[name] = pod_seen(tree).node
         return key
 
     def saw_node(self, tree: Tree, *, gone: bool) -> bool:
@@ -62,11 +61,7 @@ class Cache:
 
     def on_node(self, node: str) -> list[Key]:
         """Apps with pods there."""
-        return [key for key, pods in self.pods.items() if any(pod.node == node for pod in pods.values())]
-
-    def of(self, key: Key) -> Mapping[str, PodSeen]:
-        """The pods of an app, as far as was told."""
-        return {name: self.placed(pod) for name, pod in self.pods.get(key, {}).items()}
+        return [key for key, places in self._places.items() if node in places.values()]
 
     def placed(self, pod: PodSeen) -> PodSeen:
         """A pod with what is known of its node now."""

@@ -1,11 +1,11 @@
 """Why: the only place that speaks to the API server: trees in, trees out, and errors typed by the way out.
 
-"Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline and
-is counted by verb and kind, so that the rights the chart gives can be compared with what is used. Must not know an app.
+"Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline.
+Must not know an app.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -64,8 +64,8 @@ class ClusterRefusedError(WorldChangeError):
 class Cluster:
     """The API server, for one operator."""
 
-    def __init__(self, client: ApiClient, count: Callable[[str, Kind], None] = lambda _verb, _kind: None) -> None:
-        self._client, self._count = client, count
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Tree | None:
         """As it is now; None: it is not there."""
@@ -128,7 +128,6 @@ class Cluster:
     async def _call(
         self, verb: str, kind: Kind, path: str, query: list[tuple[str, str]] | None = None, body: Tree | None = None
     ) -> Tree | None:
-        self._count(verb, kind)
         content = "application/merge-patch+json" if verb == "patch" else "application/json"
         try:
             request = await self._client.param_serialize(

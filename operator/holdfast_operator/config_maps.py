@@ -8,7 +8,6 @@ never overwritten. Must not know what the values mean.
 import asyncio
 import base64
 import binascii
-import json
 import secrets
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
@@ -25,14 +24,11 @@ from holdfast.placement.metadata_store import (
 )
 from holdfast_operator.cluster import CONFIG_MAP, Cluster, ConflictError
 from holdfast_operator.driver_pod import Owner
-from holdfast_operator.facts import Report
-from holdfast_operator.names import app_id
 from holdfast_operator.pods import APP_LABEL
 
 Tree = dict[str, Any]
 KEY_LABEL = "holdfast.dev/store"
 _VALUE, _KEY, _WRITTEN = "value", "holdfast.dev/key", "holdfast.dev/written"
-REPORT_KEY = "report.json"
 _DEADLINE = 60.0
 T = TypeVar("T")
 
@@ -134,29 +130,3 @@ def _value(tree: Tree, key: str) -> bytes:
         f"what was there, or delete it: then {key} starts anew"
     )
     raise ContentUnreadableError(message)
-
-
-def report_name(app: str, run: str) -> str:
-    """The ConfigMap in which the driver of a run reports."""
-    return f"{app_id(app, run)}-report"
-
-
-def read_report(tree: Tree) -> Report | None:
-    """What the driver said; None where it can't be read: a report is no reason to fail."""
-    try:
-        said = json.loads(tree["data"][REPORT_KEY])
-        progressed, held = said.get("progressed"), said.get("heldBack")
-        return Report(
-            attempt=int(said["attempt"]),
-            at=int(said["at"]),
-            batch=int(said.get("batch", 0)),
-            progressed=None if progressed is None else int(progressed),
-            lag=int(said.get("lag", 0)),
-            tasks=int(said.get("tasks", 0)),
-            partitions=int(said.get("partitions", 0)),
-            placed=int(said.get("placed", 0)),
-            restored=int(said.get("restored", 0)),
-            held_back=None if held is None else str(held),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None

@@ -4,7 +4,6 @@ A decision can't be made without a wake-up: either it says after how long, or th
 pods can matter. So no app can be forgotten. Must not decide.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.reasons import Reason
@@ -99,7 +98,7 @@ class Decision:
     events: tuple[Told, ...] = ()
 
 
-Said = Mapping[str, tuple[bool | None, Reason, str]]
+Said = dict[str, tuple[bool | None, Reason, str]]
 """Condition -> whether it holds (None: not known), why, and the sentence."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
-from holdfast.spec.values import millis
+from holdfast.spec.values import as_spark, millis
 from holdfast_operator.names import app_id, attempt_name
 from holdfast_operator.pod_templates import MAIN, merged
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
@@ -144,7 +144,7 @@ def spark_settings(app: StreamApp, attempt: int, owner: Owner, release: Release)
         "spark.app.id": run,
         "spark.executor.instances": str(executors.count),
         "spark.executor.cores": str(executors.cores),
-        "spark.executor.memory": executors.memory.removesuffix("i").lower(),
+        "spark.executor.memory": as_spark(executors.memory),
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         f"{kubernetes}.namespace": owner.namespace,
         f"{kubernetes}.container.image": spec.runtime.image or release.image,
@@ -250,5 +250,5 @@ def _resources(cores: int, memory: str) -> Tree:
 
 
 def _bytes(memory: str) -> int:
-    text = memory.lower().removesuffix("b").removesuffix("i")
+    text = as_spark(memory)
     return int(text[:-1]) * _UNITS[text[-1]]

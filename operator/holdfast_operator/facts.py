@@ -74,7 +74,6 @@ class PodSeen:
     waiting: tuple[str, str] | None = None
     """Reason and message of a container that can't start yet."""
     ended: ContainerEnd | None = None
-    ready: bool = False
 
     @property
     def over(self) -> bool:
@@ -97,7 +96,6 @@ class Report:
     partitions: int = 0
     placed: int = 0
     """Tasks that run where their state was."""
-    restored: int = 0
     held_back: str | None = None
 
 
@@ -152,3 +150,10 @@ class Snapshot:
     (a backup has none), and a run can be taken up again."""
     refused: Finding | None = None
     """Why the API server did not make the attempt in the status, when it was asked last."""
+
+    @property
+    def pods(self) -> list[PodSeen]:
+        """All pods of the app that could be seen."""
+        drivers = [] if self.driver is None or isinstance(self.driver, Unknown) else [self.driver]
+        seen = [what for what in (self.others, self.executors) if not isinstance(what, Unknown)]
+        return [*drivers, *(pod for pods in seen for pod in pods)]

@@ -1,8 +1,7 @@
 """Why: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
 
 A change asks for a look at once; a decision asks for one later; the earlier counts. A look that failed is repeated
-after a wait that doubles. Changes of running apps go before first launches, so that a crowd of new apps can't hide how
-the old ones do. Must not know what a look does.
+after a wait that doubles. Must not know what a look does.
 """
 
 import asyncio
@@ -34,8 +33,6 @@ class Looks:
     """Changed while it was being looked at."""
     _waits: dict[Key, float] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    turned: float = 0.0
-    """When the loop last went round: a loop that stands still is not alive."""
 
     def soon(self, key: Key) -> None:
         """Something changed."""
@@ -60,7 +57,6 @@ class Looks:
         loop = asyncio.get_running_loop()
         try:
             while True:
-                self.turned = loop.time()
                 self._news.clear()
                 while self._heap and self._heap[0][0] <= loop.time() and len(running) < self.workers:
                     due, _, key = heapq.heappop(self._heap)

@@ -61,7 +61,8 @@ async def serve(options: Options) -> None:
     configuration = client.Configuration()
     await _configure(configuration)
     async with client.ApiClient(configuration) as api:
-        cluster, act = Cluster(api), functools.partial(_operate, options, api)
+        cluster = Cluster(api)
+        act = functools.partial(_operate, options, cluster)
         if options.lease is None:
             await act()
             return
@@ -81,8 +82,8 @@ async def _configure(configuration: client.Configuration) -> None:
         await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
 
 
-async def _operate(options: Options, api: client.ApiClient) -> None:
-    cluster, cache, loop = Cluster(api), Cache(), asyncio.get_running_loop()
+async def _operate(options: Options, cluster: Cluster) -> None:
+    cache, loop = Cache(), asyncio.get_running_loop()
     looks: Looks
 
     def changed(key: Key) -> None:

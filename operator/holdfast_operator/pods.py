@@ -39,10 +39,6 @@ def pod_seen(tree: object) -> PodSeen:
         unschedulable=_unschedulable(status),
         waiting=next(_waiting(containers), None),
         ended=next(_ended(containers), None),
-        ready=any(
-            one.get("type") == "Ready" and one.get("status") == "True"
-            for one in map(_object, _list(status.get("conditions")))
-        ),
     )
 
 

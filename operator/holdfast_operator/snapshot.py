@@ -1,7 +1,7 @@
 """Why: one gatherer does all reading, so that a decision rests on one moment and everybody knows what it may rest on.
 
-Watches tell what is there; that something is not there is asked of the API server itself, because a watch may be late.
-What can't be read becomes `Unknown`, with the reason. Must not decide.
+Pods are asked of the API server itself, because decisions rest on what is not there and a watch may be late; reports
+and nodes are as watches told. What can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
 import base64
@@ -14,17 +14,18 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.spec.app import StreamApp
+from holdfast.spec.fingerprint import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.status import Status
 from holdfast.tasks.record import Record
 from holdfast_operator.cache import Cache, Key
-from holdfast_operator.cluster import CONFIG_MAP, POD, SECRET, Cluster
+from holdfast_operator.cluster import CONFIG_MAP, POD, SECRET, Cluster, ClusterUnreachableError
 from holdfast_operator.conditions import moment
-from holdfast_operator.config_maps import read_report, report_name
 from holdfast_operator.driver_pod import APP_KEY, needed
-from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Report, Snapshot, Unknown
+from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Report, Seen, Snapshot, Unknown
 from holdfast_operator.names import attempt_name
 from holdfast_operator.pods import APP_LABEL, pod_seen
+from holdfast_operator.reports import read_report, report_name
 
 Tree = dict[str, Any]
 T = TypeVar("T")
@@ -55,6 +56,11 @@ async def gather(world: World, tree: Tree, refused: Finding | None) -> Snapshot:
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, others=pods)
     name = None if status.attempt is None else attempt_name(app.name, status.run_id or "1", status.attempt)
+    report = await _tried(_report(world, key, status.run_id))
+    run = status.run_id if spec is None else spec.spec.run_id
+    last = report if run == status.run_id else await _tried(_report(world, key, run))
+    if spec is not None and isinstance(last, Unknown):
+        raise ClusterUnreachableError(last.why)  # without it a number could be given twice
     secrets = {} if spec is None else await _secrets(world, key, spec)
     # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
     drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
@@ -64,14 +70,14 @@ async def gather(world: World, tree: Tree, refused: Finding | None) -> Snapshot:
         executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
         others=tuple(pod for pod in drivers.values() if pod.name != name),
         strangers=tuple(pod for pod in pods.values() if pod.role == "driver" and pod.owner != app.uid),
-        running=await _tried(_running(world, key, name)),
+        running=None if spec is None else await _tried(_running(world, key, name, spec, status)),
         counts={} if spec is None else _counts(world, key, spec, secrets),
         record=None if spec is None else await _tried(world.record(key, spec.spec.run_id)),
         missing=secrets
         if isinstance(secrets, Unknown)
         else tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None),
-        report=await _tried(_report(world, key, status.run_id)),
-        highest=0 if spec is None else await _highest(world, key, spec.spec.run_id, drivers),
+        report=report,
+        highest=0 if spec is None else _highest(app.name, spec.spec.run_id, drivers, last),
         refused=refused,
     )
 
@@ -116,20 +122,20 @@ async def _pods(world: World, key: Key) -> Mapping[str, PodSeen] | Unknown:
     return {pod.name: pod for pod in seen}
 
 
-async def _running(world: World, key: Key, name: str | None) -> StreamApp | None:
-    tree = None if name is None else await world.cluster.get(CONFIG_MAP, key.namespace, name)
+async def _running(world: World, key: Key, name: str | None, spec: StreamApp, status: Status) -> StreamApp | None:
+    """What the attempt was told, which matters only where it is something else now."""
+    if name is None or status.spec_hash == fingerprint(spec.spec):
+        return None
+    tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
     try:
         return None if tree is None else parse_app(json.loads(tree["data"][APP_KEY]))
     except (SpecInvalidError, KeyError, TypeError, ValueError):
         return None
 
 
-async def _highest(world: World, key: Key, run: str, drivers: Mapping[str, PodSeen]) -> int:
-    report = await _report(world, key, run)
-    numbers = [
-        pod.attempt or 0 for pod in drivers.values() if pod.name == attempt_name(key.name, run, pod.attempt or 0)
-    ]
-    return max([*numbers, 0 if report is None else report.attempt])
+def _highest(app: str, run: str, drivers: Mapping[str, PodSeen], last: Seen[Report]) -> int:
+    numbers = [pod.attempt or 0 for pod in drivers.values() if pod.name == attempt_name(app, run, pod.attempt or 0)]
+    return max([*numbers, last.attempt if isinstance(last, Report) else 0])
 
 
 async def _report(world: World, key: Key, run: str | None) -> Report | None:

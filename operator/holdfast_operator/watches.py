@@ -13,11 +13,10 @@ import kopf
 from holdfast.spec.app import API_VERSION
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import APP
-from holdfast_operator.config_maps import read_report
 from holdfast_operator.looks import Looks
 from holdfast_operator.pods import APP_LABEL
+from holdfast_operator.reports import REPORT_LABEL, read_report
 
-REPORT_LABEL = "holdfast.dev/report"
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
 """Seconds: a watch that says nothing for longer than the server lets it live is dead, whatever its connection says."""
 

@@ -6,13 +6,11 @@ Must not decide when it is said.
 from holdfast.reasons import Reason
 from holdfast.spec.status import Status
 from holdfast_operator.checks.start import Judged
+from holdfast_operator.decision import Said
 from holdfast_operator.facts import Report
 
-Words = dict[str, tuple[bool | None, Reason, str]]
-"""Condition -> whether it holds (None: not known), why, and the sentence."""
 
-
-def settled(reason: Reason, message: str) -> Words:
+def settled(reason: Reason, message: str) -> Said:
     """All is as it should be."""
     return {
         "Ready": (True, reason, message),
@@ -21,7 +19,7 @@ def settled(reason: Reason, message: str) -> Words:
     }
 
 
-def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> Words:
+def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> Said:
     """It is not; `moving`: something is under way. `stalled`: somebody has to act."""
     return {
         "Ready": (False, reason, message),
@@ -30,7 +28,7 @@ def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = Fal
     }
 
 
-def does_well(judged: Judged, report: Report) -> Words:
+def does_well(judged: Judged, report: Report) -> Said:
     """It runs well; but what was applied last may not be what runs."""
     against = judged.against
     if against is not None and not judged.may_change:
@@ -39,7 +37,7 @@ def does_well(judged: Judged, report: Report) -> Words:
     return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
 
 
-def of_plan(judged: Judged) -> Words:
+def of_plan(judged: Judged) -> Said:
     """What planning says; nothing where it could not be done."""
     if judged.app is None and judged.against is not None:
         return {"PlanValid": (False, judged.against.reason, judged.against.message)}
@@ -53,7 +51,7 @@ def of_plan(judged: Judged) -> Words:
     return {"PlanValid": (False, first.reason, message)}
 
 
-def of_growth(judged: Judged) -> Words:
+def of_growth(judged: Judged) -> Said:
     """Whether the state of the run fits to what the app is now."""
     refused = {Reason.NOT_A_MULTIPLE, Reason.PARTITIONS_SHRANK, Reason.TASK_VANISHED, Reason.EXPANSION_OFF}
     against = judged.against
@@ -64,7 +62,7 @@ def of_growth(judged: Judged) -> Words:
     return {}
 
 
-def of_places(report: Report) -> Words:
+def of_places(report: Report) -> Said:
     """Whether tasks run where their state is."""
     away = report.tasks - report.placed
     return {
@@ -75,7 +73,7 @@ def of_places(report: Report) -> Words:
     }
 
 
-def no_driver(reason: Reason) -> Words:
+def no_driver(reason: Reason) -> Said:
     """There is none, and why."""
     return {"DriverRunning": (False, reason, "there is no driver")}
 

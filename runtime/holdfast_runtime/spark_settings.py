@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UserActionError
+from holdfast.spec.values import as_spark
 
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -101,8 +102,7 @@ def session_settings(wanted: Wanted) -> dict[str, str]:
         "spark.master": wanted.master,
         "spark.app.name": wanted.app,
         "spark.submit.deployMode": "client",
-        # Spark knows 2g, not 2Gi, and means the same.
-        "spark.driver.memory": wanted.memory.removesuffix("i").lower(),
+        "spark.driver.memory": as_spark(wanted.memory),
         "spark.ui.enabled": "true" if wanted.ui else "false",
         # Spark's own progress bar would draw over ours.
         "spark.ui.showConsoleProgress": "false",

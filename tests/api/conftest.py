@@ -16,7 +16,8 @@ from ruamel.yaml import YAML
 
 from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin
 from tests.api.kubelet import Kubelet
-from tests.api.plane import Plane, wait_for
+from tests.api.plane import Plane
+from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ def plane() -> Iterator[Plane]:
         crd = YAML(typ="safe").load((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
         admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/streamapps.holdfast.dev"
-        wait_for(lambda: _established(admin.get(path)), "the CRD is established")
+        wait_until(lambda: _established(admin.get(path)), 30, "the CRD is established")
         yield started
 
 
@@ -137,7 +138,7 @@ class Site:
             seen = (app.get("status") or {}).get("observedGeneration")
             return self.condition(kind) == wanted and seen == app["metadata"]["generation"]
 
-        wait_for(said, f"{kind} is {status} because {reason}", seconds)
+        wait_until(said, seconds, f"{kind} is {status} because {reason}")
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from tests.go_programs import Program, built
 from tests.kafka.broker import free_ports
@@ -187,14 +186,3 @@ def _answers(url: str, context: ssl.SSLContext | None) -> bool:
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError):
         return False
-
-
-def wait_for(found: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """What `found` gives as soon as it is something."""
-    deadline = time.monotonic() + seconds
-    while not (value := found()):
-        if time.monotonic() > deadline:
-            message = f"not within {seconds:g} s: {what}"
-            raise TimeoutError(message)
-        time.sleep(0.02)
-    return value

@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.admin import APPS, PODS
 from tests.api.conftest import Site
-from tests.api.plane import wait_for
+from tests.kafka.broker import wait_until
 
 LIVES = int(os.environ.get("HOLDFAST_LIVES", "4"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
@@ -28,9 +28,9 @@ def lives_through(site: Site, pick: random.Random, reached: Callable[[], bool], 
     for _ in range(KILLS):
         die = f"{pick.choice(POINTS)}:{pick.randint(1, 4)}" if pick.random() < 0.7 else f"after:{pick.uniform(0.5, 3)}"
         with site.operator(die) as process:
-            wait_for(lambda: process.poll() is not None or reached(), f"{what}, or the operator's death", 60)
+            wait_until(lambda: process.poll() is not None or reached(), 60, f"{what}, or the operator's death")
     with site.operator():
-        wait_for(reached, what, 60)
+        wait_until(reached, 60, what)
 
 
 def runs(site: Site, attempt: int, restarts: int) -> Callable[[], bool]:

@@ -3,7 +3,7 @@
 import time
 
 from tests.api.conftest import Site
-from tests.api.plane import wait_for
+from tests.kafka.broker import wait_until
 
 HAND_OVER = 10.0
 
@@ -16,7 +16,7 @@ def holder(site: Site) -> str:
 def test_when_the_leader_dies_the_other_operator_takes_over_in_time(site: Site) -> None:
     lease = f"{site.namespace}/operator"
     with site.operator(lease=lease, who="first") as first:
-        wait_for(lambda: holder(site) == "first", "the first operator leads")
+        wait_until(lambda: holder(site) == "first", 30, "the first operator leads")
         with site.operator(lease=lease, who="second"):
             site.apply()
             site.until("Ready", "True", "Running")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.admin import APPS, PODS, RefusedError
 from tests.api.conftest import Site
-from tests.api.plane import wait_for
+from tests.kafka.broker import wait_until
 from tests.operator.apps import TREE
 
 
@@ -44,7 +44,7 @@ def test_a_driver_that_fails_is_followed_by_another(site: Site) -> None:
         site.apply(restart={"backoff": {"initial": "1s"}})
         driver = ready(site)
         site.kubelet.end(driver, 1, '{"failed": "world", "message": "no broker"}')
-        wait_for(lambda: site.app()["status"].get("attempt") == 2, "a second attempt")
+        wait_until(lambda: site.app()["status"].get("attempt") == 2, 30, "a second attempt")
         assert ready(site) != driver
         assert site.app()["status"]["restarts"] == 1
         assert "DriverFailed" in site.events()
@@ -55,7 +55,7 @@ def test_a_driver_that_is_deleted_is_followed_by_another_at_once(site: Site) -> 
         site.apply()
         driver = ready(site)
         site.admin.delete(f"{PODS.format(site.namespace)}/{driver}")
-        wait_for(lambda: site.app()["status"].get("attempt") == 2, "a second attempt")
+        wait_until(lambda: site.app()["status"].get("attempt") == 2, 30, "a second attempt")
         ready(site)
 
 
@@ -76,7 +76,7 @@ def test_a_changed_spec_drains_and_an_invalid_one_does_not(site: Site) -> None:
         site.apply()
         driver = ready(site)
         site.apply(runtime={"checkpoint": {"location": "s3a://bucket/ads"}, "image": "other"})
-        wait_for(lambda: site.app()["status"].get("attempt") == 2, "a second attempt")
+        wait_until(lambda: site.app()["status"].get("attempt") == 2, 30, "a second attempt")
         second = ready(site)
         assert second != driver
         site.apply(steps=[{"name": "written", "from": ["clicks"], "filter": "nobody > 1"}])
@@ -90,7 +90,7 @@ def test_deleting_drains_and_lets_go(site: Site) -> None:
         site.apply()
         ready(site)
         site.admin.delete(f"{APPS.format(site.namespace)}/ads")
-        wait_for(lambda: not site.app(), "the app is gone")
+        wait_until(lambda: not site.app(), 30, "the app is gone")
         assert site.alive() == []
 
 
@@ -101,7 +101,7 @@ def test_an_app_deleted_while_the_operator_is_down_goes_when_it_is_back(site: Si
     site.admin.delete(f"{APPS.format(site.namespace)}/ads")
     assert site.app()
     with site.operator():
-        wait_for(lambda: not site.app(), "the app is gone")
+        wait_until(lambda: not site.app(), 30, "the app is gone")
         assert site.alive() == []
 
 
@@ -115,7 +115,7 @@ def test_a_broker_that_cannot_be_reached_is_waited_for(site: Site) -> None:
         ready(site)
         site.unreachable()
         site.apply(restart={"policy": "OnFailure"})
-        wait_for(lambda: site.app()["status"]["observedGeneration"] == 2, "the change is seen")
+        wait_until(lambda: site.app()["status"]["observedGeneration"] == 2, 30, "the change is seen")
         assert site.condition("Ready") == ("True", "Running")
 
 
@@ -133,7 +133,7 @@ def test_a_pod_of_another_that_has_the_name_is_not_taken_for_ours(site: Site) ->
         name = ready(site)
     site.admin.delete(f"{APPS.format(site.namespace)}/ads")
     site.admin.patch(f"{APPS.format(site.namespace)}/ads", {"metadata": {"finalizers": []}})
-    wait_for(lambda: not site.app(), "the app is gone")
+    wait_until(lambda: not site.app(), 30, "the app is gone")
     with site.operator():
         site.apply()
         site.until("Stalled", "True", "PreviousAttemptAlive")

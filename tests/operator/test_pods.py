@@ -70,21 +70,22 @@ def test_the_facts_of_ordinary_and_odd_pods() -> None:
 
 def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
     cache = Cache()
-    key = cache.saw_pod(pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"}), gone=False)
+    running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})
+    key = cache.saw_pod(running, gone=False)
     assert key == Key("apps", "ads")
-    assert not cache.of(key)[NAME].node_lost
+    assert not cache.placed(pod_seen(running)).node_lost
     ready = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     assert cache.saw_node(ready, gone=False)
     assert not cache.saw_node(ready, gone=False)
-    assert not cache.of(key)[NAME].node_lost
+    assert not cache.placed(pod_seen(running)).node_lost
     silent = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     assert cache.saw_node(silent, gone=False)
-    assert cache.of(key)[NAME].node_lost
+    assert cache.placed(pod_seen(running)).node_lost
     assert cache.on_node("node-a") == [key]
     cache.saw_node(ready, gone=False)
-    assert not cache.of(key)[NAME].node_lost
+    assert not cache.placed(pod_seen(running)).node_lost
     cache.saw_node(ready, gone=True)
-    assert cache.of(key)[NAME].node_lost
+    assert cache.placed(pod_seen(running)).node_lost
 
 
 @pytest.mark.parametrize(

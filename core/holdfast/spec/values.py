@@ -158,6 +158,12 @@ Memory = Annotated[
 ]
 """An amount of memory, as Spark (`2g`) or Kubernetes (`2Gi`) writes it; both mean powers of 1024."""
 
+
+def as_spark(memory: str) -> str:
+    """Spark knows 2g, not 2Gi, and means the same."""
+    return memory.removesuffix("i").lower()
+
+
 # The bound stands before the validator: behind it pydantic would keep it out of the schema.
 Settings = Annotated[dict[str, str], Field(max_length=200), BeforeValidator(without_nulls)]
 """Settings of other software, passed through."""

@@ -10,7 +10,6 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.change import Change
 from holdfast.spec.diff import diff
-from holdfast.spec.fingerprint import fingerprint
 from holdfast.tasks.record import Record
 from holdfast_operator.checks.start import Judged
 from holdfast_operator.facts import Finding, Snapshot
@@ -56,9 +55,7 @@ def _suspended(case: _Case) -> Finding | None:
 
 
 def _changed(case: _Case) -> Finding | None:
-    status = case.seen.app.status
-    same = status.spec_hash == fingerprint(case.app.spec) and status.run_id == case.app.spec.run_id
-    if same or case.judged.against is not None:
+    if not case.judged.differs(case.seen.app.status) or case.judged.against is not None:
         return None
     return Finding(Reason.SPEC_CHANGED, _cost(case))
 

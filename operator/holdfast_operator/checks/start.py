@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
+from holdfast.spec.fingerprint import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast.spec.status import Status
 from holdfast_operator.facts import Finding, Snapshot, Unknown
 from holdfast_operator.pod_templates import TemplateRefusedError, check_templates
 
@@ -30,11 +32,17 @@ class Judged:
     """None: it could not be made."""
     against: Finding | None
     """None: it may start."""
+    fingerprint: str | None = None
+    """Of the spec, where it is valid."""
 
     @property
     def may_change(self) -> bool:
         """Whether what stands against it can go away by itself."""
         return self.against is not None and self.against.reason in SOON | WORLD
+
+    def differs(self, status: Status) -> bool:
+        """Whether the app is another one than its last attempt ran; a spec that can't be read is not."""
+        return self.app is not None and (status.run_id, status.spec_hash) != (self.app.spec.run_id, self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,8 @@ def judge(seen: Snapshot) -> Judged:
     if not isinstance(seen.counts, Unknown) and not isinstance(seen.record, Unknown):
         planned = plan(app, Known(topics=seen.counts, record=seen.record))
     case = _Case(seen, app, planned)
-    return Judged(app, planned, next((found for ask in START if (found := ask(case)) is not None), None))
+    against = next((found for ask in START if (found := ask(case)) is not None), None)
+    return Judged(app, planned, against, fingerprint(app.spec))
 
 
 def _no_embedded_log(case: _Case) -> Finding | None:

@@ -1,0 +1,71 @@
+"""Why: what every rule looks at, and the few ways in which rules answer.
+
+Must not hold a rule.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.spec.runtime import Restart
+from holdfast.spec.status import Status
+from holdfast_operator.checks.start import Judged
+from holdfast_operator.conditions import conditions
+from holdfast_operator.decision import Action, Decision, EndPod, ForgetPod, Limits, Said, Wake
+from holdfast_operator.facts import PodSeen, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule looks at."""
+
+    seen: Snapshot
+    judged: Judged
+    now: int
+    limits: Limits
+
+    @property
+    def status(self) -> Status:
+        """What the operator has written down."""
+        return self.seen.app.status
+
+    @property
+    def restart(self) -> Restart:
+        """How failures are answered; the defaults where the spec can't be read."""
+        return self.judged.app.spec.restart if self.judged.app is not None else Restart()
+
+
+def decision(
+    case: Case,
+    said: Said,
+    wake: Wake,
+    actions: tuple[Action, ...] = (),
+    *,
+    uid: str | None = None,
+    draining: str | None = None,
+) -> Decision:
+    """What is said and done; `uid` and `draining` are written down if they are given."""
+    return Decision(status_with(case, said, uid=uid, draining=draining), wake, actions)
+
+
+def status_with(case: Case, said: Said, *, uid: str | None = None, draining: str | None = None) -> Status:
+    """The status with this said of the app as it is now."""
+    generation = case.seen.app.generation
+    update: dict[str, object] = {
+        "observed_generation": generation,
+        "conditions": conditions(case.status.conditions, said, generation, case.now),
+    }
+    if uid is not None:
+        update["driver_uid"] = uid
+    if draining is not None:
+        update["draining"] = draining
+    return case.status.model_copy(update=update)
+
+
+def ending(case: Case, pods: list[PodSeen]) -> tuple[Action, ...]:
+    """Ask each pod once; one whose node is lost is given up after a grace, as nobody else will."""
+    actions: list[Action] = []
+    for pod in pods:
+        if pod.deleting_since is None:
+            actions.append(EndPod(pod.name, pod.uid))
+        elif pod.node_lost and case.now - pod.deleting_since > pod.grace + case.limits.lost_grace:
+            actions.append(ForgetPod(pod.name, pod.uid))
+    return tuple(actions)
