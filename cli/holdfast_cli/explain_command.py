@@ -18,7 +18,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "explain",
         help="say what a reason means",
-        description="Say what a reason means that stands in a plan, a status condition or an event.",
+        description="Say what a reason means that stands in a plan, a status condition or an event. `holdfast status "
+        "APP` shows the reasons of an app on a cluster.",
         epilog="example: holdfast explain NotAMultiple. Exit codes: 0 said, 2 there is no such reason.",
     )
     parser.add_argument("reason", nargs="?", metavar="REASON", help="default: all of them")

@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.planning.picture.drawing import draw
 from holdfast.planning.plan import plan
 from holdfast_cli.app_file import load_app
+from holdfast_cli.chart_reference import CHART, values_page
 from holdfast_cli.crd_command import text as crd_text
 from holdfast_cli.reference import reasons_page, spec_page
 
@@ -20,8 +21,10 @@ def generated() -> dict[str, str]:
     """Path -> content."""
     files = {
         "crds/streamapps.holdfast.dev.yaml": crd_text(),
+        f"{CHART}/files/streamapps.holdfast.dev.yaml": crd_text(),
         "docs/reference/spec.md": spec_page(),
         "docs/reference/reasons.md": reasons_page(),
+        "docs/reference/values.md": values_page(),
     }
     for name in _PICTURED:
         app = load_app(f"examples/{name}/app.yaml").app

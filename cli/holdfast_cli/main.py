@@ -20,6 +20,7 @@ from holdfast_cli import (
     plan_command,
     run_command,
     state_command,
+    status_command,
     streams_command,
     tail_command,
 )
@@ -32,6 +33,7 @@ _COMMANDS = (
     tail_command,
     streams_command,
     state_command,
+    status_command,
     explain_command,
     crd_command,
 )

@@ -11,8 +11,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NoReturn
 
-from rich.console import Console
-
 from holdfast.errors import HoldfastError
 from holdfast_cli.run_json import JsonView
 from holdfast_cli.run_lines import LinesView
@@ -20,7 +18,7 @@ from holdfast_cli.run_loop import Engine, Watched, watch
 from holdfast_cli.run_screen import ScreenView
 from holdfast_cli.run_summary import WhereToLook
 from holdfast_cli.run_view import View
-from holdfast_cli.screen import screen
+from holdfast_cli.screen import live_screen, screen
 
 _FAILED = 3
 _INTERRUPTED = 130
@@ -55,13 +53,9 @@ def run_watched(engine: Engine, show: HowToShow) -> int:
 def _view(show: HowToShow) -> View:
     if show.as_json:
         return JsonView()
-    if sys.stdout.isatty() and not (live := _live_screen(show.color)).is_dumb_terminal:
+    if sys.stdout.isatty() and not (live := live_screen(show.color)).is_dumb_terminal:
         return ScreenView(live, show.where)
     return LinesView(screen(show.color), show.where)
-
-
-def _live_screen(color: str) -> Console:
-    return Console(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
 
 
 def _metrics(address: str, opened: ExitStack) -> View:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -26,9 +27,33 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
     )
 
 
+def live_screen(color: str) -> Console:
+    """A console that is drawn on in place: what is too long for a line goes on in the next one."""
+    return Console(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
+
+
+def paper_for(file: TextIO, colors: str | None) -> Console:
+    """A console that draws for another one: whole lines, in colours as that one has them."""
+    return Console(
+        file=file,
+        width=_WIDE,
+        force_terminal=colors is not None,
+        color_system=colors,  # type: ignore[arg-type]
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
 def styled(*parts: str | tuple[str, str]) -> Text:
     """A text of plain and (text, style) parts."""
     return Text.assemble(*parts)
+
+
+def one_line(text: str) -> str:
+    """A text of others, without anything that would move the cursor, end the line or turn letters around."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class Columns:

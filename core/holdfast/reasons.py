@@ -133,6 +133,7 @@ class Reason(StrEnum):
     CHECKPOINT_MISSING = "CheckpointMissing", "On a cluster, spec.runtime.checkpoint.location is needed."
     SYSTEM_NOT_REACHABLE = "SystemNotReachable", "The embedded log is on one host; pods of a cluster can't share it."
     OBJECT_MISSING = "ObjectMissing", "A Secret or ConfigMap that the pods need does not exist."
+    ASKING_BROKERS = "AskingBrokers", "The brokers are being asked how many partitions the topics have."
     BROKER_UNREACHABLE = "BrokerUnreachable", "No broker of a system says how many partitions its topics have."
     RECORD_UNREADABLE = "RecordUnreadable", "The placement record of the run can't be read as what it should be."
     POD_TEMPLATE_REFUSED = "PodTemplateRefused", "A pod template sets what is not its own to set."
@@ -159,4 +160,10 @@ class Reason(StrEnum):
     ENDED_BY_ITSELF = "EndedByItself", "The driver of an app without end ended without an error."
     WAITING_TO_RESTART = "WaitingToRestart", "The last attempt failed; the next one starts after a wait."
     RESTART_NEVER = "RestartNever", "The last attempt failed, and spec.restart.policy allows no other."
+    EXECUTORS_MISSING = "ExecutorsMissing", "Fewer executors run than the app asks for; the others wait for something."
+    LOCATION_MISSING = "LocationMissing", "An executor has no location, so it can't be given tasks."
+    CLAIM_GIVEN_UP = (
+        "ClaimGivenUp",
+        "The node of a volume is lost, so its claim was given up; its tasks restore from their durable copies.",
+    )
     TASKS_AWAY = "TasksAway", "Some tasks run away from the place of their state, and restore it there."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.reasons import Reason
+from holdfast_operator.cache import Cache
 from holdfast_operator.cluster import (
     APP,
     CLAIM,
@@ -23,12 +24,14 @@ from holdfast_operator.decision import (
     CollectAttempts,
     EndPod,
     ForgetPod,
+    GiveUpClaim,
     GiveUpClaims,
+    HandOver,
     KeepFinalizer,
     Release,
     StartDriver,
 )
-from holdfast_operator.driver_pod import Owner, attempt_config_map, driver_pod
+from holdfast_operator.driver_pod import Owner, assignment_config_map, attempt_config_map, driver_pod
 from holdfast_operator.driver_pod import Release as Installed
 from holdfast_operator.facts import FINALIZER, AppSeen, Finding
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL
@@ -41,6 +44,8 @@ class Hands:
     """What acting takes."""
 
     cluster: Cluster
+    cache: Cache
+    """Told of what is written, which is known here before a watch tells."""
     installed: Installed
 
     async def act(self, action: Action, app: AppSeen) -> Finding | None:
@@ -53,10 +58,14 @@ class Hands:
                 await self._finalizer(app, keep=False)
             case StartDriver():
                 return await self._start(action, app, owner)
+            case HandOver():
+                await self._hand_over(action, app, owner)
             case EndPod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid)
             case ForgetPod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
+            case GiveUpClaim():
+                await self.cluster.delete(CLAIM, app.namespace, action.name)
             case GiveUpClaims():
                 await self._give_up(action, app)
             case CollectAttempts():
@@ -67,10 +76,12 @@ class Hands:
         others = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
         finalizers = [*others, FINALIZER] if keep else others
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
-        await self.cluster.patch(APP, app.namespace, app.name, patch)
+        written = await self.cluster.patch(APP, app.namespace, app.name, patch)
+        if written is not None:
+            self.cache.wrote_app(written, self.cluster.now())
 
     async def _start(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
-        told = attempt_config_map(start.app, app.tree, start.attempt, owner, self.installed)
+        told = attempt_config_map(start, app.tree, owner, self.installed)
         pod = driver_pod(start.app, start.attempt, owner, self.installed)
         try:
             for kind, tree in ((CONFIG_MAP, told), (POD, pod)):
@@ -93,6 +104,16 @@ class Hands:
             owners = [] if there is None else there["metadata"].get("ownerReferences") or []
             return there is None or any(one.get("uid") == app.uid for one in owners)
         return True
+
+    async def _hand_over(self, action: HandOver, app: AppSeen, owner: Owner) -> None:
+        """Over the version it was decided on, or not at all: the next look decides anew."""
+        tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
+        there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
+        if there is None:
+            await self.cluster.create(CONFIG_MAP, app.namespace, tree)
+            return
+        tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+        await self.cluster.replace(CONFIG_MAP, app.namespace, tree)
 
     async def _give_up(self, action: GiveUpClaims, app: AppSeen) -> None:
         for tree in await self.cluster.find(CLAIM, app.namespace, {"spark-app-selector": action.app_id}):

@@ -1,13 +1,14 @@
-"""Why: what watches have told, kept small, so that looks need not ask for it.
+"""Why: what watches have told, kept small, so that a look need not ask for it.
 
-What is here was so a moment ago. What is not here may be there all the same: absence is proven by a live call, which
-is the snapshot's business. Must not call the API server.
+What is here was so a moment ago. What is not here may be there all the same: no decision that starts a driver, or lets
+something go, rests on this alone; the snapshot asks then. Must not call the API server.
 """
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast_operator.facts import PodSeen, Report
+from holdfast.placement.driver_report import REPORT_KEY, Report, read_report
+from holdfast_operator.facts import PodSeen
 from holdfast_operator.pods import APP_LABEL, pod_seen
 
 Tree = dict[str, Any]
@@ -23,14 +24,60 @@ class Key:
 
 @dataclass(slots=True)
 class Cache:
-    """Where pods are, what drivers reported, which nodes answer."""
+    """Apps, their pods, what drivers reported, which nodes answer."""
 
+    apps: dict[Key, Tree] = field(default_factory=dict)
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
     """By namespace and name of the ConfigMap."""
     nodes: dict[str, bool] | None = None
     """Node -> whether it answers; None: nodes are not watched."""
-    _places: dict[Key, dict[str, str | None]] = field(default_factory=dict)
-    """App -> pod -> its node."""
+    seated: dict[Key, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
+    """App -> its executors when their assignment was found to be right."""
+    _unheard: dict[Key, tuple[int, float]] = field(default_factory=dict)
+    """App -> the version we wrote last, and since when a watch has been silent about it."""
+    _pods: dict[Key, dict[str, PodSeen]] = field(default_factory=dict)
+    """App -> name -> pod."""
+
+    def saw_app(self, tree: Tree) -> Key:
+        """A watch told of an app: it is so, unless we wrote something newer ourselves."""
+        key = self._newest(tree)
+        waited = self._unheard.get(key)
+        if waited is not None and _version(tree) >= waited[0]:
+            del self._unheard[key]
+        return key
+
+    def wrote_app(self, tree: Tree, now: float) -> None:
+        """We wrote an app, which is known here before a watch tells of it."""
+        key = self._newest(tree)
+        since = self._unheard[key][1] if key in self._unheard else now
+        self._unheard[key] = _version(tree), since
+
+    def unheard(self) -> float | None:
+        """Since when a watch has not told of what we wrote; None: it has told of everything."""
+        return min((since for _, since in self._unheard.values()), default=None)
+
+    def _newest(self, tree: Tree) -> Key:
+        metadata = tree["metadata"]
+        key = Key(str(metadata["namespace"]), str(metadata["name"]))
+        known = self.apps.get(key)
+        if known is None or known["metadata"]["uid"] != metadata["uid"] or _version(tree) >= _version(known):
+            # Who managed which field is longer than all the rest, and nobody here asks.
+            self.apps[key] = {
+                **tree,
+                "metadata": {name: metadata[name] for name in metadata if name != "managedFields"},
+            }
+        return key
+
+    def forget_app(self, tree: Tree) -> Key:
+        """An app is gone."""
+        metadata = tree["metadata"]
+        key = Key(str(metadata["namespace"]), str(metadata["name"]))
+        known = self.apps.get(key)
+        if known is not None and known["metadata"]["uid"] == metadata["uid"]:
+            del self.apps[key]
+            self._unheard.pop(key, None)
+            self.seated.pop(key, None)
+        return key
 
     def saw_pod(self, tree: Tree, *, gone: bool) -> Key | None:
         """A pod changed; whose it is."""
@@ -39,14 +86,29 @@ class Cache:
         if not isinstance(app, str):
             return None
         key, name = Key(str(metadata.get("namespace")), app), str(metadata.get("name"))
-        places = self._places.setdefault(key, {})
+        pods = self._pods.setdefault(key, {})
         if gone:
-            places.pop(name, None)
-            if not places:
-                del self._places[key]
+            pods.pop(name, None)
+            if not pods:
+                del self._pods[key]
         else:
-            places[name] = pod_seen(tree).node
+            pods[name] = pod_seen(tree)
         return key
+
+    def first_report(self, tree: Tree) -> None:
+        """A report is there; if nothing is known of it yet, it counts."""
+        place = str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
+        if place not in self.reports:
+            self.saw_report(tree, gone=False)
+
+    def saw_report(self, tree: Tree, *, gone: bool) -> Report | None:
+        """A driver reported; what it had said before."""
+        place = str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
+        before = self.reports.pop(place, None)
+        report = None if gone else read_report((tree.get("data") or {}).get(REPORT_KEY))
+        if report is not None:
+            self.reports[place] = report
+        return before
 
     def saw_node(self, tree: Tree, *, gone: bool) -> bool:
         """A node changed; whether it answers differently from before."""
@@ -61,7 +123,11 @@ class Cache:
 
     def on_node(self, node: str) -> list[Key]:
         """Apps with pods there."""
-        return [key for key, places in self._places.items() if node in places.values()]
+        return [key for key, pods in self._pods.items() if any(pod.node == node for pod in pods.values())]
+
+    def pods(self, key: Key) -> dict[str, PodSeen]:
+        """The pods of an app that were told of."""
+        return {name: self.placed(pod) for name, pod in self._pods.get(key, {}).items()}
 
     def placed(self, pod: PodSeen) -> PodSeen:
         """A pod with what is known of its node now."""
@@ -76,3 +142,9 @@ def node_answers(tree: Tree) -> bool:
     return any(
         one.get("type") == "Ready" and one.get("status") == "True" for one in conditions if isinstance(one, dict)
     )
+
+
+def _version(tree: Tree) -> int:
+    """Versions of one object rise; Kubernetes says since 1.35 that they may be compared as numbers."""
+    text = str(tree["metadata"].get("resourceVersion"))
+    return int(text) if text.isdigit() else 0

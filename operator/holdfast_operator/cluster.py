@@ -4,8 +4,9 @@
 Must not know an app.
 """
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -64,8 +65,13 @@ class ClusterRefusedError(WorldChangeError):
 class Cluster:
     """The API server, for one operator."""
 
-    def __init__(self, client: ApiClient) -> None:
-        self._client = client
+    def __init__(self, client: ApiClient, called: Callable[[str, str, int], None] = lambda *_: None) -> None:
+        """`called` is told verb, kind and answer of each call; 0: there was no answer."""
+        self._client, self._called = client, called
+
+    def now(self) -> float:
+        """On the clock by which calls are timed."""
+        return asyncio.get_running_loop().time()
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Tree | None:
         """As it is now; None: it is not there."""
@@ -141,8 +147,10 @@ class Cluster:
             response = await self._client.call_api(*request, _request_timeout=_TIMEOUT)
             text: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._called(verb, kind.name, 0)
             message = f"{verb} {kind.name}: the API server did not answer: {error or type(error).__name__}"
             raise ClusterUnreachableError(message) from error
+        self._called(verb, kind.name, response.status)
         if response.status == _NOT_FOUND:
             return None
         answer = _tree(text)

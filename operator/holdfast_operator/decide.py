@@ -47,9 +47,8 @@ def _unguarded(case: Case) -> Decision | None:
     """Nothing is made for an object that could go without our being told."""
     if case.seen.app.finalizer:
         return None
-    said = not_ready(Reason.STARTING, "the app has just been seen", moving=True)
     # Also an app that runs may lose it: `kubectl replace` takes it off.
-    return decision(case, said if case.status.attempt is None else {}, Again(0), (KeepFinalizer(),))
+    return Decision(case.status, Again(0), (KeepFinalizer(),))
 
 
 def _blind(case: Case) -> Decision | None:

@@ -4,8 +4,10 @@ A decision can't be made without a wake-up: either it says after how long, or th
 pods can matter. So no app can be forgotten. Must not decide.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from holdfast.placement.handed import Handed
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.status import Status
@@ -44,6 +46,26 @@ class StartDriver:
 
     app: StreamApp
     attempt: int
+    topics: Mapping[str, int | None] = field(default_factory=dict)
+    """Partition counts its plan was accepted with."""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """Node that holds state -> how many tasks have theirs there."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Let the driver know who does what."""
+
+    handed: Handed
+    moved: int = 0
+    """Tasks whose state is elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpClaim:
+    """Delete one volume claim: its volume is on a node that is lost."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +98,9 @@ class CollectAttempts:
     before: int
 
 
-Action = KeepFinalizer | Release | StartDriver | EndPod | ForgetPod | GiveUpClaims | CollectAttempts
+Action = (
+    KeepFinalizer | Release | StartDriver | HandOver | EndPod | ForgetPod | GiveUpClaim | GiveUpClaims | CollectAttempts
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +121,11 @@ class Decision:
     actions: tuple[Action, ...] = ()
     events: tuple[Told, ...] = ()
 
+    @property
+    def rests_on_absence(self) -> bool:
+        """Whether it would be wrong if there were a pod, or an attempt, that was not seen."""
+        return any(isinstance(action, StartDriver | Release | GiveUpClaims) for action in self.actions)
+
 
 Said = dict[str, tuple[bool | None, Reason, str]]
 """Condition -> whether it holds (None: not known), why, and the sentence."""
@@ -108,12 +137,16 @@ class Limits:
 
     start: int = 300_000
     """A driver that has not started after this is said to be stuck; it is left alone, as its cause may go away."""
-    silence: int = 90_000
+    silence: int = 150_000
     """A driver that has reported nothing for this long is not healthy."""
     triggers: int = 30
     """So many trigger intervals without a batch while records wait mean: no progress."""
     lost_grace: int = 60_000
     """How long a pod on a lost node may come back before it is given up."""
+    settle: int = 15_000
+    """Executors that came up are assigned when all are there, or when no other has come for so long."""
+    missing: int = 60_000
+    """An executor that is gone is waited for so long before its tasks are given to others."""
     look: int = 30_000
     """Where only the world can change, look this often."""
     soon: int = 2_000

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.placement.handed import HANDED_KEY, Handed
+from holdfast.placement.told import TOLD_KEY, Told
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
-from holdfast_operator.names import app_id, attempt_name
+from holdfast_operator.decision import StartDriver
+from holdfast_operator.names import app_id, assignment_name, attempt_name, report_name
 from holdfast_operator.pod_templates import MAIN, merged
-from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
+from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, STATE_VOLUME
 
 Tree = dict[str, Any]
 USER = 185
@@ -25,6 +28,8 @@ _OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DRAIN = 120
 _LONGEST_DRAIN = 3600
+_NODES = 50
+_POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class Owner:
             "name": self.name,
             "uid": self.uid,
             "controller": True,
-            "blockOwnerDeletion": True,
+            # The finalizer keeps the app until its pods are gone; blocking too would take one more right.
+            "blockOwnerDeletion": False,
         }
 
 
@@ -96,8 +102,20 @@ def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> 
     return merged(pod, driver.pod_template)
 
 
-def attempt_config_map(app: StreamApp, tree: Mapping[str, Any], attempt: int, owner: Owner, release: Release) -> Tree:
+def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner, release: Release) -> Tree:
     """What an attempt is told: the app as it is now, and how Spark is to run it. It never changes."""
+    app, attempt = start.app, start.attempt
+    run = app.spec.run_id
+    who = Told(
+        app.name,
+        owner.namespace,
+        owner.uid,
+        run,
+        attempt,
+        assignment_name(app.name, run),
+        report_name(app.name, run),
+        start.topics,
+    )
     told = {name: tree[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": app.name}}
     return {
         "apiVersion": "v1",
@@ -110,23 +128,50 @@ def attempt_config_map(app: StreamApp, tree: Mapping[str, Any], attempt: int, ow
         "immutable": True,
         "data": {
             APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
-            EXECUTOR_KEY: json.dumps(executor_template(app, attempt, release), sort_keys=True),
+            TOLD_KEY: who.text(),
+            EXECUTOR_KEY: json.dumps(executor_template(start, release), sort_keys=True),
             SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release), sort_keys=True),
         },
     }
 
 
-def executor_template(app: StreamApp, attempt: int, release: Release) -> Tree:
+def assignment_config_map(handed: Handed, run: str, owner: Owner) -> Tree:
+    """Who does what in an attempt, for its driver."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": assignment_name(owner.name, run),
+            "labels": {APP_LABEL: owner.name, "holdfast.dev/assignment": owner.name},
+            "ownerReferences": [owner.reference()],
+        },
+        "data": {HANDED_KEY: handed.text()},
+    }
+
+
+def executor_template(start: StartDriver, release: Release) -> Tree:
     """The template Spark makes executors from; Spark adds image, command, resources and the state volume."""
+    app, attempt = start.app, start.attempt
+    affinity: Tree = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(app)]}}
+    if start.nodes:
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": _towards(start.nodes)}
     template: Tree = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": {**release.labels, **_labels(app, attempt)}},
         "spec": {
             **_pod_basics(release),
-            "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(app)]}},
+            "affinity": affinity,
             "containers": [
-                {"name": MAIN["executors"], "securityContext": _closed(), "volumeMounts": _secret_mounts(app)}
+                {
+                    "name": MAIN["executors"],
+                    "securityContext": _closed(),
+                    # Spark tells the driver of it: executors are known by their pods, whatever number Spark gives them.
+                    "env": [
+                        {"name": _POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    ],
+                    "volumeMounts": _secret_mounts(app),
+                }
             ],
             "volumes": _secret_volumes(app),
         },
@@ -152,13 +197,15 @@ def spark_settings(app: StreamApp, attempt: int, owner: Owner, release: Release)
         f"{kubernetes}.authenticate.driver.serviceAccountName": release.service_account,
         f"{kubernetes}.driver.pod.name": attempt_name(app.name, spec.run_id, attempt),
         f"{kubernetes}.driver.ownPersistentVolumeClaim": "false",
+        # There is none in client mode; deleting by label would take a right over all services of the namespace.
+        f"{kubernetes}.driver.service.deleteOnTermination": "false",
         f"{kubernetes}.allocation.pods.allocator": "statefulset",
         f"{kubernetes}.executor.podTemplateFile": f"{_FOLDER}/{EXECUTOR_KEY}",
         f"{kubernetes}.executor.missingPodDetectDelta": "3s",
         f"{kubernetes}.executor.apiPollingInterval": "2s",
     }
     if spec.state.location == "Claim":
-        claim = f"{kubernetes}.executor.volumes.persistentVolumeClaim.state"
+        claim = f"{kubernetes}.executor.volumes.persistentVolumeClaim.{STATE_VOLUME}"
         settings |= {
             f"{kubernetes}.legacy.useReadWriteOnceAccessMode": "true",
             f"{claim}.options.claimName": "OnDemand",
@@ -218,15 +265,28 @@ def _apart(app: StreamApp) -> Tree:
     return {"weight": 100, "podAffinityTerm": term}
 
 
+def _towards(nodes: Mapping[str, int]) -> list[Tree]:
+    """The nodes that hold most state, in proportion; the API server takes weights up to 100."""
+    most = sorted(nodes.items(), key=lambda one: (-one[1], one[0]))[:_NODES]
+    top = most[0][1]
+    return [
+        {
+            "weight": max(1, 100 * tasks // top),
+            "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]},
+        }
+        for node, tasks in most
+    ]
+
+
 def _add_local_state(spec: Tree, app: StreamApp) -> None:
-    mount = {"name": "state", "mountPath": _STATE}
+    mount = {"name": STATE_VOLUME, "mountPath": _STATE}
     run = app_id(app.name, app.spec.run_id)
     source: Tree = (
         {"emptyDir": {"sizeLimit": app.spec.state.size}}
         if app.spec.state.location == "Pod"
         else {"hostPath": {"path": f"{_STATE}/{run}", "type": "DirectoryOrCreate"}}
     )
-    spec["volumes"] = [*spec["volumes"], {"name": "state", **source}]
+    spec["volumes"] = [*spec["volumes"], {"name": STATE_VOLUME, **source}]
     (container,) = spec["containers"]
     container["volumeMounts"] = [*container["volumeMounts"], mount]
 

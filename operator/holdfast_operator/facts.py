@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from holdfast.placement.driver_report import Report
+from holdfast.placement.handed import Handed
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.status import Status
@@ -22,6 +24,8 @@ class Unknown:
     """Could not be read just now."""
 
     why: str
+    asked: bool = True
+    """No: nobody has asked yet, and somebody is about to."""
 
 
 T = TypeVar("T")
@@ -71,6 +75,10 @@ class PodSeen:
     message: str = ""
     unschedulable: str | None = None
     """What the scheduler says, as long as it finds no node."""
+    started: int | None = None
+    """When its container began to run."""
+    claim: str | None = None
+    """Its volume claim for state."""
     waiting: tuple[str, str] | None = None
     """Reason and message of a container that can't start yet."""
     ended: ContainerEnd | None = None
@@ -80,23 +88,24 @@ class PodSeen:
         """Whether nothing runs in it any more. The phase says so even where no container has a status."""
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
 
+    @property
+    def works(self) -> bool:
+        """Whether it runs, and will go on as far as anybody knows."""
+        return self.phase is Phase.RUNNING and self.deleting_since is None and not self.node_lost
+
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What the driver of an attempt has said last."""
+class Seats:
+    """Executors that may be given tasks, as the API server says now."""
 
-    attempt: int
-    at: int
-    """When it was written; it is written again at least every 30 s."""
-    batch: int = 0
-    progressed: int | None = None
-    """When the last batch was committed."""
-    lag: int = 0
-    tasks: int = 0
-    partitions: int = 0
-    placed: int = 0
-    """Tasks that run where their state was."""
-    held_back: str | None = None
+    places: Mapping[str, str]
+    """Pod -> location."""
+    handed: Handed | None
+    """The assignment that was handed over last in this run."""
+    lost_claims: frozenset[str] = frozenset()
+    """Claims whose volume was made for a node that does not answer."""
+    wrong: str = ""
+    """Why an executor that works has no location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +154,8 @@ class Snapshot:
     missing: tuple[str, ...] | Unknown = ()
     """Objects that pods of the app need and that are not there, e.g. `Secret kafka-auth`."""
     report: Seen[Report] = None
+    seats: Seats | Unknown | None = None
+    """None: the executors are those that were assigned last, and run."""
     highest: int = 0
     """The highest attempt of the run in the spec that has left a trace, whatever the status says: a status can be lost
     (a backup has none), and a run can be taken up again."""

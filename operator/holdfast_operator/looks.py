@@ -1,7 +1,8 @@
 """Why: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
 
-A change asks for a look at once; a decision asks for one later; the earlier counts. A look that failed is repeated
-after a wait that doubles. Must not know what a look does.
+A change asks for a look at once; a decision asks for one later; the earlier counts. News that all goes well puts the
+next look off, but not for ever: whatever is believed, each app is looked at every so often. A look that failed is
+repeated after a wait that doubles. Must not know what a look does.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from holdfast_operator.cache import Key
 from holdfast_operator.decision import Again, Wake
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_AT_LEAST_EVERY = 1800.0
+_LONGEST_LOOK = 120.0
 _WORKERS = 16
 
 
@@ -23,33 +26,61 @@ class Looks:
 
     look: Callable[[Key], Awaitable[Wake]]
     failed: Callable[[Key, Exception], None]
+    looked: Callable[[float, float | None], None] = lambda *_: None
+    """Told how long a look took, and how long before its end something had changed."""
     workers: int = _WORKERS
     _due: dict[Key, float] = field(default_factory=dict)
-    """When each app is to be looked at; what is in the heap beside it is out of date."""
+    """When each app is to be looked at."""
     _heap: list[tuple[float, int, Key]] = field(default_factory=list)
+    """When somebody has to see whether it is to be looked at."""
+    _heaped: dict[Key, float] = field(default_factory=dict)
+    """Which entry of the heap counts; others of the same app are out of date."""
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _busy: set[Key] = field(default_factory=set)
     _again: set[Key] = field(default_factory=set)
     """Changed while it was being looked at."""
     _waits: dict[Key, float] = field(default_factory=dict)
+    _looked: dict[Key, float] = field(default_factory=dict)
+    """When each app was looked at last."""
+    _changed: dict[Key, float] = field(default_factory=dict)
+    """Since when something has changed that no look has taken up."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def soon(self, key: Key) -> None:
         """Something changed."""
+        self._changed.setdefault(key, asyncio.get_running_loop().time())
         if key in self._busy:
             self._again.add(key)
         else:
             self._put(key, 0.0)
 
+    def put_off(self, key: Key, seconds: float) -> None:
+        """All goes well: the next look can wait so long from now. One that is asked for at once can't."""
+        now, due = asyncio.get_running_loop().time(), self._due.get(key)
+        if due is not None and due > now and key not in self._waits:
+            latest = self._looked.get(key, now) + _AT_LEAST_EVERY
+            # The heap is told when the earlier moment comes: reports are many, looks few.
+            self._due[key] = max(due, min(now + seconds, latest))
+
     def forget(self, key: Key) -> None:
         """The app is gone."""
-        self._due.pop(key, None)
-        self._waits.pop(key, None)
+        for known in (self._due, self._heaped, self._waits, self._looked, self._changed):
+            known.pop(key, None)
 
     @property
     def waiting(self) -> int:
         """Apps that have a next look."""
         return len(self._due)
+
+    def overdue(self) -> float:
+        """Seconds the look that is due longest has not begun."""
+        now = asyncio.get_running_loop().time()
+        return max((now - due for due in self._due.values()), default=0.0)
+
+    @property
+    def entries(self) -> int:
+        """How many moments are kept to look at the clock."""
+        return len(self._heap)
 
     async def run(self) -> None:
         """Look, for ever."""
@@ -59,9 +90,8 @@ class Looks:
             while True:
                 self._news.clear()
                 while self._heap and self._heap[0][0] <= loop.time() and len(running) < self.workers:
-                    due, _, key = heapq.heappop(self._heap)
-                    if self._due.get(key) == due and key not in self._busy:
-                        del self._due[key]
+                    key = self._pop()
+                    if key is not None:
                         self._busy.add(key)
                         running.add(loop.create_task(self._one(key)))
                 wait = min(1.0, max(0.0, self._heap[0][0] - loop.time())) if self._heap else 1.0
@@ -75,13 +105,37 @@ class Looks:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    def _pop(self) -> Key | None:
+        """Whom the first entry means, if it is to be looked at now."""
+        at, _, key = heapq.heappop(self._heap)
+        if self._heaped.get(key) != at:
+            return None
+        del self._heaped[key]
+        due = self._due.get(key)
+        if due is None or key in self._busy:
+            return None
+        if due > at:
+            self._push(key, due)
+            return None
+        del self._due[key]
+        return key
+
+    def _push(self, key: Key, due: float) -> None:
+        self._heaped[key] = due
+        heapq.heappush(self._heap, (due, next(self._order), key))
+
     async def _one(self, key: Key) -> None:
+        clock = asyncio.get_running_loop().time
+        began = self._looked[key] = clock()
+        changed = self._changed.pop(key, None)
         try:
-            wake = await self.look(key)
+            async with asyncio.timeout(_LONGEST_LOOK):
+                wake = await self.look(key)
         except Exception as error:  # noqa: BLE001 - one app must not stop the others; it is counted, logged and repeated
             self._waited(key, error)
         else:
             self._waits.pop(key, None)
+            self.looked(clock() - began, None if changed is None else clock() - changed)
             if isinstance(wake, Again):
                 self._put(key, wake.after / 1000)
         finally:
@@ -102,7 +156,8 @@ class Looks:
         if key in self._due and self._due[key] <= due:
             return
         self._due[key] = due
-        heapq.heappush(self._heap, (due, next(self._order), key))
+        if key not in self._heaped or due < self._heaped[key]:
+            self._push(key, due)
         self._news.set()
 
 

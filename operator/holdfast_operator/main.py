@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 import kopf
 from kubernetes.aio import client, config
 
-from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.record import Record
 from holdfast_operator.act import Hands
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import Cluster
-from holdfast_operator.config_maps import ConfigMapStore
-from holdfast_operator.driver_pod import Owner, Release
+from holdfast_operator.driver_pod import Release
 from holdfast_operator.events import Teller
+from holdfast_operator.health import LONGEST_OVERDUE, LONGEST_SILENCE, Health, served
 from holdfast_operator.leader import Lease, LeaseLostError
 from holdfast_operator.looks import Looks
+from holdfast_operator.metrics import Metrics
 from holdfast_operator.partition_counts import read_counts
 from holdfast_operator.reconcile import Reconciler
+from holdfast_operator.records import Records
 from holdfast_operator.snapshot import World
 from holdfast_operator.topics import Ask, Topics
 from holdfast_operator.watches import registry
@@ -48,7 +48,8 @@ class Options:
     lease: str | None = None
     """`namespace/name`; None: there is no other operator."""
     topics_every: float = 30.0
-    liveness: str | None = None
+    ports: tuple[int, ...] = ()
+    """Where /healthz and /metrics are answered."""
     nodes: bool = True
     """Whether nodes may be watched; without that a lost node is noticed only by what happens to its pods."""
     ask: Ask = _ASK
@@ -61,18 +62,20 @@ async def serve(options: Options) -> None:
     configuration = client.Configuration()
     await _configure(configuration)
     async with client.ApiClient(configuration) as api:
-        cluster = Cluster(api)
-        act = functools.partial(_operate, options, cluster)
-        if options.lease is None:
-            await act()
-            return
-        namespace, _, name = options.lease.partition("/")
-        try:
-            await Lease(cluster, namespace, name, _who()).lead(act)
-        except LeaseLostError as error:
-            _LOG.error("%s", error)
-            # At once: a half-finished thought must not be finished.
-            os._exit(1)
+        metrics, health = Metrics(), Health()
+        cluster = Cluster(api, metrics.called)
+        act = functools.partial(_operate, options, cluster, metrics, health)
+        async with served(options.ports, health, metrics):
+            if options.lease is None:
+                await act()
+                return
+            namespace, _, name = options.lease.partition("/")
+            try:
+                await Lease(cluster, namespace, name, _who()).lead(act)
+            except LeaseLostError as error:
+                _LOG.error("%s", error)
+                # At once: a half-finished thought must not be finished.
+                os._exit(1)
 
 
 async def _configure(configuration: client.Configuration) -> None:
@@ -80,47 +83,67 @@ async def _configure(configuration: client.Configuration) -> None:
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except config.ConfigException:
         await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    # With proxies of the environment, each call would wait for a thread that looks for them.
+    configuration.client_session_kwargs = {"trust_env": False}
 
 
-async def _operate(options: Options, cluster: Cluster) -> None:
+async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health: Health) -> None:
     cache, loop = Cache(), asyncio.get_running_loop()
+    metrics.watch(cache)
     looks: Looks
 
     def changed(key: Key) -> None:
         loop.call_soon_threadsafe(looks.soon, key)
 
-    topics = Topics(options.ask, changed)
-    world = World(cluster, cache, topics.counts, functools.partial(_record, cluster))
+    wanted = asyncio.Event()
+    topics = Topics(options.ask, changed, wanted.set)
+    world = World(cluster, cache, topics.counts, Records(cluster))
     teller = Teller(cluster, _who())
-    hands = Hands(cluster, options.release)
-    reconciler = Reconciler(world, hands, teller.say, jitter=random.random, at=options.at)
-    looks = Looks(reconciler.reconcile, _failed)
+    hands = Hands(cluster, cache, options.release)
+    reconciler = Reconciler(world, hands, teller.say, metrics=metrics, jitter=random.random, at=options.at)
+    looks = Looks(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
+    health.checks += [functools.partial(_late, looks), functools.partial(_silent, cache, loop)]
     await asyncio.gather(
         looks.run(),
-        _ask_brokers(topics, options.topics_every),
+        _ask_brokers(topics, wanted, options.topics_every),
         kopf.operator(
             registry=registry(cache, looks, nodes=options.nodes),
             clusterwide=not options.namespaces,
             namespaces=options.namespaces,
             standalone=True,
-            liveness_endpoint=options.liveness,
         ),
     )
 
 
-async def _record(cluster: Cluster, key: Key, run: str) -> Record | None:
-    """The placement record, read by the core's own code in a thread."""
-    store = ConfigMapStore(cluster, Owner(key.name, key.namespace, ""), asyncio.get_running_loop())
-    return await asyncio.to_thread(RecordStore(store, key.name).load, run)
-
-
-async def _ask_brokers(topics: Topics, every: float) -> None:
+async def _ask_brokers(topics: Topics, wanted: asyncio.Event, every: float) -> None:
+    """All of them every so often, and at once for topics nobody has asked for before."""
+    loop = asyncio.get_running_loop()
+    everything = 0.0
     while True:
-        await asyncio.to_thread(topics.refresh)
-        await asyncio.sleep(every)
+        due = loop.time() >= everything
+        wanted.clear()
+        await asyncio.to_thread(topics.refresh, everything=due)
+        everything = loop.time() + every if due else everything
+        try:
+            async with asyncio.timeout(max(0.0, everything - loop.time())):
+                await wanted.wait()
+        except TimeoutError:
+            continue
 
 
-def _failed(key: Key, error: Exception) -> None:
+def _late(looks: Looks) -> str | None:
+    late = looks.overdue()
+    return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
+
+
+def _silent(cache: Cache, loop: asyncio.AbstractEventLoop) -> str | None:
+    since = cache.unheard()
+    silent = since is not None and loop.time() - since > LONGEST_SILENCE
+    return "the watch of apps does not tell of what was written: it is dead" if silent else None
+
+
+def _failed(metrics: Metrics, key: Key, error: Exception) -> None:
+    metrics.failed(error)
     _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, type(error).__name__, error)
 
 
@@ -133,19 +156,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="holdfast-operator", description="Runs StreamApps on this cluster.")
     parser.add_argument("--image", required=True, help="image of drivers and executors that name none")
     parser.add_argument("--service-account", default="holdfast-app", help="of drivers and executors")
+    parser.add_argument("--pull-policy", choices=("Always", "IfNotPresent", "Never"), default="IfNotPresent")
+    parser.add_argument(
+        "--pull-secret", action="append", default=[], metavar="NAME", help="of that image (again: more)"
+    )
     parser.add_argument("--namespace", action="append", default=[], help="watch only this one (again: more)")
     parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="act only while holding this lease")
     parser.add_argument("--topics-every", type=float, default=30.0, metavar="SECONDS", help="how often to ask brokers")
-    parser.add_argument("--liveness", metavar="URL", help="where to answer probes, e.g. http://0.0.0.0:8080/healthz")
+    parser.add_argument("--port", type=int, action="append", default=[], help="answer /healthz and /metrics here")
     parser.add_argument("--no-nodes", action="store_true", help="without the right to see nodes")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     options = Options(
-        Release(given.image, given.service_account),
+        Release(given.image, given.service_account, given.pull_policy, tuple(given.pull_secret)),
         tuple(given.namespace),
         given.lease,
         given.topics_every,
-        given.liveness,
+        tuple(given.port),
         not given.no_nodes,
     )
     asyncio.run(serve(options))

@@ -25,3 +25,13 @@ def attempt_name(app: str, run: str, attempt: int) -> str:
 def executor_set(app: str, run: str) -> str:
     """The StatefulSet that Spark makes of the executors."""
     return f"spark-s-{app_id(app, run)}-0"
+
+
+def report_name(app: str, run: str) -> str:
+    """The ConfigMap in which the driver of a run reports."""
+    return f"{app_id(app, run)}-report"
+
+
+def assignment_name(app: str, run: str) -> str:
+    """The ConfigMap in which assignments are handed to the driver of a run."""
+    return f"{app_id(app, run)}-assignment"

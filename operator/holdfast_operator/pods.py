@@ -14,6 +14,7 @@ from holdfast_operator.facts import ContainerEnd, Phase, PodSeen
 ATTEMPT_LABEL = "holdfast.dev/attempt"
 APP_LABEL = "holdfast.dev/app"
 ROLE_LABEL = "spark-role"
+STATE_VOLUME = "state"
 _NUMBER = re.compile(r"-?[0-9]{1,11}")
 _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
 
@@ -37,6 +38,8 @@ def pod_seen(tree: object) -> PodSeen:
         reason=_text(status.get("reason")),
         message=_text(status.get("message")),
         unschedulable=_unschedulable(status),
+        started=next(_started(containers), None),
+        claim=next(_claims(_list(spec.get("volumes"))), None),
         waiting=next(_waiting(containers), None),
         ended=next(_ended(containers), None),
     )
@@ -70,6 +73,20 @@ def _waiting(containers: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         waiting = _object(_object(one.get("state")).get("waiting"))
         if waiting:
             yield _text(waiting.get("reason")), _text(waiting.get("message"))
+
+
+def _started(containers: list[dict[str, Any]]) -> Iterator[int]:
+    for one in containers:
+        since = moment(_text(_object(_object(one.get("state")).get("running")).get("startedAt")) or None)
+        if since is not None:
+            yield since
+
+
+def _claims(volumes: list[Any]) -> Iterator[str]:
+    for one in map(_object, volumes):
+        claim = _text(_object(one.get("persistentVolumeClaim")).get("claimName"))
+        if claim and one.get("name") == STATE_VOLUME:
+            yield claim
 
 
 def _ended(containers: list[dict[str, Any]]) -> Iterator[ContainerEnd]:

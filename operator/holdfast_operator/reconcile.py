@@ -4,8 +4,10 @@ For one app, at one moment:
 
     gather -> judge -> decide -> write the intent down -> act -> say what happened -> when to look again
 
-The status is written before anything is done, over exactly the version that was read: whoever else wrote, or another
-operator, makes the write fail, and then nothing is done. Must not hold what any of the steps knows.
+What watches told is enough to find that nothing is to be done. A decision that starts an attempt or lets something go
+rests on absence, so it is made again over what the API server says now. The status is written before anything is done,
+over exactly the version that was read: whoever else wrote, or another operator, makes the write fail, and then nothing
+is done. Must not hold what any of the steps knows.
 """
 
 import time
@@ -17,12 +19,16 @@ from holdfast.spec.status import Status
 from holdfast_operator.act import Hands
 from holdfast_operator.cache import Key
 from holdfast_operator.checks.start import Judged, judge
-from holdfast_operator.cluster import APP
+from holdfast_operator.cluster import APP, ConflictError
 from holdfast_operator.decide import decide
-from holdfast_operator.decision import Again, Decision, Final, Limits, StartDriver, Told, Wake
+from holdfast_operator.decision import Again, Decision, Final, HandOver, Limits, StartDriver, Told, Wake
 from holdfast_operator.facts import AppSeen, Finding, Snapshot
+from holdfast_operator.metrics import Metrics
 from holdfast_operator.snapshot import World, gather
+from holdfast_operator.specs import Spec, Specs
 
+_REMEMBERED = 256
+"""Plans kept: an app that is looked at is often looked at again at once, but a plan takes much memory."""
 Say = Callable[[AppSeen, Told], Awaitable[None]]
 
 
@@ -34,21 +40,24 @@ class Reconciler:
     hands: Hands
     say: Say
     limits: Limits = field(default_factory=Limits)
+    metrics: Metrics = field(default_factory=Metrics)
     clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     jitter: Callable[[], float] = lambda: 0.0
     at: Callable[[str], None] = lambda _: None
     """Told each point between two things that are done, so that tests can die there."""
+    _specs: Specs = field(default_factory=Specs)
     _judged: dict[str, tuple[object, Judged]] = field(default_factory=dict)
     _refused: dict[str, Finding] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> Wake:
         """Look at one app, do what is to be done, and say when to look again."""
-        tree = await self.world.cluster.get(APP, key.namespace, key.name)
-        if tree is None:
+        decided = await self._decided(key, live=False)
+        if decided is not None and decided[1].rests_on_absence:
+            decided = await self._decided(key, live=True)
+        if decided is None:
             return Final("the app is created again")
-        seen = await gather(self.world, tree, self._refused.get(tree["metadata"]["uid"]))
+        seen, decision = decided
         self.at("gathered")
-        decision = decide(seen, self._judge(seen), self.clock(), replace(self.limits, jitter=self.jitter()))
         app = await self._written(seen.app, decision.status)
         if app is None:
             return Again(0)
@@ -59,23 +68,47 @@ class Reconciler:
         self.at("said")
         return decision.wake
 
-    def _judge(self, seen: Snapshot) -> Judged:
+    async def _decided(self, key: Key, *, live: bool) -> tuple[Snapshot, Decision] | None:
+        cache, cluster = self.world.cache, self.world.cluster
+        tree = None if live else cache.apps.get(key)
+        tree = await cluster.get(APP, key.namespace, key.name) if tree is None else tree
+        if tree is None:
+            return None
+        spec = self._specs.of(tree)
+        seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), live=live)
+        return seen, decide(seen, self._judge(seen, spec), self.clock(), replace(self.limits, jitter=self.jitter()))
+
+    def _judge(self, seen: Snapshot, spec: Spec) -> Judged:
         """Planning costs milliseconds; what it rests on rarely changes."""
         facts = (seen.app.generation, seen.counts, seen.record, seen.missing)
         known = self._judged.get(seen.app.uid)
         if known is None or known[0] != facts:
-            known = self._judged[seen.app.uid] = (facts, judge(seen))
+            known = (facts, judge(seen, spec))
+            if known[1].against is not None:
+                self.metrics.refused(known[1].against.reason)
+        self._judged.pop(seen.app.uid, None)
+        self._judged[seen.app.uid] = known
+        if len(self._judged) > _REMEMBERED:
+            del self._judged[next(iter(self._judged))]
         return known[1]
 
     async def _written(self, app: AppSeen, status: Status) -> AppSeen | None:
-        """The app with this status, written if it says something new; None: it is gone."""
+        """The app with this status, written if it says something new; None: it is another one now."""
         before, after = _tree(app.status), _tree(status)
         if before == after:
             return app
         gone = {name: None for name in before if name not in after}
         patch: dict[str, Any] = {"metadata": {"resourceVersion": app.version}, "status": {**after, **gone}}
-        written = await self.world.cluster.patch(APP, app.namespace, app.name, patch, part="status")
-        return None if written is None else replace(app, status=status, version=written["metadata"]["resourceVersion"])
+        try:
+            written = await self.world.cluster.patch(APP, app.namespace, app.name, patch, part="status")
+        except ConflictError:
+            written = None
+        if written is None:
+            # What was believed of it is not so any more: the next look asks.
+            self.world.cache.apps.pop(Key(app.namespace, app.name), None)
+            return None
+        self.world.cache.wrote_app(written, self.world.cluster.now())
+        return replace(app, status=status, version=written["metadata"]["resourceVersion"])
 
     async def _act(self, app: AppSeen, decision: Decision) -> None:
         for action in decision.actions:
@@ -83,8 +116,12 @@ class Reconciler:
             self.at(type(action).__name__)
             if refused is not None:
                 self._refused[app.uid] = refused
+                self.metrics.refused(refused.reason)
             elif isinstance(action, StartDriver):
                 self._refused.pop(app.uid, None)
+                self.metrics.launched()
+            elif isinstance(action, HandOver):
+                self.metrics.moved(action.moved)
 
 
 def _tree(status: Status) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Why: one gatherer does all reading, so that a decision rests on one moment and everybody knows what it may rest on.
 
-Pods are asked of the API server itself, because decisions rest on what is not there and a watch may be late; reports
-and nodes are as watches told. What can't be read becomes `Unknown`, with the reason. Must not decide.
+A look begins with what watches told. That may be late, so what would rest on absence is asked of the API server: the
+driver of the attempt always, all else when `live`. What can't be read becomes `Unknown`, with the reason. Must not
+decide.
 """
 
 import base64
@@ -13,8 +14,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
+from holdfast.placement.driver_report import REPORT_KEY, Report, read_report
 from holdfast.spec.app import StreamApp
-from holdfast.spec.fingerprint import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.status import Status
 from holdfast.tasks.record import Record
@@ -22,17 +23,18 @@ from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import CONFIG_MAP, POD, SECRET, Cluster, ClusterUnreachableError
 from holdfast_operator.conditions import moment
 from holdfast_operator.driver_pod import APP_KEY, needed
-from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Report, Seen, Snapshot, Unknown
-from holdfast_operator.names import attempt_name
+from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Seats, Seen, Snapshot, Unknown
+from holdfast_operator.names import attempt_name, report_name
 from holdfast_operator.pods import APP_LABEL, pod_seen
-from holdfast_operator.reports import read_report, report_name
+from holdfast_operator.records import Records
+from holdfast_operator.seats import read_seats
+from holdfast_operator.specs import Spec
 
 Tree = dict[str, Any]
 T = TypeVar("T")
 Secrets = Mapping[str, Mapping[str, str]]
 """Name -> the settings in it."""
 Counts = Callable[[Key, StreamApp, Secrets], Mapping[str, int | None] | Unknown]
-Records = Callable[[Key, str], Awaitable[Record | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +45,46 @@ class World:
     cache: Cache
     counts: Counts
     """Partition counts of an app's topics, as they are watched."""
-    record: Records
-    """The placement record of a run."""
+    records: Records
 
 
-async def gather(world: World, tree: Tree, refused: Finding | None) -> Snapshot:
-    """Everything a decision about this app may rest on."""
+async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, *, live: bool) -> Snapshot:
+    """Everything a decision about this app may rest on; `live`: nothing of it from watches alone."""
     app = app_seen(tree)
-    key, status = Key(app.namespace, app.name), app.status
-    spec = _parsed(tree)
-    pods = await _pods(world, key)
+    key, status, spec = Key(app.namespace, app.name), app.status, told.app
+    name = None if status.attempt is None else attempt_name(app.name, status.run_id or "1", status.attempt)
+    pods = await _tried(_listed(world, key) if live else _watched(world, key, name if status.driver_uid else None))
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, others=pods)
-    name = None if status.attempt is None else attempt_name(app.name, status.run_id or "1", status.attempt)
-    report = await _tried(_report(world, key, status.run_id))
+    report = await _tried(_report(world, key, status.run_id, live=live))
     run = status.run_id if spec is None else spec.spec.run_id
-    last = report if run == status.run_id else await _tried(_report(world, key, run))
+    last = report if run == status.run_id else await _tried(_report(world, key, run, live=live))
     if spec is not None and isinstance(last, Unknown):
         raise ClusterUnreachableError(last.why)  # without it a number could be given twice
     secrets = {} if spec is None else await _secrets(world, key, spec)
+    record: Seen[Record] = None
+    # A driver writes the record before it says that it has begun, or that it has applied an assignment.
+    since = (report.attempt, report.assignment) if isinstance(report, Report) else None
+    if spec is not None:
+        record = await _tried(world.records.read(key, spec.spec.run_id, since=since, live=live))
+    executors = tuple(pod for pod in pods.values() if pod.role == "executor")
     # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
     drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
+    driver = None if name is None else drivers.get(name)
     return Snapshot(
         app=app,
-        driver=None if name is None else drivers.get(name),
-        executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
+        driver=driver,
+        executors=executors,
         others=tuple(pod for pod in drivers.values() if pod.name != name),
         strangers=tuple(pod for pod in pods.values() if pod.role == "driver" and pod.owner != app.uid),
-        running=None if spec is None else await _tried(_running(world, key, name, spec, status)),
+        running=None if spec is None else await _tried(_running(world, key, name, told, status)),
         counts={} if spec is None else _counts(world, key, spec, secrets),
-        record=None if spec is None else await _tried(world.record(key, spec.spec.run_id)),
+        record=record,
         missing=secrets
         if isinstance(secrets, Unknown)
         else tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None),
         report=report,
+        seats=None if spec is None or driver is None else await _tried(_seats(world, key, spec, driver, executors)),
         highest=0 if spec is None else _highest(app.name, spec.spec.run_id, drivers, last),
         refused=refused,
     )
@@ -105,26 +113,26 @@ def _status(tree: object) -> Status:
         return Status()
 
 
-def _parsed(tree: Tree) -> StreamApp | None:
-    try:
-        return parse_app({name: tree[name] for name in tree if name != "status"})
-    except SpecInvalidError:
-        return None
+async def _watched(world: World, key: Key, driver: str | None) -> Mapping[str, PodSeen]:
+    """The pods that watches told of; a driver they did not tell of is asked for."""
+    pods = world.cache.pods(key)
+    if driver is not None and driver not in pods:
+        tree = await world.cluster.get(POD, key.namespace, driver)
+        if tree is not None:
+            pods[driver] = world.cache.placed(pod_seen(tree))
+    return pods
 
 
-async def _pods(world: World, key: Key) -> Mapping[str, PodSeen] | Unknown:
-    """All pods of an app, asked for: what is decided from their absence must not rest on a watch that is late."""
-    try:
-        trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
-    except HoldfastError as error:
-        return Unknown(str(error))
+async def _listed(world: World, key: Key) -> Mapping[str, PodSeen]:
+    """All pods of an app, asked for."""
+    trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
     seen = (world.cache.placed(pod_seen(tree)) for tree in trees)
     return {pod.name: pod for pod in seen}
 
 
-async def _running(world: World, key: Key, name: str | None, spec: StreamApp, status: Status) -> StreamApp | None:
+async def _running(world: World, key: Key, name: str | None, told: Spec, status: Status) -> StreamApp | None:
     """What the attempt was told, which matters only where it is something else now."""
-    if name is None or status.spec_hash == fingerprint(spec.spec):
+    if name is None or status.spec_hash == told.fingerprint:
         return None
     tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
     try:
@@ -138,15 +146,31 @@ def _highest(app: str, run: str, drivers: Mapping[str, PodSeen], last: Seen[Repo
     return max([*numbers, last.attempt if isinstance(last, Report) else 0])
 
 
-async def _report(world: World, key: Key, run: str | None) -> Report | None:
+async def _report(world: World, key: Key, run: str | None, *, live: bool) -> Report | None:
     if run is None:
         return None
     name = report_name(key.name, run)
     cached = world.cache.reports.get((key.namespace, name))
-    if cached is not None:
+    if cached is not None or not live:
         return cached
     tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
-    return None if tree is None else read_report(tree)
+    return None if tree is None else read_report((tree.get("data") or {}).get(REPORT_KEY))
+
+
+async def _seats(
+    world: World, key: Key, app: StreamApp, driver: PodSeen, executors: tuple[PodSeen, ...]
+) -> Seats | None:
+    """Where executors are, if they are others than those that were found to be seated rightly."""
+    mine = [pod for pod in executors if pod.attempt == driver.attempt]
+    now = frozenset((pod.name, pod.uid, pod.works) for pod in mine)
+    if not driver.works or not mine or driver.attempt is None or world.cache.seated.get(key) == now:
+        return None
+    run, kind = app.spec.run_id, app.spec.state.location
+    seats = await read_seats(world.cluster, world.cache, key, run, driver.attempt, kind)
+    handed = seats.handed
+    if handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places):
+        world.cache.seated[key] = now
+    return seats
 
 
 async def _secrets(world: World, key: Key, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:

@@ -1,8 +1,8 @@
 """Why: how many partitions topics have, asked once per Kafka system, not once per app.
 
-A look takes what was answered last; a thread asks the brokers anew every so often, and whoever is concerned by a change
-is looked at. Until there is an answer the count is unknown, which is not the same as a topic that is not there. Must
-not judge counts.
+A look takes what was answered last; a thread asks the brokers anew every so often, at once for what nobody has asked
+for before, and whoever is concerned by a change is looked at. Until there is an answer the count is unknown, which is
+not the same as a topic that is not there. Must not judge counts.
 """
 
 import threading
@@ -33,6 +33,8 @@ class Topics:
     ask: Ask
     changed: Callable[[Key], None]
     """Told which apps read a topic whose count is another one now."""
+    wanted: Callable[[], None] = lambda: None
+    """Told when somebody wants to know what has not been asked yet."""
     forget_after: float = 3600.0
     _wanted: dict[_System, dict[str, dict[Key, float]]] = field(default_factory=dict)
     """System -> topic -> who wants to know, and since when nobody asked again."""
@@ -60,23 +62,30 @@ class Topics:
             found |= {name: answers[topic] for name, topic in topics.items()}
         return found
 
-    def refresh(self) -> None:
-        """Ask every system once, and tell who is concerned by what changed. Blocks: for a thread of its own."""
+    def refresh(self, *, everything: bool = True) -> None:
+        """Ask every system, and tell who is concerned by what changed. Blocks: for a thread of its own.
+
+        Without `everything` only what has no answer yet is asked for.
+        """
         with self._lock:
             self._drop_old()
             wanted = {system: dict(topics) for system, topics in self._wanted.items()}
-        for system, topics in wanted.items():
+            known = {system: answer for system, answer in self._answers.items() if not isinstance(answer, Unknown)}
+        for system, all_topics in wanted.items():
+            before = known.get(system, {})
+            topics = {name: keys for name, keys in all_topics.items() if everything or name not in before}
+            if not topics:
+                continue
             try:
-                answer: Mapping[str, int | None] | Unknown = self.ask(
-                    system.bootstrap, system.bootstrap, dict(system.config), frozenset(topics)
-                )
+                answer: Mapping[str, int | None] | Unknown = {
+                    **before,
+                    **self.ask(system.bootstrap, system.bootstrap, dict(system.config), frozenset(topics)),
+                }
             except HoldfastError as error:
                 answer = Unknown(str(error))
             with self._lock:
-                before, self._answers[system] = self._answers.get(system), answer
-                concerned = {
-                    key for topic in topics if _of(before, topic) != _of(answer, topic) for key in topics[topic]
-                }
+                last, self._answers[system] = self._answers.get(system), answer
+                concerned = {key for topic in topics if _of(last, topic) != _of(answer, topic) for key in topics[topic]}
             for key in concerned:
                 self.changed(key)
 
@@ -84,12 +93,15 @@ class Topics:
         now = time.monotonic()
         with self._lock:
             wanted = self._wanted.setdefault(system, {})
+            fresh = not topics <= wanted.keys()
             for topic in topics:
                 wanted.setdefault(topic, {})[key] = now
-            answer = self._answers.get(system, Unknown(f"the brokers at {system.bootstrap} have not been asked yet"))
-        if isinstance(answer, Unknown) or topics <= answer.keys():
+            answer = self._answers.get(system)
+        if fresh:
+            self.wanted()
+        if isinstance(answer, Unknown) or (answer is not None and topics <= answer.keys()):
             return answer
-        return Unknown(f"the brokers at {system.bootstrap} have not been asked yet for all topics")
+        return Unknown(f"the brokers at {system.bootstrap} are being asked", asked=False)
 
     def _drop_old(self) -> None:
         limit = time.monotonic() - self.forget_after

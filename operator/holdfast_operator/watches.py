@@ -5,17 +5,18 @@ machine in the same objects. Must not look at apps, only ask for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import kopf
 
+from holdfast.placement.driver_report import REPORT_LABEL, Report
 from holdfast.spec.app import API_VERSION
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import APP
+from holdfast_operator.decision import Limits
 from holdfast_operator.looks import Looks
 from holdfast_operator.pods import APP_LABEL
-from holdfast_operator.reports import REPORT_LABEL, read_report
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
 """Seconds: a watch that says nothing for longer than the server lets it live is dead, whatever its connection says."""
@@ -26,6 +27,9 @@ def registry(cache: Cache, looks: Looks, *, nodes: bool) -> kopf.OperatorRegistr
     made, watches, (group, version) = kopf.OperatorRegistry(), _Watches(cache, looks), API_VERSION.split("/")
     kopf.on.login(registry=made)(_login)
     kopf.on.startup(registry=made)(_settle)
+    # Indexed kinds are listed before any handler is called: no app is looked at while its pods or reports are unknown.
+    kopf.index("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(watches.pod_there)
+    kopf.index("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(watches.report_there)
     kopf.on.event(group, version, APP.plural, registry=made)(watches.app)
     kopf.on.event("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(watches.pod)
     kopf.on.event("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(watches.report)
@@ -40,8 +44,45 @@ def _login(**given: Any) -> kopf.ConnectionInfo | None:
 
 def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.posting.enabled = False
+    settings.scanning.disabled = True  # what is watched is known; namespaces and CRDs need not be seen for it
+    # Each watch asks for what it needs: all pods of a cluster are none of our business, nor could we hold them.
+    settings.watching.label_selectors["pods"] = APP_LABEL
+    settings.watching.label_selectors["configmaps"] = REPORT_LABEL
+    settings.persistence.diffbase_storage, settings.persistence.progress_storage = _NoDiffs(), _NoProgress()
     settings.watching.server_timeout = _SERVER_ENDS
     settings.watching.client_timeout = _CLIENT_ENDS
+
+
+class _NoDiffs(kopf.DiffBaseStorage):
+    """kopf would copy every object to find what changed of it, which nobody here asks."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Nor does any handler leave its progress in an object."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+    def purge(self, **_: Any) -> None:
+        pass
+
+    def touch(self, **_: Any) -> None:
+        pass
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +97,18 @@ class _Watches:
 
     async def app(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
         """An app changed."""
-        key = Key(_metadata(body, "namespace"), _metadata(body, "name"))
         if type == "DELETED":
-            self.looks.forget(key)
+            self.looks.forget(self.cache.forget_app(dict(body)))
         else:
-            self.looks.soon(key)
+            self.looks.soon(self.cache.saw_app(dict(body)))
+
+    async def pod_there(self, body: Mapping[str, Any], **_: Any) -> None:
+        """A pod of an app is there."""
+        self.cache.saw_pod(dict(body), gone=False)
+
+    async def report_there(self, body: Mapping[str, Any], **_: Any) -> None:
+        """A report is there; what changed of it is the event's business."""
+        self.cache.first_report(dict(body))
 
     async def pod(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """A pod of an app changed."""
@@ -69,21 +117,28 @@ class _Watches:
             self.looks.soon(key)
 
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """A driver reported."""
-        namespace = _metadata(body, "namespace")
-        place = namespace, _metadata(body, "name")
-        report = None if type == "DELETED" else read_report(dict(body))
-        if report is None:
-            self.cache.reports.pop(place, None)
+        """A driver reported; one that only says that it goes on well makes a look unnecessary for a while."""
+        gone, metadata = type == "DELETED", body["metadata"]
+        before = self.cache.saw_report(dict(body), gone=gone)
+        after = self.cache.reports.get((str(metadata["namespace"]), str(metadata["name"])))
+        key = Key(str(metadata["namespace"]), str(metadata["labels"][REPORT_LABEL]))
+        if before is not None and after is not None and goes_on(before, after):
+            self.looks.put_off(key, Limits().silence / 1000)
         else:
-            self.cache.reports[place] = report
-        self.looks.soon(Key(namespace, str(body["metadata"]["labels"][REPORT_LABEL])))
+            self.looks.soon(key)
 
     async def node(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """A node changed: who has pods there is looked at if it answers differently."""
         if self.cache.saw_node(dict(body), gone=type == "DELETED"):
             for key in self.cache.on_node(_metadata(body, "name")):
                 self.looks.soon(key)
+
+
+def goes_on(before: Report, after: Report) -> bool:
+    """Whether nothing has changed but that time has passed, and the driver has worked if there was work."""
+    same = replace(after, at=before.at, batch=before.batch, progressed=before.progressed, lag=before.lag) == before
+    worked = after.progressed is not None and (after.lag == 0 or after.progressed != before.progressed)
+    return same and worked and before.progressed is not None
 
 
 def _metadata(body: Mapping[str, Any], name: str) -> str:

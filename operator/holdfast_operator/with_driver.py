@@ -3,18 +3,40 @@
 Must not start another: that is `without_driver`'s business.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from holdfast.placement.driver_report import Report
 from holdfast.reasons import Reason
 from holdfast.spec.values import millis
 from holdfast_operator.case import Case, decision, ending, status_with
 from holdfast_operator.checks.change import reason_to_end
 from holdfast_operator.checks.endings import FAILURES, Ending, Outcome, ending_of
 from holdfast_operator.checks.health import Living, unhealthy
+from holdfast_operator.checks.seating import Seating, executors, new_assignment
 from holdfast_operator.conditions import stamp
-from holdfast_operator.decision import Again, CollectAttempts, Decision, EndPod, Said, Told
-from holdfast_operator.facts import Phase, PodSeen, Report
-from holdfast_operator.words import does_well, is_ready, not_ready, of_growth, of_places, of_plan
+from holdfast_operator.decision import (
+    Action,
+    Again,
+    CollectAttempts,
+    Decision,
+    EndPod,
+    ForgetPod,
+    GiveUpClaim,
+    Said,
+    Told,
+)
+from holdfast_operator.facts import Phase, PodSeen, Seats
+from holdfast_operator.words import (
+    does_well,
+    executors_missing,
+    is_ready,
+    missing_since,
+    no_location,
+    not_ready,
+    of_growth,
+    of_places,
+    of_plan,
+)
 
 _DOUBLINGS = 20
 _JITTER = 0.2
@@ -91,7 +113,8 @@ def _living(case: Case, driver: PodSeen) -> Decision:
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     wake = Again(case.limits.look if healthy else min(case.limits.look, 5 * case.limits.soon))
-    status = status_with(case, said, uid=driver.uid)
+    seated = _seated(case, driver, mine)
+    status = status_with(case, said | seated.said, uid=driver.uid)
     if mine is not None:
         status = status.model_copy(
             update={"tasks": mine.tasks, "partitions": mine.partitions, "placed": f"{mine.placed}/{mine.tasks}"}
@@ -99,7 +122,56 @@ def _living(case: Case, driver: PodSeen) -> Decision:
     if proven and status.failures:
         status = status.model_copy(update={"failures": 0})
     fresh = is_ready(status) and not is_ready(case.status)
-    return Decision(status, wake, (CollectAttempts(case.status.attempt or 0),) if fresh else ())
+    attempt = case.status.attempt or 0
+    collects = (CollectAttempts(attempt),) if fresh and attempt > 1 else ()
+    return Decision(status, seated.wake or wake, (*seated.actions, *collects), seated.events)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seated:
+    """What executors bring about."""
+
+    said: Said
+    wake: Again | None = None
+    actions: tuple[Action, ...] = ()
+    events: tuple[Told, ...] = ()
+
+
+def _seated(case: Case, driver: PodSeen, report: Report | None) -> _Seated:
+    """Executors that come up get tasks; those that stay away are said, waited for, and given up with their node."""
+    if case.judged.app is None or not driver.works:
+        return _Seated({})
+    mine, seats = executors(case.seen, driver.attempt), case.seen.seats
+    wanted, up = case.judged.app.spec.runtime.executors.count, sum(pod.works for pod in mine)
+    since = missing_since(case.status)
+    applied = 0 if report is None else report.assignment
+    number = driver.attempt or 0
+    hands = new_assignment(Seating(case.seen, case.judged, number, since, applied, case.now, case.limits))
+    hands_over: tuple[Action, ...] = () if hands is None else (hands,)
+    young = case.now - driver.created < case.limits.start
+    wake = None if seats is None else Again(case.limits.soon if young else case.limits.look)
+    if up >= wanted:
+        wrong = seats.wrong if isinstance(seats, Seats) else ""
+        return _Seated(no_location(wrong) if wrong else {}, wake, hands_over)
+    if report is None and case.now - driver.created < case.limits.missing:
+        return _Seated({}, wake, hands_over)
+    ends, told = _given_up(case, mine, since)
+    return _Seated(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
+
+
+def _given_up(case: Case, mine: tuple[PodSeen, ...], since: int | None) -> tuple[tuple[Action, ...], tuple[Told, ...]]:
+    """Pods on nodes that do not answer, and claims whose volumes were made there, after a grace."""
+    grace, seats = case.limits.lost_grace, case.seen.seats
+    actions: list[Action] = []
+    told: list[Told] = []
+    for pod in mine:
+        if pod.node_lost and since is not None and case.now - since >= grace:
+            actions.append(ForgetPod(pod.name, pod.uid))
+        elif isinstance(seats, Seats) and pod.claim in seats.lost_claims and case.now - pod.created >= grace:
+            actions += (GiveUpClaim(pod.claim), ForgetPod(pod.name, pod.uid))
+            message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
+            told.append(Told(Reason.CLAIM_GIVEN_UP, message, warning=True))
+    return tuple(actions), tuple(told)
 
 
 def _ended(case: Case, ending: Ending, uid: str | None = None) -> Decision:

@@ -3,7 +3,10 @@
 Must not end one.
 """
 
+from collections import Counter
+
 from holdfast.reasons import Reason
+from holdfast.tasks.record import Record
 from holdfast_operator.case import Case, decision, ending, status_with
 from holdfast_operator.checks.change import growth_halts
 from holdfast_operator.checks.endings import FAILURES, Outcome
@@ -141,12 +144,21 @@ def starts(case: Case) -> Decision:
             "failures": 0 if new_run else status.failures or 0,
         }
     )
-    actions: tuple[Action, ...] = (StartDriver(app, number),)
+    counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
+    actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case)),)
     events = () if under_way else (Told(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
     if new_run and status.run_id is not None:
         actions = (GiveUpClaims(app_id(app.name, status.run_id)), *actions)
         events = (*events, Told(Reason.SPEC_CHANGED, f"run {status.run_id} is over, its local state is given up"))
     return Decision(after, Again(case.limits.soon if case.seen.refused is None else case.limits.look), actions, events)
+
+
+def _holding_state(case: Case) -> dict[str, int]:
+    """Node -> tasks whose state is there, where nodes are what state is bound to."""
+    record, app = case.seen.record, case.judged.app
+    if not isinstance(record, Record) or app is None or app.spec.state.location != "Node":
+        return {}
+    return dict(Counter(record.task_location.values()))
 
 
 def _needs_topics(case: Case) -> bool:

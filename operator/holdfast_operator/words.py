@@ -3,11 +3,13 @@
 Must not decide when it is said.
 """
 
+from holdfast.placement.driver_report import Report
 from holdfast.reasons import Reason
 from holdfast.spec.status import Status
 from holdfast_operator.checks.start import Judged
+from holdfast_operator.conditions import moment
 from holdfast_operator.decision import Said
-from holdfast_operator.facts import Report
+from holdfast_operator.facts import PodSeen
 
 
 def settled(reason: Reason, message: str) -> Said:
@@ -71,6 +73,27 @@ def of_places(report: Report) -> Said:
         if away <= 0
         else (False, Reason.TASKS_AWAY, f"{away} of {report.tasks} tasks run away from their state"),
     }
+
+
+def executors_missing(up: int, wanted: int, executors: tuple[PodSeen, ...]) -> Said:
+    """Fewer executors run than are asked for, and what one of them waits for."""
+    waiting = next((pod for pod in executors if pod.unschedulable is not None or pod.waiting is not None), None)
+    why = ""
+    if waiting is not None:
+        why = waiting.unschedulable or ": ".join(filter(None, waiting.waiting or ()))
+        why = f"; {waiting.name} waits: {why}"
+    return {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{why}")}
+
+
+def no_location(why: str) -> Said:
+    """An executor can't be given tasks."""
+    return {"Assigned": (False, Reason.LOCATION_MISSING, why)}
+
+
+def missing_since(status: Status) -> int | None:
+    """Since when it has been said that executors are missing."""
+    said = (one for one in status.conditions if one.type == "Assigned" and one.status == "False")
+    return next((moment(one.last_transition_time) for one in said if one.reason == Reason.EXECUTORS_MISSING), None)
 
 
 def no_driver(reason: Reason) -> Said:

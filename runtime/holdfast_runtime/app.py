@@ -1,8 +1,8 @@
 """Why: from a spec to a running query: the only place that wires the parts.
 
-    plan -> tasks -> assignment -> slots -> job -> loop
+    plan -> tasks -> placement -> slots -> job -> loop
 
-Must not decide anything the parts can decide.
+Must not decide anything the parts can decide. What differs between a laptop and a cluster is a value: `Site`.
 """
 
 import threading
@@ -14,18 +14,24 @@ from pyspark.sql import SparkSession
 
 from holdfast.spec.app import StreamApp
 from holdfast.spec.values import millis
-from holdfast_runtime.attempt import Attempt
+from holdfast_runtime.arrangement import Arrangement
+from holdfast_runtime.arranging import first_arrangement
+from holdfast_runtime.attempt import Attempt, Begun
 from holdfast_runtime.batch_plan import BatchPlan
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.job import Job
+from holdfast_runtime.located import registered
+from holdfast_runtime.moving_job import Moves, MovingJob
 from holdfast_runtime.preparing import PreparingJob
-from holdfast_runtime.progress import Ended, Listener, Started
+from holdfast_runtime.processors import by_processor
+from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
 from holdfast_runtime.query import Loop, run_query
-from holdfast_runtime.segments.graph import compile_graph
+from holdfast_runtime.segments.graph import Compiled, compile_graph
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.session import open_session
-from holdfast_runtime.slot_job import slot_job
-from holdfast_runtime.slots import slots_of
+from holdfast_runtime.site import Shape, Site, shape_of
+from holdfast_runtime.slot_job import PackedProgram, slot_job
 from holdfast_runtime.until import Until
 from holdfast_runtime.wall_clock import now
 
@@ -41,25 +47,51 @@ class RunOptions:
 
 
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> Ended:
-    """Run an app until it ends, or until it is asked to drain; raises what went wrong."""
-    home = options.data.app(app.name)
-    places = home.run(app.spec.run_id)
-    with home.taken(), LocalCoordinator(places.metadata, app.name, app.spec.run_id) as coordinator:
-        attempt = Attempt(app, options.data, coordinator, now)
-        with _session(app, options) as spark:
-            return run_query(spark, _Wiring(app, options, coordinator, attempt).loop(spark, listen, drain))
+    """Run an app on this host until it ends, or until it is asked to drain; raises what went wrong."""
+    home, run = options.data.app(app.name), app.spec.run_id
+    with home.taken(), LocalCoordinator(home.run(run).metadata, app.name, run) as coordinator:
+        site = Site(
+            master=options.master,
+            shape=shape_of(options.master) or Shape(0, 1),
+            places=options.data.places(app.name, run),
+            coordinator=coordinator,
+            shown=str(options.data.path),
+            ui=options.ui,
+            prints=home.path,
+        )
+        return run_at(site, app, options.until, listen, drain)
+
+
+def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: threading.Event) -> Ended:
+    """Run an app there until it ends, or until it is asked to drain; raises what went wrong."""
+
+    def tell(event: Event) -> None:
+        site.coordinator.listen(event)
+        listen(event)
+
+    attempt = Attempt(app, site.places, site.coordinator, now)
+    with _session(app, site) as spark:
+        wiring = _Wiring(app, site, attempt, spark, compile_graph(app.spec, attempt.plan, select_schema(spark)))
+        arrangement = first_arrangement(spark, site, list(attempt.tasks), drain)
+        if arrangement is None:
+            return Ended(Ending.DRAINED, 0, 0, 0, 0.0)
+        begun = attempt.begin(arrangement.placement)
+        with wiring.job(arrangement, begun) as job:
+            tell(wiring.started(arrangement, begun))
+            return run_query(spark, wiring.loop(begun, job, until, tell, drain))
 
 
 @contextmanager
-def _session(app: StreamApp, options: RunOptions) -> Iterator[SparkSession]:
+def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
     runtime = app.spec.runtime
     spark = open_session(
         app.name,
-        options.master,
-        options.data.app(app.name).path,
-        ui=options.ui,
+        site.master,
+        site.prints,
+        ui=site.ui,
         conf=runtime.spark_conf,
         memory=runtime.driver.memory,
+        given=site.spark,
     )
     try:
         yield spark
@@ -69,44 +101,57 @@ def _session(app: StreamApp, options: RunOptions) -> Iterator[SparkSession]:
 
 @dataclass(frozen=True, slots=True)
 class _Wiring:
-    """What the loop is made of."""
+    """What the parts are made of."""
 
     app: StreamApp
-    options: RunOptions
-    coordinator: LocalCoordinator
+    site: Site
     attempt: Attempt
+    spark: SparkSession
+    compiled: Compiled
 
-    def loop(self, spark: SparkSession, listen: Listener, drain: threading.Event) -> Loop:
-        """The batch loop, ready to go; from here on, earlier attempts can't write any more."""
-        app, options, attempt = self.app, self.options, self.attempt
-        compiled = compile_graph(app.spec, attempt.plan, select_schema(spark))
-        slots = slots_of(spark, options.master, lambda up: self.coordinator.assign(list(attempt.tasks), up))
-        program = attempt.program(compiled, slots.tasks)
-        begun = attempt.begin(slots.processors, slots.assignment)
+    def job(self, arrangement: Arrangement, begun: Begun) -> MovingJob:
+        """The job of each batch, for where tasks run then."""
+        program = PackedProgram.of(self.attempt.program(self.compiled))
+
+        def build(wanted: Arrangement) -> Job:
+            return slot_job(self.spark, program, wanted.slots, wanted.places)
+
         nothing = BatchPlan(batch=0, epoch=begun.number, now=0, first=True, turns={})
-        job = PreparingJob(lambda: slot_job(spark, program, slots.places), nothing.text())
-        segments = tuple("sql" if level % 2 else "python" for level in range(compiled.last + 1))
-        listen(
-            Started(
-                app.name,
-                app.spec.run_id,
-                begun.number,
-                len(attempt.tasks),
-                len(slots.tasks),
-                str(options.data.path),
-                spark.sparkContext.uiWebUrl if options.ui else None,
-                segments,
-            )
+        first = PreparingJob(lambda: build(arrangement), nothing.text())
+        moves = Moves(self._look, build, self.attempt.move, self.site.coordinator.applied)
+        return MovingJob(first, arrangement, moves if self.site.moving else None)
+
+    def started(self, arrangement: Arrangement, begun: Begun) -> Started:
+        """What there is to say before the first batch."""
+        return Started(
+            self.app.name,
+            self.app.spec.run_id,
+            begun.number,
+            len(self.attempt.tasks),
+            len(arrangement.slots),
+            self.site.shown,
+            self.spark.sparkContext.uiWebUrl if self.site.ui else None,
+            tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
         )
+
+    def loop(self, begun: Begun, job: MovingJob, until: Until, listen: Listener, drain: threading.Event) -> Loop:
+        """The batch loop, ready to go."""
         return Loop(
-            name=app.name,
-            checkpoint=options.data.app(app.name).run(app.spec.run_id).query,
-            interval=millis(app.spec.runtime.trigger.interval),
+            name=self.app.name,
+            checkpoint=self.site.places.query,
+            interval=millis(self.app.spec.runtime.trigger.interval),
             epoch=begun.number,
             reading=begun.reading,
-            bounds=attempt.bounds,
-            job=job,
-            until=options.until,
+            bounds=self.attempt.bounds,
+            job=job.between,
+            check=self.site.coordinator.check,
+            until=until,
             listen=listen,
             drain=drain,
         )
+
+    def _look(self, now: Arrangement) -> Arrangement:
+        """Where tasks are to run, and where their processors are found."""
+        found = by_processor(registered(self.spark))
+        newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), found.keys())
+        return now.followed(newer, found)

@@ -1,6 +1,7 @@
 """Why: one attempt of one run, as far as it needs no Spark: plan, tasks, streams, and what slots are told.
 
     app + record -> plan -> tasks -> program;   begin: number it, shut out earlier ones, remember where tasks run
+                                                move:  remember where tasks run from now on
 
 Must not import Spark: users' tests run attempts without a JVM. Must not decide anything the parts can decide.
 """
@@ -9,16 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from holdfast.errors import UserActionError
-from holdfast.placement.assignment import Assignment
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.expansion import Expansion
 from holdfast.tasks.ordering import child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import ParentEnd, Record
-from holdfast_runtime.coordination.local import LocalCoordinator, Ran
-from holdfast_runtime.data_dir import DataDir
+from holdfast.tasks.record import ParentEnd
+from holdfast_runtime.coordination.coordinator import Coordinator, Placement, Ran
 from holdfast_runtime.next_batch import Reading
+from holdfast_runtime.places import Places
 from holdfast_runtime.program import Program, StatePlaces, written_streams
 from holdfast_runtime.ranges import Limits, Order
 from holdfast_runtime.segments.graph import Compiled
@@ -45,22 +45,22 @@ class Begun:
 class Attempt:
     """One attempt; streams of the log that are not there are made."""
 
-    def __init__(self, app: StreamApp, data: DataDir, coordinator: LocalCoordinator, clock: Callable[[], int]) -> None:
-        self._app, self._coordinator = app, coordinator
-        self._places = data.app(app.name).run(app.spec.run_id)
+    def __init__(self, app: StreamApp, places: Places, coordinator: Coordinator, clock: Callable[[], int]) -> None:
+        self._app, self._coordinator, self._places = app, coordinator, places
         self._record = coordinator.record()
-        self.plan = _accepted(app, self._record)
+        self._child_after: Mapping[StreamPartition, ParentEnd] = {}
+        self.plan = _accepted(app, Known(topics=coordinator.topics, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
         self._owner = f"{app.name}/{app.spec.run_id}"
         now = clock()
         rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
-        self._where = Where(data.log, coordinator.paces(rates, now))
+        self._where = Where(places.log, coordinator.paces(rates, now))
         self._streams = Streams(app.spec, self.plan, self._where, clock)
         for stream in self.plan.streams:
             if stream.count is not None:
                 self._streams.ensure(stream.name, stream.count.actual, now)
 
-    def program(self, compiled: Compiled, slots: Mapping[str, tuple[str, ...]]) -> Program:
+    def program(self, compiled: Compiled) -> Program:
         """What slots are told."""
         return Program(
             app=self._app.name,
@@ -68,21 +68,25 @@ class Attempt:
             plan=self.plan,
             compiled=compiled,
             tasks=self.tasks,
-            slots=slots,
             where=self._where,
-            state=StatePlaces(self._places.state, str(self._places.durable)),
+            state=StatePlaces(self._places.state, str(self._places.durable), self._places.sync),
             owner=self._owner,
         )
 
-    def begin(self, processors: Mapping[str, str], assignment: Assignment) -> Begun:
-        """From here on, earlier attempts can't write any more. `processors` has the location of each."""
-        spec, order = self._app.spec, self._order()
+    def begin(self, placement: Placement) -> Begun:
+        """From here on, earlier attempts can't write any more, and tasks run where they are placed."""
+        spec, self._child_after = self._app.spec, self._order()
         number = self._coordinator.next_attempt()
         self._streams.fence(written_streams(spec, self.plan), self._owner, number)
-        self._coordinator.ran(Ran(self.tasks, processors, assignment, order))
+        self.move(placement)
+        self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
         limits = Limits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
-        return Begun(number, Reading(self.tasks, bounded, limits, Order(order)))
+        return Begun(number, Reading(self.tasks, bounded, limits, Order(self._child_after)))
+
+    def move(self, placement: Placement) -> None:
+        """Remember where tasks run, before their first batch there."""
+        self._coordinator.ran(Ran(self.tasks, placement, self._child_after))
 
     def bounds(self) -> Mapping[StreamPartition, Bounds]:
         """What there is of everything that is read."""
@@ -100,8 +104,8 @@ class Attempt:
         return child_after(self._record, parents, ends)
 
 
-def _accepted(app: StreamApp, record: Record | None) -> Plan:
-    found = plan(app, Known(record=record))
+def _accepted(app: StreamApp, known: Known) -> Plan:
+    found = plan(app, known)
     if not found.valid:
         told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
         message = f"{app.name} can't run as it is: {told}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.errors import UserActionError
+from holdfast_runtime.places import Places
 
 
 class DataInUseError(UserActionError):
@@ -97,6 +98,11 @@ class DataDir:
     def app(self, name: str) -> AppDir:
         """What one app keeps."""
         return AppDir(self.path / "apps" / folder_name(name))
+
+    def places(self, app: str, run_id: str) -> Places:
+        """Where one run of an app keeps what."""
+        run = self.app(app).run(run_id)
+        return Places(query=run.query, durable=run.durable, state=run.state, log=self.log)
 
 
 def folder_name(name: str) -> str:

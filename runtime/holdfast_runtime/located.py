@@ -13,9 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import HoldfastError
+from holdfast_runtime.processors import Executor
 
 BATCH_PROPERTY = "holdfast.batch"
 """The job property that carries the plan of a batch to the parts."""
+POD_ATTRIBUTE = "POD"
+"""What an executor's pod gives as variable `SPARK_EXECUTOR_ATTRIBUTE_POD`: its name."""
 
 Segment = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -70,12 +73,24 @@ def batch_plan() -> str:
 
 def executors(spark: SparkSession) -> dict[str, str]:
     """Executor id -> the name by which a slot asks for it. Empty where all runs in the driver."""
+    return {one.id: one.place for one in registered(spark)}
+
+
+def registered(spark: SparkSession) -> tuple[Executor, ...]:
+    """The executors that live; those of a cluster say in which pod. None where all runs in the driver."""
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no way to ask
     live = context.statusStore().executorList(True)  # noqa: FBT003 - only those that live
-    known = [live.apply(i) for i in range(live.length())]
-    hosts = {str(one.id()): str(one.hostPort()).rpartition(":")[0] for one in known if one.id() != "driver"}
+    known = [_executor(live.apply(i)) for i in range(live.length())]
+    return tuple(one for one in known if one is not None)
+
+
+def _executor(known: Any) -> Executor | None:
+    name, host = str(known.id()), str(known.hostPort()).rpartition(":")[0]
     # An executor that is just registering has no host yet.
-    return {name: f"{host}_{name}" for name, host in hosts.items() if host}
+    if name == "driver" or not host:
+        return None
+    pod = known.attributes().get(POD_ATTRIBUTE)
+    return Executor(name, f"{host}_{name}", str(pod.get()) if pod.isDefined() else None)
 
 
 def _one_row_per_slot(spark: SparkSession, slots: Sequence[Slot]) -> DataFrame:

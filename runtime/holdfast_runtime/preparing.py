@@ -11,24 +11,24 @@ from contextlib import suppress
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from holdfast_runtime.located import LocatedJob
+from holdfast_runtime.job import Job
 
 
 class PreparingJob:
     """A job that gets ready while others work."""
 
-    def __init__(self, build: Callable[[], LocatedJob], nothing: str) -> None:
+    def __init__(self, build: Callable[[], Job], nothing: str) -> None:
         """`nothing`: the plan of a batch that concerns no task."""
         pool = ThreadPoolExecutor(1, "prepare")
         self._ready = pool.submit(_prepared, build, nothing)
         pool.shutdown(wait=False)
 
     def run(self, batch: str) -> list[str]:
-        """Run all slots with this plan, as `LocatedJob` does; raises what went wrong when the job was built."""
+        """Run all slots with this plan, as the job does; raises what went wrong when the job was built."""
         return self._ready.result().run(batch)
 
 
-def _prepared(build: Callable[[], LocatedJob], nothing: str) -> LocatedJob:
+def _prepared(build: Callable[[], Job], nothing: str) -> Job:
     job = build()
     # What fails here fails in the first batch too, where it is explained.
     with suppress(PySparkException, Py4JError):

@@ -1,6 +1,6 @@
 """Why: what every slot has to know of an app, made once by the driver and shipped with the job.
 
-Plain values, picklable, the same for all batches of an attempt. Must not hold anything open.
+Plain values, picklable, the same for all batches of an attempt, wherever its tasks run. Must not hold anything open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,8 +53,6 @@ class Program:
     plan: Plan
     compiled: Compiled
     tasks: Mapping[str, tuple[StreamPartition, ...]]
-    slots: Mapping[str, tuple[str, ...]]
-    """Slot -> its tasks."""
     where: Where
     state: StatePlaces
     owner: str

@@ -23,9 +23,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.batch_plan import batch_to
+from holdfast_runtime.job import Job
 from holdfast_runtime.next_batch import Reading, lag, next_offsets
 from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress
 from holdfast_runtime.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.source import NAME, OffsetSource, answering
@@ -58,7 +58,10 @@ class Loop:
     epoch: int
     reading: Reading
     bounds: Callable[[], Mapping[StreamPartition, Bounds]]
-    job: PreparingJob
+    job: Callable[[], Job]
+    """Asked between two batches."""
+    check: Callable[[], None]
+    """Raises what forbids the run to go on."""
     until: Until
     listen: Listener
     drain: threading.Event
@@ -105,6 +108,7 @@ class _Runner:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self._job = loop.job()
         self._totals = _Totals()
         self._standing = Standing()
         self._answered: Offsets | None = None
@@ -141,6 +145,7 @@ class _Runner:
         """Until the query may be stopped; raises what went wrong."""
         draining = False
         while not self._between.is_set():
+            self._loop.check()
             if self._loop.drain.is_set() and not draining:
                 draining = True
                 self._loop.listen(Draining())
@@ -164,6 +169,7 @@ class _Runner:
     def _answer(self, before: Offsets) -> Offsets:
         if self._between.is_set():
             return before
+        self._job = self._loop.job()
         if self._loop.drain.is_set():
             return self._over(Ending.DRAINED, before)
         inputs = self._loop.reading.inputs
@@ -211,7 +217,7 @@ class _Runner:
         deadline = time.monotonic() + _RETRY_FOR
         while True:
             try:
-                return read_reports(self._loop.job.run(plan))
+                return read_reports(self._job.run(plan))
             except RetrySoonError:
                 if time.monotonic() > deadline:
                     raise

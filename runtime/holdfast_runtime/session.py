@@ -47,12 +47,15 @@ def open_session(  # noqa: PLR0913 - each is a different thing
     conf: Mapping[str, str],
     code: Sequence[Path] = (),
     memory: str = "1g",
+    given: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session for one app, with so much Java heap. Without `data`, Spark prints where we print.
 
+    `conf` is the user's and is checked; `given` comes with the place where the app runs, and counts over it.
+
     A JVM that this process has already is used again, and keeps its heap and where it prints.
     """
-    wanted = Wanted(app_name, master, ui, conf, code, memory)
+    wanted = Wanted(app_name, master, ui, conf, code, memory, given or {})
     settings = SparkConf(loadDefaults=False).setAll(list(session_settings(wanted).items()))
     try:
         with _environment(wanted), _interrupts_stay_ours():

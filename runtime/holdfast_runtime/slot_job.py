@@ -4,7 +4,8 @@ The only place where segments meet Spark. Must not know what they do.
 """
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,51 +21,79 @@ from holdfast_runtime.workshop import workshop_of
 _RESULT = "result STRING"
 
 
-def slot_job(spark: SparkSession, program: Program, places: Mapping[str, str | None]) -> LocatedJob:
-    """The job for an assignment: slot -> where it should run."""
-    content = pickle.dumps(program, protocol=5)
+@dataclass(frozen=True, slots=True)
+class PackedProgram:
+    """A program as workers get it: the same bytes in all jobs, so that tasks that move find a worker's tools ready."""
+
+    program: Program
+    content: bytes
+
+    @classmethod
+    def of(cls, program: Program) -> "PackedProgram":
+        """Of this program."""
+        return cls(program, pickle.dumps(program, protocol=5))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the processes of a job are told."""
+
+    content: bytes
+    """The program."""
+    slots: Sequence[tuple[str, ...]]
+    """The tasks of each slot, in the order of the job."""
+
+
+def slot_job(
+    spark: SparkSession,
+    packed: PackedProgram,
+    slots: Mapping[str, tuple[str, ...]],
+    places: Mapping[str, str | None],
+) -> LocatedJob:
+    """The job for an assignment: slot -> its tasks, and where it should run."""
+    work = _Work(packed.content, tuple(slots.values()))
 
     def build(frame: DataFrame) -> DataFrame:
-        compiled = program.compiled
+        compiled = packed.program.compiled
         if not compiled.has_sql:
-            return frame.mapInArrow(_only(content), _RESULT)
-        frame = frame.mapInArrow(_first(content), compiled.layout(0).spark_schema)
+            return frame.mapInArrow(_only(work), _RESULT)
+        frame = frame.mapInArrow(_first(work), compiled.layout(0).spark_schema)
         for level in range(1, compiled.last):
             if level % 2:
                 frame = sql_segment(frame, compiled, level)
             else:
-                frame = frame.mapInArrow(_between(content, level), compiled.layout(level).spark_schema)
-        return frame.mapInArrow(_last(content), _RESULT)
+                frame = frame.mapInArrow(_between(work, level), compiled.layout(level).spark_schema)
+        return frame.mapInArrow(_last(work), _RESULT)
 
-    return LocatedJob(spark, [Place(name, at) for name, at in places.items()], build)
+    return LocatedJob(spark, [Place(name, places[name]) for name in slots], build)
 
 
-def _only(content: bytes) -> Segment:
+def _only(work: _Work) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _drain(batches)
-        yield from _slot(content).only()
+        yield from _slot(work).only()
 
     return segment
 
 
-def _first(content: bytes) -> Segment:
+def _first(work: _Work) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _drain(batches)
-        yield from _slot(content).first()
+        yield from _slot(work).first()
 
     return segment
 
 
-def _between(content: bytes, level: int) -> Segment:
+def _between(work: _Work, level: int) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _slot(content).between(level, batches)
+        yield from _slot(work).between(level, batches)
 
     return segment
 
 
-def _last(content: bytes) -> Segment:
+def _last(work: _Work) -> Segment:
     def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _slot(content).last(batches)
+        yield from _slot(work).last(batches)
 
     return segment
 
@@ -75,13 +104,12 @@ def _drain(batches: Iterator[pa.RecordBatch]) -> None:
         pass
 
 
-def _slot(content: bytes) -> Slot:
-    """The slot this Spark task is: they are numbered in the order of the program."""
+def _slot(work: _Work) -> Slot:
+    """The slot this Spark task is: they are numbered in the order of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
-    shop = workshop_of(content)
+    shop = workshop_of(work.content)
+    plan = BatchPlan.parse(batch_plan())
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - `batch_plan` says so better
-    tasks = list(shop.program.slots.values())[context.partitionId()]
-    plan = BatchPlan.parse(batch_plan())
-    return Slot(shop, plan, tasks)
+    return Slot(shop, plan, work.slots[context.partitionId()])

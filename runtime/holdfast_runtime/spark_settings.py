@@ -5,7 +5,7 @@ session.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import UserActionError
@@ -77,6 +77,8 @@ class Wanted:
     """Folders whose Python modules the steps use."""
     memory: str = "1g"
     """Java heap of the driver, as Spark or Kubernetes writes it."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Settings that come with the place where it runs."""
 
     @property
     def local(self) -> bool:
@@ -86,7 +88,7 @@ class Wanted:
 
 def session_settings(wanted: Wanted) -> dict[str, str]:
     """All settings; raises `SparkSettingRefusedError` that names every setting that can't be chosen."""
-    check_settings(wanted.conf)
+    check_settings(wanted.conf, wanted.given)
     settings = {
         # A batch that fails fails again, and the attempt is what is repeated; one more try is for a lost moment.
         "spark.task.maxFailures": "2",
@@ -99,6 +101,7 @@ def session_settings(wanted: Wanted) -> dict[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if wanted.local else {}),
         **wanted.conf,
+        **wanted.given,
         "spark.master": wanted.master,
         "spark.app.name": wanted.app,
         "spark.submit.deployMode": "client",
@@ -118,10 +121,15 @@ def session_settings(wanted: Wanted) -> dict[str, str]:
     return settings
 
 
-def check_settings(conf: Mapping[str, str]) -> None:
-    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen."""
+def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
+    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `given`: others chose it."""
     wrong = [
         f"{name}: {fixed.why}" for name, value in sorted(conf.items()) for fixed in FIXED if fixed.hits(name, value)
+    ]
+    wrong += [
+        f"{name}: comes with the cluster, as {value}"
+        for name, value in sorted((given or {}).items())
+        if conf.get(name, value) != value and not any(fixed.hits(name, conf[name]) for fixed in FIXED)
     ]
     wrong += [f"{name}: Spark's settings begin with spark." for name in sorted(conf) if not name.startswith("spark.")]
     if wrong:

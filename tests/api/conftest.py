@@ -1,4 +1,4 @@
-"""One API server for all tests, a namespace for each."""
+"""One API server for all tests, a namespace for each, and in it an operator with the rights that the chart gives it."""
 
 import itertools
 import json
@@ -17,6 +17,8 @@ from ruamel.yaml import YAML
 from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
+from tests.chart.rendered import rendered
+from tests.chart.rights import OPERATOR, grant
 from tests.kafka.broker import wait_until
 from tests.operator.apps import tree
 
@@ -51,6 +53,7 @@ class Site:
     namespace: str
     kubelet: Kubelet
     topics_file: Path
+    program: str = "tests.api.child"
 
     def topics(self, **counts: int | None) -> None:
         """What brokers answer."""
@@ -67,7 +70,7 @@ class Site:
         """An operator that watches this namespace."""
         environment = {
             **os.environ,
-            "KUBECONFIG": str(self.plane.kubeconfig()),
+            "KUBECONFIG": str(self.plane.kubeconfig(OPERATOR)),
             "TOPICS": str(self.topics_file),
             "PYTHONPATH": str(ROOT),
             "LEASE": lease,
@@ -76,7 +79,7 @@ class Site:
         log = self.topics_file.with_name("operator.log")
         with log.open("ab") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.api.child", self.namespace, die],
+                [sys.executable, "-m", self.program, self.namespace, die],
                 env=environment,
                 cwd=ROOT,
                 stdout=file,
@@ -116,10 +119,14 @@ class Site:
         """All of them."""
         return self.admin.items(PODS.format(self.namespace))
 
-    def alive(self) -> list[str]:
+    def alive(self, role: str = "driver") -> list[str]:
         """Names of pods that are not over."""
         over = ("Succeeded", "Failed")
-        return [one["metadata"]["name"] for one in self.pods() if one["status"].get("phase") not in over]
+        return [
+            one["metadata"]["name"]
+            for one in self.pods()
+            if one["status"].get("phase") not in over and one["metadata"]["labels"].get("spark-role") == role
+        ]
 
     def events(self) -> list[str]:
         """Reasons of all events."""
@@ -145,6 +152,10 @@ class Site:
 def site(plane: Plane, tmp_path: Path) -> Iterator[Site]:
     admin, namespace = Admin(plane), f"apps-{next(_NUMBERS)}"
     admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": namespace, "labels": RESTRICTED}})
+    chart = rendered(
+        "fullnameOverride=operator", "nodes.watch=false", f"watchNamespaces={{{namespace}}}", namespace=namespace
+    )
+    grant(admin, chart, "operator", OPERATOR)
     with Kubelet(admin, namespace) as kubelet:
         made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json")
         made.topics(clicks=4, out=4)

@@ -1,17 +1,23 @@
 """Why: pods on an API server without kubelets stand still; here somebody sets their phases on the real objects.
 
-Drivers that run report as a real one would; a pod that is to end ends. Must not know the operator.
+Drivers that run report and have executors as real ones would; a pod that is to end ends, and executors go with their
+driver. Must not know the operator.
 """
 
 import json
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.api.admin import CONFIG_MAPS, PODS, Admin, RefusedError
 
 Tree = dict[str, Any]
 _EVERY = 0.02
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Kubelet:
@@ -25,6 +31,8 @@ class Kubelet:
         """Uid -> name of every driver pod ever seen."""
         self.most_alive: dict[str, int] = {}
         """App -> the largest number of drivers that were alive at once."""
+        self._seated: set[str] = set()
+        """Uids of drivers whose executors have been made."""
         self.healthy = True
         """Whether drivers report."""
         self.failure: Exception | None = None
@@ -49,6 +57,7 @@ class Kubelet:
                 self._count(pods)
                 for pod in pods:
                     self._play(pod)
+                self._end_orphans(pods)
             except RefusedError as error:
                 if error.status != 409:
                     self.failure = error
@@ -78,9 +87,41 @@ class Kubelet:
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
             self._admin.create(f"{PODS.format(self._namespace)}/{name}/binding", binding)
         elif phase == "Pending":
-            self._status(name, "Running", {"running": {}})
-        elif phase == "Running" and self.healthy:
-            self._report(pod)
+            self._status(name, "Running", {"running": {"startedAt": _now()}})
+        elif phase == "Running" and pod["metadata"]["labels"].get("spark-role") == "driver":
+            self._executors(pod)
+            if self.healthy:
+                self._report(pod)
+
+    def _executors(self, driver: Tree) -> None:
+        """As Spark's StatefulSet would make them, from the template that the driver was given."""
+        if driver["metadata"]["uid"] in self._seated:
+            return
+        told = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{driver['metadata']['name']}")["data"]
+        settings, template = json.loads(told["spark.json"]), json.loads(told["executor.json"])
+        for number in range(int(settings["spark.executor.instances"])):
+            self._executor(driver, f"spark-s-{settings['spark.app.id']}-0-{number}", template)
+        self._seated.add(driver["metadata"]["uid"])
+
+    def _executor(self, driver: Tree, name: str, template: Tree) -> None:
+        pod = json.loads(json.dumps(template))
+        pod["metadata"] |= {"name": name, "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"], "uid": driver["metadata"]["uid"]}
+        ]}  # fmt: skip
+        pod["metadata"]["labels"]["spark-role"] = "executor"
+        pod["spec"]["containers"][0]["image"] = "image"
+        claim = {"persistentVolumeClaim": {"claimName": f"state-{name}"}}
+        pod["spec"]["volumes"] = [*pod["spec"].get("volumes", []), {"name": "state", **claim}]
+        self._admin.create(PODS.format(self._namespace), pod)
+
+    def _end_orphans(self, pods: list[Tree]) -> None:
+        """What the garbage collector does."""
+        over = ("Succeeded", "Failed")
+        alive = {pod["metadata"]["uid"] for pod in pods if (pod.get("status") or {}).get("phase") not in over}
+        for pod in pods:
+            owner: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
+            if owner.get("kind") == "Pod" and owner["uid"] not in alive:
+                self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=0)
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.go_programs import Program, built
 from tests.kafka.broker import free_ports
@@ -39,6 +39,17 @@ _READY = 120.0
 _END = 20.0
 ADMIN = "admin"
 _GROUPS = {ADMIN: "system:masters"}
+# What others than the admin ask, whatever the answer: one line when it is answered, for a watch one when it begins too.
+_AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "userGroups": ["system:masters"]},
+        {"level": "None", "users": ["system:anonymous", "system:apiserver"]},
+        {"level": "Metadata"},
+    ],
+}
 _NAMES = "IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
 
 
@@ -57,6 +68,7 @@ class Plane:
     def __enter__(self) -> Self:
         try:
             self._certificates()
+            (self.directory / "audit-policy.json").write_text(json.dumps(_AUDIT))
             self._start_etcd()
             self._start_api()
         except BaseException:
@@ -89,6 +101,12 @@ class Plane:
                 "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
             }))  # fmt: skip
         return path
+
+    def asked_by(self, user: str) -> list[dict[str, Any]]:
+        """Every call of this user so far, as the audit log has it."""
+        lines = (self.directory / "audit.log").read_text().splitlines()
+        calls: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        return [call for call in calls if call["user"]["username"] == user]
 
     def restart_api(self) -> None:
         """As when it is upgraded: gone for a moment, then back with all it knew."""
@@ -128,6 +146,10 @@ class Plane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
+            # As some clusters do: whoever makes something that holds up its owner's end needs a right on the owner.
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+            "--audit-policy-file=audit-policy.json",
+            "--audit-log-path=audit.log",
         )
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         self.kubeconfig()

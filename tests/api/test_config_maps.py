@@ -1,43 +1,26 @@
-"""The store of placement records in real ConfigMaps: the core's record over the operator's calls."""
+"""The store of placement records in real ConfigMaps: the core's record over the driver's calls."""
 
-import asyncio
 import base64
-import threading
-from collections.abc import Iterator
 
 import pytest
-from kubernetes.aio import client, config
+from kubernetes import config
 
+from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import ContentUnreadableError, Version, VersionConflictError
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
-from holdfast_operator.cluster import Cluster
-from holdfast_operator.config_maps import ConfigMapStore
-from holdfast_operator.driver_pod import Owner
+from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS
 from tests.api.conftest import Site
 
+OWNER = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "name": "ads", "uid": "uid-of-app"}
+
 
 @pytest.fixture
-def store(site: Site) -> Iterator[ConfigMapStore]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    async def api() -> client.ApiClient:
-        configuration = client.Configuration()
-        await config.load_kube_config(  # type: ignore[no-untyped-call]
-            str(site.plane.kubeconfig()), client_configuration=configuration
-        )
-        return client.ApiClient(configuration)
-
-    made = asyncio.run_coroutine_threadsafe(api(), loop).result(20)
-    yield ConfigMapStore(Cluster(made), Owner("ads", site.namespace, "uid-of-app"), loop)
-    asyncio.run_coroutine_threadsafe(made.close(), loop).result(20)  # type: ignore[no-untyped-call]
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(20)
-    loop.close()
+def store(site: Site) -> ConfigMapStore:
+    client = config.new_client_from_config(str(site.plane.kubeconfig()))  # type: ignore[no-untyped-call]
+    return ConfigMapStore(ApiConfigMaps(client, site.namespace), "ads", OWNER)
 
 
 def record(tasks: int) -> Record:

@@ -1,8 +1,11 @@
 """Lives of apps on a real API server, with the operator in a process of its own."""
 
+import json
+from typing import Any
+
 import pytest
 
-from tests.api.admin import APPS, PODS, RefusedError
+from tests.api.admin import APPS, CONFIG_MAPS, PODS, RefusedError
 from tests.api.conftest import Site
 from tests.kafka.broker import wait_until
 from tests.operator.apps import TREE
@@ -23,6 +26,30 @@ def test_an_app_that_is_applied_becomes_ready(site: Site) -> None:
         assert (status["attempt"], status["runId"], status["placed"]) == (1, "1", "4/4")
         assert driver in site.config_maps()
         assert "Starting" in site.events()
+
+
+def test_executors_that_are_up_are_given_their_tasks(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        ready(site)
+        wait_until(lambda: bool(assignment(site)), 30, "an assignment")
+        first = assignment(site)
+        executors = site.alive("executor")
+        assert first["processors"] == {name: f"state-{name}" for name in executors}
+        assert sorted(task for tasks in first["assignment"].values() for task in tasks) == [
+            f"partition-{number}" for number in range(4)
+        ]
+        site.until("Assigned", "True", "Assigned")
+
+
+def assignment(site: Site) -> dict[str, Any]:
+    """What was handed over last."""
+    found = [
+        one["data"]["assignment.json"]
+        for one in site.admin.items(CONFIG_MAPS.format(site.namespace))
+        if "holdfast.dev/assignment" in (one["metadata"].get("labels") or {})
+    ]
+    return dict(json.loads(found[0])) if found else {}
 
 
 def test_a_rejected_plan_never_makes_a_pod_and_its_repair_runs(site: Site) -> None:

@@ -138,17 +138,7 @@ class Run:
 
     def children(self, text: str) -> list[int]:
         """Its processes, however deep, whose command line has this text."""
-        parents = {}
-        for path in Path("/proc").iterdir():
-            if path.name.isdigit():
-                try:
-                    parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                except OSError:
-                    continue
-        below = {self.process.pid}
-        while more := {pid for pid, parent in parents.items() if parent in below} - below:
-            below |= more
-        return sorted(pid for pid in below if text in _command(pid))
+        return children(self.process.pid, text)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -159,6 +149,21 @@ class Run:
     def _errors(self) -> str:
         assert self.process.stderr is not None
         return self.process.stderr.read()[-2000:]
+
+
+def children(process: int, text: str) -> list[int]:
+    """The processes below this one, however deep, whose command line has this text."""
+    parents = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    below = {process}
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    return sorted(pid for pid in below if text in _command(pid))
 
 
 def _command(pid: int) -> str:

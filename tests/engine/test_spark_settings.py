@@ -79,3 +79,21 @@ def test_all_refused_settings_are_named_at_once() -> None:
 @pytest.mark.parametrize("fixed", [one for one in FIXED if one.unless is not None], ids=lambda fixed: fixed.name)
 def test_the_value_that_does_no_harm_is_accepted(fixed: Fixed) -> None:
     check_settings({fixed.name: str(fixed.unless).upper()})
+
+
+def test_what_comes_with_the_cluster_needs_nobodys_leave_and_counts() -> None:
+    given = {"spark.executor.instances": "3", "spark.app.id": "ads-1", "spark.driver.host": "10.0.0.1"}
+    found = session_settings(Wanted("ads", "k8s://here", ui=True, conf={"spark.app.id": "ads-1"}, given=given))
+    assert found.items() >= given.items()
+
+
+def test_a_setting_that_comes_with_the_cluster_is_not_the_users_to_choose() -> None:
+    given = {"spark.executor.instances": "3", "spark.app.id": "ads-1"}
+    conf = {"spark.app.id": "mine", "spark.executor.instances": "9"}
+    with pytest.raises(SparkSettingRefusedError) as refused:
+        session_settings(Wanted("ads", "k8s://here", ui=True, conf=conf, given=given))
+    named = [line.strip() for line in str(refused.value).splitlines()[1:]]
+    assert named == [
+        "spark.executor.instances: is given by spec.runtime.executors.count",
+        "spark.app.id: comes with the cluster, as ads-1",
+    ]

@@ -3,12 +3,14 @@
 import copy
 from typing import Any
 
+from holdfast.placement.driver_report import Report
 from holdfast.spec.status import Status
 from holdfast_operator.checks.start import Judged, judge
 from holdfast_operator.decide import decide
 from holdfast_operator.decision import Decision, Limits
-from holdfast_operator.facts import AppSeen, Phase, PodSeen, Report, Snapshot
+from holdfast_operator.facts import AppSeen, Phase, PodSeen, Snapshot
 from holdfast_operator.names import attempt_name
+from holdfast_operator.specs import read_spec
 
 NOW = 1_800_000_000_000
 LIMITS = Limits()
@@ -64,7 +66,7 @@ def decided(snapshot: Snapshot, now: int = NOW, limits: Limits = LIMITS) -> Deci
     """What the operator does."""
     facts = repr((snapshot.app.tree, snapshot.counts, snapshot.record, snapshot.missing))
     if facts not in _JUDGED:
-        _JUDGED[facts] = judge(snapshot)
+        _JUDGED[facts] = judge(snapshot, read_spec(snapshot.app.tree))
     return decide(snapshot, _JUDGED[facts], now, limits)
 
 

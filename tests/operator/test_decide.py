@@ -75,8 +75,13 @@ def test_a_driver_that_commits_batches_makes_the_app_ready() -> None:
     assert condition(decision, "Ready") == ("True", "Running")
     assert condition(decision, "LocalityHonoured") == ("True", "AllPlaced")
     assert (decision.status.tasks, decision.status.placed) == (4, "4/4")
-    assert decision.actions == (CollectAttempts(1),)
     assert decided(seen(app(decision.status), driver=driver(), report=report())).actions == ()
+
+
+def test_what_earlier_attempts_left_is_collected_once_the_next_one_does_well() -> None:
+    decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2)))
+    assert decision.actions == (CollectAttempts(2),)
+    assert decided(seen(app(decision.status), driver=driver(2), report=report(2))).actions == ()
 
 
 def test_a_driver_without_a_report_is_starting() -> None:
@@ -240,7 +245,6 @@ def test_a_changed_spec_drains_and_says_what_it_costs_before() -> None:
     [
         {"restart": {"policy": "Never"}},
         {"onPartitionGrowth": "Halt"},
-        {"runtime": {**TREE["spec"]["runtime"], "executors": {"count": 5}}},
         {"runtime": {**TREE["spec"]["runtime"], "driver": {"memory": "1g"}}},
     ],
 )

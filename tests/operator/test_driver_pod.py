@@ -1,8 +1,10 @@
 import json
 from typing import Any
 
+from holdfast.placement.told import TOLD_KEY, read_told
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
+from holdfast_operator.decision import StartDriver
 from holdfast_operator.driver_pod import (
     APP_KEY,
     EXECUTOR_KEY,
@@ -30,7 +32,7 @@ def runtime(**fields: Any) -> dict[str, Any]:
 
 
 def test_driver_and_executors_pass_restricted_pod_security() -> None:
-    for pod in (driver_pod(app(), 1, OWNER, RELEASE), executor_template(app(), 1, RELEASE)):
+    for pod in (driver_pod(app(), 1, OWNER, RELEASE), executor_template(StartDriver(app(), 1), RELEASE)):
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -52,7 +54,7 @@ def test_the_app_id_and_so_the_claims_are_the_same_in_every_attempt_of_a_run() -
 
 def test_each_place_of_state_has_its_volume() -> None:
     def volumes(location: str) -> list[dict[str, Any]]:
-        spec = executor_template(app(state={"location": location}), 1, RELEASE)["spec"]
+        spec = executor_template(StartDriver(app(state={"location": location}), 1), RELEASE)["spec"]
         return [one for one in spec["volumes"] if one["name"] == "state"]
 
     assert volumes("Claim") == []
@@ -64,10 +66,13 @@ def test_each_place_of_state_has_its_volume() -> None:
 
 
 def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:
-    told = attempt_config_map(app(), {**tree(), "status": {"attempt": 7}}, 3, OWNER, RELEASE)
+    start = StartDriver(app(), 3, {"clicks": 4})
+    told = attempt_config_map(start, {**tree(), "status": {"attempt": 7}}, OWNER, RELEASE)
     assert told["immutable"] is True
-    assert set(told["data"]) == {APP_KEY, EXECUTOR_KEY, SPARK_KEY}
+    assert set(told["data"]) == {APP_KEY, TOLD_KEY, EXECUTOR_KEY, SPARK_KEY}
     assert parse_app(json.loads(told["data"][APP_KEY])) == app()
+    who = read_told(told["data"][TOLD_KEY])
+    assert (who.attempt, who.uid, who.topics) == (3, "uid-of-app", {"clicks": 4})
     assert "status" not in json.loads(told["data"][APP_KEY])
 
 
@@ -75,10 +80,9 @@ def test_secrets_are_mounted_and_never_copied() -> None:
     kafka = {"bootstrapServers": "kafka:9092", "secretName": "login"}
     secret = app(systems=[{"name": "events", "kafka": kafka}])
     pod = driver_pod(secret, 1, OWNER, RELEASE)
-    assert {"name": "secret-0", "secret": {"secretName": "login"}} in pod["spec"]["volumes"]
-    assert {"name": "secret-0", "secret": {"secretName": "login"}} in executor_template(secret, 1, RELEASE)["spec"][
-        "volumes"
-    ]
+    template = executor_template(StartDriver(secret, 1), RELEASE)
+    for one in (pod, template):
+        assert {"name": "secret-0", "secret": {"secretName": "login"}} in one["spec"]["volumes"]
 
 
 def test_a_template_shapes_the_pod_and_keeps_what_is_ours() -> None:
@@ -101,3 +105,18 @@ def test_memory_is_the_heap_and_what_stands_beside_it() -> None:
     resources = pod["spec"]["containers"][0]["resources"]
     assert resources["requests"]["cpu"] == "3"
     assert int(resources["limits"]["memory"]) == int((2 << 30) * 1.4)
+
+
+def test_executors_prefer_the_nodes_that_hold_most_state() -> None:
+    start = StartDriver(app(state={"location": "Node"}), 2, nodes={"node-a": 6, "node-b": 3})
+    affinity = executor_template(start, RELEASE)["spec"]["affinity"]
+    wishes = affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    found = [(one["preference"]["matchExpressions"][0]["values"], one["weight"]) for one in wishes]
+    assert found == [(["node-a"], 100), (["node-b"], 50)]
+    assert "podAntiAffinity" in affinity
+
+
+def test_spark_tells_the_driver_in_which_pod_an_executor_runs() -> None:
+    (container,) = executor_template(StartDriver(app(), 1), RELEASE)["spec"]["containers"]
+    source = {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert container["env"] == [{"name": "SPARK_EXECUTOR_ATTRIBUTE_POD", "valueFrom": source}]

@@ -120,3 +120,55 @@ def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
         assert looks.waiting == 0
 
     live(look, story)
+
+
+def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_not() -> None:
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        return Again(300)
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        looks.soon(B)
+        await until(lambda: seen == {A: 1, B: 1})
+        looks.put_off(A, 3600)
+        await until(lambda: seen[B] >= 3)
+        assert seen[A] == 1
+        looks.soon(A)
+        await until(lambda: seen[A] == 2)
+
+    assert live(look, story) == []
+
+
+def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        return Final("it changes")
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        looks.put_off(A, 3600)
+        await until(lambda: seen[A] == 1)
+
+    assert live(look, story) == []
+
+
+def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        return Again(3_600_000)
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        await until(lambda: seen[A] == 1 and looks.waiting == 1)
+        for _ in range(1000):
+            looks.put_off(A, 7200)
+        assert looks.entries == 1
+
+    assert live(look, story) == []

@@ -5,7 +5,7 @@ from holdfast.spec.parse import parse_app
 from holdfast_operator.cache import Key
 from holdfast_operator.facts import Unknown
 from holdfast_operator.topics import Topics
-from tests.operator.apps import tree
+from tests.operator.apps import TREE, tree
 
 A, B = Key("n", "a"), Key("n", "b")
 APP = parse_app(tree())
@@ -97,3 +97,22 @@ def test_who_does_not_ask_any_more_is_forgotten() -> None:
     topics.counts(A, APP, {})
     topics.refresh()
     assert brokers.asked == []
+
+
+def test_what_nobody_asked_before_is_asked_at_once_and_alone() -> None:
+    brokers, changed, wanted = Brokers(), list[Key](), list[str]()
+    topics = Topics(brokers.ask, changed.append, lambda: wanted.append("now"))
+    brokers.counts["views"] = 2
+    found = topics.counts(A, APP, {})
+    assert isinstance(found, Unknown)
+    assert not found.asked
+    topics.refresh(everything=False)
+    topics.counts(A, APP, {})
+    assert wanted == ["now"]
+    views = [{"name": "views", "system": "events", "key": ["k"], "schema": "k STRING"}, TREE["spec"]["streams"][1]]
+    steps = [{"name": "written", "from": ["views"], "to": "out"}]
+    topics.counts(B, parse_app(tree(streams=views, steps=steps)), {})
+    assert wanted == ["now", "now"]
+    topics.refresh(everything=False)
+    assert [topics for _, _, topics in brokers.asked] == [frozenset({"clicks", "out"}), frozenset({"views"})]
+    assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}

@@ -8,6 +8,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holdfast.placement.driver_report import Report
 from holdfast.spec.status import Status
 from holdfast_operator.decision import (
     Action,
@@ -20,7 +21,7 @@ from holdfast_operator.decision import (
     Release,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, ContainerEnd, Phase, PodSeen, Report, Snapshot, Unknown
+from holdfast_operator.facts import AppSeen, ContainerEnd, Phase, PodSeen, Snapshot, Unknown
 from holdfast_operator.names import attempt_name
 from tests.operator.apps import NOW, TREE, UID, decided
 

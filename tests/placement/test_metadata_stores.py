@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.memory_store import MemoryStore
 from holdfast.placement.metadata_store import (
@@ -20,10 +21,12 @@ from holdfast.placement.metadata_store import (
     key_of,
     object_name,
 )
+from tests.placement.config_maps_here import ConfigMapsHere
 
 STORES: dict[str, Callable[[Path], MetadataStore]] = {
     "memory": lambda _: MemoryStore(budget=1000),
     "file": lambda directory: FileStore(directory / "store", budget=1000),
+    "config maps": lambda _: ConfigMapStore(ConfigMapsHere(), "app", {}, budget=1000),
 }
 
 

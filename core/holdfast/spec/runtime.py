@@ -50,7 +50,7 @@ class Trigger(SpecModel):
 
     interval: Annotated[Duration, Change.RESTART] = "1s"
     """Start a batch this often; 0s: as soon as the last one is done. Default: 1s."""
-    max_records_per_partition: Annotated[int, Change.LIVE, Field(ge=1, le=1_000_000_000)] = 50_000
+    max_records_per_partition: Annotated[int, Change.RESTART, Field(ge=1, le=1_000_000_000)] = 50_000
     """Read at most so many records of a partition in one batch. Default: 50000."""
 
 
@@ -75,7 +75,7 @@ class Driver(SpecModel):
 class Executors(SpecModel):
     """The pods that hold tasks and state."""
 
-    count: Annotated[int, Change.LIVE, Field(ge=1, le=10_000)] = 2
+    count: Annotated[int, Change.RESTART, Field(ge=1, le=10_000)] = 2
     """How many. Default: 2."""
     cores: Annotated[int, Change.RESTART, Field(ge=1, le=1024)] = 1
     """CPU cores of each. Default: 1."""

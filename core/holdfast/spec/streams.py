@@ -42,7 +42,7 @@ class GeneratorSystem(SpecModel):
 
     function: Annotated[FunctionPath, Change.NEW_RUN]
     """The Python function that makes a batch of rows, as `package.module:function`."""
-    rows_per_second: Annotated[int, Change.LIVE, Field(ge=1, le=1_000_000_000)] = 1000
+    rows_per_second: Annotated[int, Change.RESTART, Field(ge=1, le=1_000_000_000)] = 1000
     """How many rows to make each second, over all partitions of a stream. Default: 1000."""
 
 
@@ -101,7 +101,7 @@ class Stream(SpecModel):
     """True: it ends where it ends when the app starts, and the app can complete. Default: false."""
     control: Annotated[bool, Change.NEW_RUN] = False
     """True: another app writes it and its records carry watermark and end-of-stream messages. Default: false."""
-    on_decode_error: Annotated[Literal["Fail", "Skip", "DeadLetter"], Change.LIVE] = "Fail"
+    on_decode_error: Annotated[Literal["Fail", "Skip", "DeadLetter"], Change.RESTART] = "Fail"
     """What to do with a record that can't be decoded: stop the app, count and skip it, or write it to `deadLetter`.
     Default: Fail."""
     dead_letter: Annotated[Name | None, Change.RESTART] = None

@@ -6,9 +6,10 @@ Must not end anything: a driver that waits for its image or a node is left alone
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.placement.driver_report import Report
 from holdfast.reasons import Reason
 from holdfast_operator.decision import Limits
-from holdfast_operator.facts import Finding, Phase, PodSeen, Report
+from holdfast_operator.facts import Finding, Phase, PodSeen
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
 _REFUSED = frozenset(

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
-from holdfast.spec.fingerprint import fingerprint
-from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.status import Status
 from holdfast_operator.facts import Finding, Snapshot, Unknown
 from holdfast_operator.pod_templates import TemplateRefusedError, check_templates
+from holdfast_operator.specs import Spec
 
 _SHOWN_PROBLEMS = 10
-SOON = frozenset({Reason.CLUSTER_UNREADABLE})
+SOON = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
 WORLD = frozenset({Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.TOPIC_MISSING})
 """What can go away without a change of the app."""
 
@@ -52,19 +51,17 @@ class _Case:
     plan: Plan | None
 
 
-def judge(seen: Snapshot) -> Judged:
+def judge(seen: Snapshot, spec: Spec) -> Judged:
     """Whether an attempt of the app, as it is now, may start."""
-    try:
-        app = parse_app(dict(seen.app.tree))
-    except SpecInvalidError as error:
-        told = "; ".join(str(one) for one in error.errors[:_SHOWN_PROBLEMS])
-        return Judged(None, None, Finding(Reason.INVALID_SPEC, told))
+    app = spec.app
+    if app is None:
+        return Judged(None, None, Finding(Reason.INVALID_SPEC, spec.wrong))
     planned = None
     if not isinstance(seen.counts, Unknown) and not isinstance(seen.record, Unknown):
         planned = plan(app, Known(topics=seen.counts, record=seen.record))
     case = _Case(seen, app, planned)
     against = next((found for ask in START if (found := ask(case)) is not None), None)
-    return Judged(app, planned, against, fingerprint(app.spec))
+    return Judged(app, planned, against, spec.fingerprint)
 
 
 def _no_embedded_log(case: _Case) -> Finding | None:
@@ -97,8 +94,9 @@ def _readable(case: _Case) -> Finding | None:
     for what in (case.seen.record, case.seen.missing):
         if isinstance(what, Unknown):
             return Finding(Reason.CLUSTER_UNREADABLE, what.why)
-    if isinstance(case.seen.counts, Unknown):
-        return Finding(Reason.BROKER_UNREACHABLE, case.seen.counts.why)
+    counts = case.seen.counts
+    if isinstance(counts, Unknown):
+        return Finding(Reason.BROKER_UNREACHABLE if counts.asked else Reason.ASKING_BROKERS, counts.why)
     return None
 
 

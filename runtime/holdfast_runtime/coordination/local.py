@@ -4,33 +4,23 @@ Numbers attempts, keeps the placement record of each run, and assigns tasks to t
 Spark: processors come in by name.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.placement.assignment import Assignment, assign
+from holdfast.placement.assignment import assign
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import MetadataStore
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import ParentEnd, Record
+from holdfast.tasks.record import Record
+from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast_runtime.coordination.paces import kept_paces
+from holdfast_runtime.progress import Event
 from holdfast_runtime.streams.pace import Pace
 
 _ATTEMPT, _PACES = "attempt", "paces"
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """Where tasks ran: what the next attempt is told."""
-
-    grouping: Mapping[str, tuple[StreamPartition, ...]]
-    processors: Mapping[str, str]
-    """Processor -> location."""
-    assignment: Assignment
-    child_after: Mapping[StreamPartition, ParentEnd]
+_HERE = "local"
 
 
 class LocalCoordinator:
@@ -51,6 +41,11 @@ class LocalCoordinator:
     ) -> None:
         self._files.close()
 
+    @property
+    def topics(self) -> Mapping[str, int | None]:
+        """None: streams that run on one host have their counts in the spec."""
+        return {}
+
     def next_attempt(self) -> int:
         """A number no attempt of this run had, larger than all before it: its fencing epoch."""
         stored = self._store.get(_ATTEMPT)
@@ -62,28 +57,34 @@ class LocalCoordinator:
         """What the last attempt looked like; None: there was none."""
         return self._records.load(self._run)
 
-    def assign(self, tasks: Sequence[str], processors: Mapping[str, str]) -> Assignment:
-        """The best assignment after the last attempt."""
+    def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:
+        """The best assignment after the last attempt, when all processors are up."""
+        if len(up) < wanted:
+            return None
+        # One host, one disk: whatever the processor, state is where it was.
+        locations = dict.fromkeys(up, _HERE)
         record = self.record()
-        if record is None:
-            return assign(tasks, processors, {}, {})
-        return assign(tasks, processors, record.task_location, record.task_processor)
+        was, ran_on = ({}, {}) if record is None else (record.task_location, record.task_processor)
+        return Placement(0, locations, assign(tasks, locations, was, ran_on))
+
+    def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:  # noqa: ARG002
+        """Nobody moves tasks here."""
+        return None
 
     def ran(self, what: Ran) -> None:
-        """Remember where tasks ran."""
-        processor_of = what.assignment.processor_of()
-        locations = {task: what.processors[processor] for task, processor in processor_of.items()}
+        """Remember where tasks run."""
         self.record()  # a saver replaces what it has seen
-        self._records.save(Record(self._run, what.grouping, locations, processor_of, what.child_after))
+        self._records.save(what.record(self._run))
+
+    def applied(self, placement: Placement) -> None:
+        """Nobody asks."""
 
     def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
-        """Generator system -> how much it has made by when: begun once, and changed when its rate is."""
-        stored = self._store.get(_PACES)
-        known = {} if stored is None else {name: Pace(*one) for name, one in json.loads(stored.value).items()}
-        paces = {
-            name: known[name].changed(rate, now) if name in known else Pace(rate, now) for name, rate in rates.items()
-        }
-        if paces != known:
-            tree = {name: [one.rows_per_second, one.since, one.before] for name, one in (known | paces).items()}
-            self._store.put(_PACES, json.dumps(tree).encode(), None if stored is None else stored.version)
-        return paces
+        """Generator system -> how much it has made by when."""
+        return kept_paces(self._store, _PACES, rates, now)
+
+    def listen(self, event: Event) -> None:
+        """Nobody asks."""
+
+    def check(self) -> None:
+        """The lock of the directory keeps others out."""

@@ -31,8 +31,8 @@ class SystemNotBuiltError(UserActionError):
 class Where:
     """What of a host the systems need."""
 
-    log: Path
-    """The directory of the embedded log."""
+    log: Path | None
+    """The directory of the embedded log; None: there is none, as hosts are many."""
     paces: Mapping[str, Pace]
     """Generator system -> how many rows it has made by when."""
     sync: bool = False
@@ -56,11 +56,13 @@ class Streams:
             for system in spec.systems
             if any(stream.system == system.name for stream in spec.streams)
         }
-        in_log = EmbeddedLog(where.log, sync=where.sync)
         declared = {stream.name: stream for stream in spec.streams}
         self._held = {
             stream.name: _Held(
-                stream.topic, systems[declared[stream.name].system] if stream.name in declared else in_log
+                stream.topic,
+                systems[declared[stream.name].system]
+                if stream.name in declared
+                else _embedded_log(where, f"stream {stream.name}, which the app makes for itself,"),
             )
             for stream in plan.streams
         }
@@ -133,7 +135,7 @@ def _built(
 ) -> EmbeddedLog | Generator:
     match system.kind:
         case "log":
-            return EmbeddedLog(where.log, sync=where.sync)
+            return _embedded_log(where, f"system {system.name}")
         case "generator":
             return _generator(system, spec, plan, where, clock)
         case "kafka":
@@ -144,6 +146,13 @@ def _built(
             raise SystemNotBuiltError(message)
         case unknown:
             assert_never(unknown)  # type: ignore[arg-type] # the spec's rules know no other kind
+
+
+def _embedded_log(where: Where, what: str) -> EmbeddedLog:
+    if where.log is None:
+        message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
+        raise SystemNotBuiltError(message)
+    return EmbeddedLog(where.log, sync=where.sync)
 
 
 def _generator(system: System, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> Generator:

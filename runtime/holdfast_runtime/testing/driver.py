@@ -270,17 +270,20 @@ class TestDriver:
             message = f"tasks can't be spread over {self._slots} slots; give one or more"
             raise TestMisuseError(message)
         with LocalCoordinator(self._places.metadata, self._app.name, spec.run_id) as coordinator:
-            attempt = Attempt(self._app, self._data, coordinator, lambda: self._now)
+            places = self._data.places(self._app.name, spec.run_id)
+            attempt = Attempt(self._app, places, coordinator, lambda: self._now)
             compiled = compile_graph(spec, attempt.plan, columns_of_selects(spec, self._spark))
-            assignment = coordinator.assign(list(attempt.tasks), {_HERE: _HERE})
-            program = attempt.program(compiled, packed(assignment, self._slots))
+            placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
+            assert placement is not None  # noqa: S101 - the one processor is up
+            program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
-            job = job_of(program, self._spark, lambda: self._now, self._reached)
-            begun = attempt.begin({_HERE: _HERE}, assignment)
+            slots = packed(placement.assignment, self._slots)
+            job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
+            begun = attempt.begin(placement)
         self._program, self._job, self._epoch, self._reading = program, job, begun.number, begun.reading
         self._bounds = attempt.bounds
-        self._log = EmbeddedLog(program.where.log, sync=program.where.sync)
+        self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = Records(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = Standing(), dict[str, int | None](), False
         self._done = self._history.done()

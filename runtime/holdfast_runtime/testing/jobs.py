@@ -4,12 +4,13 @@ Must not know what a batch is for.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from holdfast.spec.app import AppSpec
 from holdfast_runtime.batch_plan import BatchPlan
+from holdfast_runtime.job import Job
 from holdfast_runtime.program import Program
 from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
 from holdfast_runtime.slot import Slot
@@ -20,34 +21,35 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Job(Protocol):
-    """What runs all slots of a batch."""
-
-    def run(self, batch: str) -> list[str]:
-        """One answer for each slot."""
-        ...
+Slots = Mapping[str, tuple[str, ...]]
+"""Slot -> its tasks."""
 
 
 class JobHere:
     """All slots in this process."""
 
-    def __init__(self, program: Program, clock: Callable[[], int], at: Callable[[str], None]) -> None:
-        self._shop, self._at = Workshop(program, clock), at
+    def __init__(self, shop: Workshop, slots: Slots, at: Callable[[str], None]) -> None:
+        self._shop, self._slots, self._at = shop, slots, at
 
     def run(self, batch: str) -> list[str]:
         """One slot after the other."""
         plan = BatchPlan.parse(batch)
-        slots: Mapping[str, tuple[str, ...]] = self._shop.program.slots
-        return [_answer(Slot(self._shop, plan, tasks, self._at)) for tasks in slots.values()]
+        return [_answer(Slot(self._shop, plan, tasks, self._at)) for tasks in self._slots.values()]
 
 
-def job_of(program: Program, spark: "SparkSession | None", clock: Callable[[], int], at: Callable[[str], None]) -> Job:
+def job_of(
+    program: Program,
+    slots: Slots,
+    spark: "SparkSession | None",
+    clock: Callable[[], int],
+    at: Callable[[str], None],
+) -> Job:
     """Here where that is possible, else through Spark."""
     if not program.compiled.has_sql or spark is None:
-        return JobHere(program, clock, at)
-    from holdfast_runtime.slot_job import slot_job  # noqa: PLC0415 - tests without SQL need no Spark
+        return JobHere(Workshop(program, clock), slots, at)
+    from holdfast_runtime.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
 
-    return slot_job(spark, program, dict.fromkeys(program.slots))
+    return slot_job(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
 
 
 def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:

@@ -1,17 +1,17 @@
-"""Why: what must outlive drivers and the operator itself is kept in ConfigMaps: one per key, with compare-and-set.
+"""Why: what must outlive drivers and the operator is kept in ConfigMaps: one per key, with compare-and-set.
 
-A `MetadataStore`, so that the placement record has one code on a laptop and on a cluster. Its calls are synchronous, as
-the core's are: they run in a worker thread and hand each call to the event loop. Content that is not ours is refused,
-never overwritten. Must not know what the values mean.
+A `MetadataStore`, so that the placement record has one code on a laptop and on a cluster, for the driver that writes it
+and the operator that reads it; each brings its own way to the API server as `ConfigMaps`. Content that is not ours is
+refused, never overwritten. Must not know what the values mean, nor speak to a cluster itself.
 """
 
-import asyncio
 import base64
 import binascii
 import secrets
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from holdfast.errors import RetrySoonError
 from holdfast.placement.metadata_store import (
     DEFAULT_BUDGET,
     ContentUnreadableError,
@@ -22,24 +22,44 @@ from holdfast.placement.metadata_store import (
     check_size,
     object_name,
 )
-from holdfast_operator.cluster import CONFIG_MAP, Cluster, ConflictError
-from holdfast_operator.driver_pod import Owner
-from holdfast_operator.pods import APP_LABEL
 
 Tree = dict[str, Any]
+APP_LABEL = "holdfast.dev/app"
+"""Label of everything that belongs to an app; its value is the app's name."""
 KEY_LABEL = "holdfast.dev/store"
+"""Label of what this store keeps; its value is the app's name."""
 _VALUE, _KEY, _WRITTEN = "value", "holdfast.dev/key", "holdfast.dev/written"
-_DEADLINE = 60.0
-T = TypeVar("T")
+
+
+class ConfigMapConflictError(RetrySoonError):
+    """Somebody else wrote first, or one of that name is there already."""
+
+
+class ConfigMaps(Protocol):
+    """The ConfigMaps of one namespace, as trees; what could not be asked is an error, never `None`."""
+
+    def get(self, name: str) -> Tree | None:
+        """As it is now; None: it is not there."""
+
+    def find(self, labels: Mapping[str, str]) -> list[Tree]:
+        """All that carry these labels."""
+
+    def create(self, tree: Tree) -> Tree:
+        """Make it; raises `ConfigMapConflictError` where one of its name is there."""
+
+    def replace(self, tree: Tree) -> Tree | None:
+        """Write it over the version in it, None where it is gone; raises `ConfigMapConflictError`."""
+
+    def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
+        """Let it go if it still is exactly this one; raises `ConfigMapConflictError`."""
 
 
 class ConfigMapStore:
-    """Keys of one app, each in a ConfigMap that the app owns."""
+    """Keys of one app, each in a ConfigMap with this owner."""
 
-    def __init__(
-        self, cluster: Cluster, owner: Owner, loop: asyncio.AbstractEventLoop, budget: int = DEFAULT_BUDGET
-    ) -> None:
-        self._cluster, self._owner, self._loop = cluster, owner, loop
+    def __init__(self, maps: ConfigMaps, app: str, owner: Tree, budget: int = DEFAULT_BUDGET) -> None:
+        """`owner`: the reference that makes ConfigMaps go with the app."""
+        self._maps, self._app, self._owner = maps, app, owner
         self._budget = budget
 
     @property
@@ -49,8 +69,8 @@ class ConfigMapStore:
 
     def get(self, key: str) -> Versioned | None:
         """The value of this key; None where there is none."""
-        tree = self._wait(self._cluster.get(CONFIG_MAP, self._owner.namespace, object_name(key)))
-        return None if tree is None else Versioned(_value(tree, key), _version(tree))
+        tree = self._maps.get(object_name(key))
+        return None if tree is None else Versioned(_value(tree, key), version_of(tree))
 
     def put(self, key: str, value: bytes, expected: Version | None) -> Version:
         """Write this value over the expected version."""
@@ -58,43 +78,42 @@ class ConfigMapStore:
         tree = self._tree(key, value)
         try:
             if expected is None:
-                return _version(self._wait(self._cluster.create(CONFIG_MAP, self._owner.namespace, tree)))
+                return version_of(self._maps.create(tree))
             self._same_content(key, expected)
             tree["metadata"]["resourceVersion"] = expected
-            written = self._wait(self._cluster.replace(CONFIG_MAP, self._owner.namespace, tree))
-        except ConflictError as error:
+            written = self._maps.replace(tree)
+        except ConfigMapConflictError as error:
             raise VersionConflictError(key, expected, self._found(key)) from error
         if written is None:
             raise VersionConflictError(key, expected, None)
-        return _version(written)
+        return version_of(written)
 
     def delete(self, key: str, expected: Version) -> None:
         """Remove this key, which has the expected version."""
-        tree = self._wait(self._cluster.get(CONFIG_MAP, self._owner.namespace, object_name(key)))
-        found = None if tree is None else _version(tree)
+        tree = self._maps.get(object_name(key))
+        found = None if tree is None else version_of(tree)
         if tree is None or found != expected:
             raise VersionConflictError(key, expected, found)
-        preconditions = {"uid": tree["metadata"]["uid"], "resourceVersion": expected}
         try:
-            self._wait(self._cluster.delete_as(CONFIG_MAP, self._owner.namespace, object_name(key), preconditions))
-        except ConflictError as error:
+            self._maps.delete(object_name(key), {"uid": tree["metadata"]["uid"], "resourceVersion": expected})
+        except ConfigMapConflictError as error:
             raise VersionConflictError(key, expected, self._found(key)) from error
 
     def list(self, prefix: str) -> Mapping[str, Version]:
         """All keys that start with this text, in order, with their versions."""
-        trees = self._wait(self._cluster.find(CONFIG_MAP, self._owner.namespace, {KEY_LABEL: self._owner.name}))
-        keys = {str((tree["metadata"].get("annotations") or {}).get(_KEY)): _version(tree) for tree in trees}
+        trees = self._maps.find({KEY_LABEL: self._app})
+        keys = {str((tree["metadata"].get("annotations") or {}).get(_KEY)): version_of(tree) for tree in trees}
         return {key: keys[key] for key in sorted(keys) if key.startswith(prefix)}
 
     def _same_content(self, key: str, expected: Version) -> None:
         """A replace must not wipe out what is not ours; the version in it keeps this look true."""
-        tree = self._wait(self._cluster.get(CONFIG_MAP, self._owner.namespace, object_name(key)))
-        if tree is not None and _version(tree) == expected:
+        tree = self._maps.get(object_name(key))
+        if tree is not None and version_of(tree) == expected:
             _value(tree, key)
 
     def _found(self, key: str) -> Version | None:
-        tree = self._wait(self._cluster.get(CONFIG_MAP, self._owner.namespace, object_name(key)))
-        return None if tree is None else _version(tree)
+        tree = self._maps.get(object_name(key))
+        return None if tree is None else version_of(tree)
 
     def _tree(self, key: str, value: bytes) -> Tree:
         return {
@@ -102,19 +121,17 @@ class ConfigMapStore:
             "kind": "ConfigMap",
             "metadata": {
                 "name": object_name(key),
-                "labels": {KEY_LABEL: self._owner.name, APP_LABEL: self._owner.name},
+                "labels": {KEY_LABEL: self._app, APP_LABEL: self._app},
                 # An equal value must get a new version too; the API server gives none unless something changes.
                 "annotations": {_KEY: key, _WRITTEN: secrets.token_hex(8)},
-                "ownerReferences": [self._owner.reference()],
+                "ownerReferences": [self._owner],
             },
             "binaryData": {_VALUE: base64.b64encode(value).decode()},
         }
 
-    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result(_DEADLINE)
 
-
-def _version(tree: Tree) -> Version:
+def version_of(tree: Tree) -> Version:
+    """The version of a ConfigMap."""
     return Version(str(tree["metadata"]["resourceVersion"]))
 
 

@@ -1,0 +1,71 @@
+{{- define "holdfast.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "holdfast.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "holdfast.name" . -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Names of what has no namespace: releases of one name in two namespaces must not share it. */}}
+{{- define "holdfast.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "holdfast.fullname" .) -}}
+{{- end -}}
+
+{{- define "holdfast.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "holdfast.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{/* Of everything but the operator's pods, so that no Service or NetworkPolicy takes it for one. */}}
+{{- define "holdfast.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/name: {{ include "holdfast.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: holdfast
+{{- end -}}
+
+{{- define "holdfast.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "holdfast.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of (dict "image" VALUES "chart" .Chart). */}}
+{{- define "holdfast.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (default .chart.AppVersion .image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A JSON object, as a template can give text only. */}}
+{{- define "holdfast.appNamespaces" -}}
+{{- $watched := default (list .Release.Namespace) .Values.watchNamespaces -}}
+{{- dict "names" (default $watched .Values.appNamespaces | uniq | sortAlpha) | toJson -}}
+{{- end -}}
+
+{{/* Whoever may make pods, may take what the pods' namespace has: all security contexts are the same. */}}
+{{- define "holdfast.podSecurity" -}}
+runAsNonRoot: true
+{{- if not (kindIs "invalid" .Values.runAsUser) }}
+runAsUser: {{ int64 .Values.runAsUser }}
+{{- end }}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "holdfast.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}

@@ -1,0 +1,23 @@
+"""Why: the kinds of objects `holdfast status` reads, as they stand in paths and in rights."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object."""
+
+    api: str
+    """Where it is served."""
+    plural: str
+
+    @property
+    def right(self) -> str:
+        """As RBAC and `kubectl auth can-i` name it."""
+        group = self.api.split("/")[2:-1]
+        return ".".join([self.plural, *group])
+
+
+APPS = Kind("/apis/holdfast.dev/v1alpha1", "streamapps")
+CONFIG_MAPS = Kind("/api/v1", "configmaps")
+EVENTS = Kind("/apis/events.k8s.io/v1", "events")

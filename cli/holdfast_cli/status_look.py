@@ -1,0 +1,75 @@
+"""Why: one look at a cluster, or many, from a command line to what is printed and the exit code.
+
+Reads with the rights of who asks, and writes nothing.
+"""
+
+import argparse
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import NoReturn
+
+from rich.console import Console
+
+from holdfast_cli.cluster_app import AppDetail, AppList, Reader, is_name, read_app, read_apps
+from holdfast_cli.cluster_reader import ClusterReader
+from holdfast_cli.counts import UsageError
+from holdfast_cli.kubeconfig import find_target
+from holdfast_cli.screen import live_screen, screen
+from holdfast_cli.status_json import app_json, list_json
+from holdfast_cli.status_text import print_app, print_apps
+from holdfast_cli.status_watch import ChangesView, LiveView, View, watch
+
+_NOT_READY = 1
+_EVERY = 2.0
+"""Seconds between two looks of --watch."""
+Found = AppDetail | AppList
+
+
+def look_at(options: argparse.Namespace) -> int:
+    """Look, print, and say by the exit code whether the app is ready."""
+    target = find_target(options.kubeconfig, options.context, os.environ)
+    namespace = None if options.all_namespaces else options.namespace or target.namespace
+    if namespace is not None and not is_name(namespace):
+        message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
+        raise UsageError(message)
+    with closing(ClusterReader(target)) as reader:
+        look = functools.partial(_look, reader, namespace, options.app)
+        if options.watch:
+            _watch(options, namespace, look)
+        found = look()
+    _draw(options, namespace, screen(options.color), found)
+    return 0 if isinstance(found, AppList) or found.app.verdict.ready else _NOT_READY
+
+
+def _look(reader: Reader, namespace: str | None, name: str | None) -> Found:
+    if name is None or namespace is None:
+        return read_apps(reader, namespace)
+    return read_app(reader, namespace, name)
+
+
+def _watch(options: argparse.Namespace, namespace: str | None, look: Callable[[], Found]) -> NoReturn:
+    """Until Ctrl-C."""
+    draw = functools.partial(_draw, options, namespace)
+    with ExitStack() as opened:
+        view: View[Found] = ChangesView(functools.partial(draw, screen(options.color)))
+        live = live_screen(options.color)
+        if options.output == "text" and sys.stdout.isatty() and not live.is_dumb_terminal:
+            view = opened.enter_context(LiveView(live, draw))
+        watch(look, view, functools.partial(time.sleep, _EVERY))
+
+
+def _draw(options: argparse.Namespace, namespace: str | None, console: Console, found: Found) -> None:
+    if options.output == "json":
+        tree = list_json(found) if isinstance(found, AppList) else app_json(found)
+        sys.stdout.write(json.dumps(tree, indent=None if options.watch else 1, ensure_ascii=False) + "\n")
+        return
+    now = time.time_ns() // 1_000_000
+    if isinstance(found, AppList):
+        print_apps(console, found, now, namespace=namespace)
+    else:
+        print_app(console, found, now, all_tasks=options.tasks)

@@ -1,0 +1,75 @@
+"""Why: what a driver says of itself, small and often, in a ConfigMap of its run: read by the operator and by people.
+
+Written by the driver alone. Fields that an older or newer driver does not write have a default. Times are milliseconds
+since 1970. Must not judge.
+"""
+
+import json
+from dataclasses import dataclass
+
+REPORT_KEY = "report.json"
+"""Where it is in its ConfigMap."""
+REPORT_LABEL = "holdfast.dev/report"
+"""Label of that ConfigMap; its value is the app's name."""
+BEAT = 60_000
+"""A report is written again at least so often, though nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the driver of an attempt has said last."""
+
+    attempt: int
+    at: int
+    """When it was written."""
+    batch: int = 0
+    progressed: int | None = None
+    """When the last batch was committed; None: none yet in this attempt."""
+    lag: int = 0
+    """Records that were there when the last batch was planned and are still unread."""
+    tasks: int = 0
+    partitions: int = 0
+    placed: int = 0
+    """Tasks that run where their state was, or had none."""
+    assignment: int = 0
+    """Version of the assignment that is applied; 0: the driver's own."""
+    held_back: str | None = None
+    """What keeps the watermark where it is, a sentence."""
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(
+            {
+                "attempt": self.attempt,
+                "at": self.at,
+                "batch": self.batch,
+                "progressed": self.progressed,
+                "lag": self.lag,
+                "tasks": self.tasks,
+                "partitions": self.partitions,
+                "placed": self.placed,
+                "assignment": self.assignment,
+                "heldBack": self.held_back,
+            }
+        )
+
+
+def read_report(text: object) -> Report | None:
+    """What the driver said; None where it can't be read: a report is no reason to fail."""
+    try:
+        said = json.loads(str(text))
+        progressed, held = said.get("progressed"), said.get("heldBack")
+        return Report(
+            attempt=int(said["attempt"]),
+            at=int(said["at"]),
+            batch=int(said.get("batch", 0)),
+            progressed=None if progressed is None else int(progressed),
+            lag=int(said.get("lag", 0)),
+            tasks=int(said.get("tasks", 0)),
+            partitions=int(said.get("partitions", 0)),
+            placed=int(said.get("placed", 0)),
+            assignment=int(said.get("assignment", 0)),
+            held_back=None if held is None else str(held),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,60 @@
+"""Why: an assignment on its way from who computed it to the driver that applies it, as JSON of a fixed shape.
+
+Versions only rise within a run; a driver applies the newest one that is meant for its attempt. Must not compute one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import UserActionError
+from holdfast.placement.assignment import Assignment
+
+HANDED_KEY = "assignment.json"
+"""Where it is in its ConfigMap."""
+
+
+class HandedInvalidError(UserActionError):
+    """Something else than an assignment is where one should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One version of an assignment."""
+
+    version: int
+    attempt: int
+    """Whom it is meant for."""
+    processors: Mapping[str, str]
+    """Executor pod -> location."""
+    assignment: Assignment
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(
+            {
+                "version": self.version,
+                "attempt": self.attempt,
+                "processors": dict(self.processors),
+                "assignment": {name: list(tasks) for name, tasks in self.assignment.tasks_of.items()},
+            },
+            sort_keys=True,
+        )
+
+
+def read_handed(text: str) -> Handed:
+    """The assignment in this text; raises `HandedInvalidError`."""
+    try:
+        tree = json.loads(text)
+        tasks_of = {str(name): tuple(map(str, tasks)) for name, tasks in tree["assignment"].items()}
+        processors = {str(name): str(location) for name, location in tree["processors"].items()}
+        handed = Handed(int(tree["version"]), int(tree["attempt"]), processors, Assignment(tasks_of))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = (
+            f"{HANDED_KEY} is no assignment: {type(error).__name__}: {error}; delete its ConfigMap, it is made anew"
+        )
+        raise HandedInvalidError(message) from error
+    if handed.assignment.tasks_of.keys() != handed.processors.keys():
+        message = f"{HANDED_KEY} does not give a location for each processor; delete its ConfigMap, it is made anew"
+        raise HandedInvalidError(message)
+    return handed

@@ -1,0 +1,60 @@
+"""Why: what the operator tells an attempt beside its app: who it is, and where to look and to report.
+
+A file in the ConfigMap of the attempt, mounted into the driver; it never changes. Must not hold what can change.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TOLD_KEY = "attempt.json"
+"""Where it is in the attempt's ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an attempt is told."""
+
+    app: str
+    namespace: str
+    uid: str
+    """Of the StreamApp: what the driver makes goes with it."""
+    run: str
+    attempt: int
+    assignment: str
+    """The ConfigMap in which assignments are handed over."""
+    report: str
+    """The ConfigMap in which the driver reports."""
+    topics: Mapping[str, int | None] = field(default_factory=dict)
+    """Partition counts the plan was accepted with, by stream; None: there was no such topic."""
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(
+            {
+                "app": self.app,
+                "namespace": self.namespace,
+                "uid": self.uid,
+                "runId": self.run,
+                "attempt": self.attempt,
+                "assignment": self.assignment,
+                "report": self.report,
+                "topics": dict(self.topics),
+            },
+            sort_keys=True,
+        )
+
+
+def read_told(text: str) -> Told:
+    """What stands in this text; it was written by the operator of the same release."""
+    tree = json.loads(text)
+    return Told(
+        app=tree["app"],
+        namespace=tree["namespace"],
+        uid=tree["uid"],
+        run=tree["runId"],
+        attempt=tree["attempt"],
+        assignment=tree["assignment"],
+        report=tree["report"],
+        topics=tree["topics"],
+    )

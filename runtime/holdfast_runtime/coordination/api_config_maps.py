@@ -1,0 +1,123 @@
+"""Why: the driver's way to the API server: the ConfigMaps of its namespace, and nothing else.
+
+"Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline.
+Threads may share one. Must not know what is kept.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+from kubernetes import client, config
+
+from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
+from holdfast.placement.config_map_store import ConfigMapConflictError, Tree
+
+_TIMEOUT = 15.0
+_PAGE = 500
+_WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
+
+
+class ApiUnreachableError(RetrySoonError):
+    """The API server did not answer, or not now."""
+
+
+class ApiRefusedError(WorldChangeError):
+    """The API server understood and said no: rights, quota, admission, or a field."""
+
+
+class ApiConfigMaps:
+    """The ConfigMaps of one namespace."""
+
+    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+        self._api = api
+        self._path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+
+    @classmethod
+    def connected(cls, namespace: str) -> "ApiConfigMaps":
+        """As the pod's service account, or outside of a pod as KUBECONFIG says."""
+        configuration = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except config.ConfigException:
+            config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        return cls(client.ApiClient(configuration), namespace)
+
+    def get(self, name: str) -> Tree | None:
+        """As it is now; None: it is not there."""
+        return self._call("GET", self._named(name))
+
+    def find(self, labels: Mapping[str, str]) -> list[Tree]:
+        """All that carry these labels."""
+        found: list[Tree] = []
+        query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
+        after = ""
+        while True:
+            page = self._call("GET", self._path, query=query + ([("continue", after)] if after else [])) or {}
+            found += page.get("items") or []
+            after = (page.get("metadata") or {}).get("continue") or ""
+            if not after:
+                return found
+
+    def create(self, tree: Tree) -> Tree:
+        """Make it; raises `ConfigMapConflictError` where one of its name is there."""
+        made = self._call("POST", self._path, tree)
+        if made is None:
+            message = f"ConfigMap {tree['metadata']['name']} can't be made: its namespace does not exist"
+            raise ApiRefusedError(message)
+        return made
+
+    def replace(self, tree: Tree) -> Tree | None:
+        """Write it over the version in it, None where it is gone; raises `ConfigMapConflictError`."""
+        return self._call("PUT", self._named(tree["metadata"]["name"]), tree)
+
+    def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
+        """Let it go if it still is exactly this one; raises `ConfigMapConflictError`."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": dict(preconditions)}
+        self._call("DELETE", self._named(name), body)
+
+    def _named(self, name: str) -> str:
+        return f"{self._path}/{quote(name, safe='')}"
+
+    def _call(
+        self, method: str, path: str, body: Tree | None = None, query: list[tuple[str, str]] | None = None
+    ) -> Tree | None:
+        request = self._api.param_serialize(
+            method,
+            path,
+            query_params=query or [],
+            header_params={"Accept": "application/json", "Content-Type": "application/json"},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            response = self._api.call_api(*request, _request_timeout=_TIMEOUT)
+            content: bytes = response.read()  # type: ignore[no-untyped-call]
+        except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
+            message = f"{method} {path}: the API server did not answer: {error or type(error).__name__}"
+            raise ApiUnreachableError(message) from error
+        if response.status == _NOT_FOUND:
+            return None
+        answer = _tree(content)
+        if response.status >= _WRONG:
+            said = str(answer.get("message") or content[:500].decode(errors="replace"))
+            raise _error(response.status, f"{method} {path}: {said}")
+        return answer
+
+
+def _tree(content: bytes) -> Tree:
+    try:
+        tree: Any = json.loads(content)
+    except ValueError:
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def _error(status: int, message: str) -> HoldfastError:
+    if status == _CONFLICT:
+        return ConfigMapConflictError(message)
+    if status == _TOO_MANY or status >= _SERVER:
+        return ApiUnreachableError(message)
+    return ApiRefusedError(message)

@@ -1,0 +1,162 @@
+"""Why: the coordinator on a cluster: the operator numbers attempts and assigns, the driver keeps record and report.
+
+The driver is the record's one writer, for the record must be durable before a new partition is read, also while the
+operator is away; nor is the operator waited for longer than `patience`. Must not know Spark: processors come in by
+name.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
+from holdfast.placement.handed import HANDED_KEY, Handed, HandedInvalidError, read_handed
+from holdfast.placement.metadata_store import VersionConflictError
+from holdfast.placement.record_keys import key_part
+from holdfast.placement.record_store import RecordStore
+from holdfast.placement.told import Told
+from holdfast.tasks.record import Record
+from holdfast_runtime.coordination.choosing import misfit, own_placement, placed
+from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast_runtime.coordination.owner import owner_reference
+from holdfast_runtime.coordination.paces import kept_paces
+from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
+from holdfast_runtime.coordination.reporter import Reporter
+from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.wall_clock import now
+
+_LOG = logging.getLogger("holdfast")
+PATIENCE = 60.0
+"""How long after the first executor is up an assignment is waited for, seconds."""
+
+
+class ClusterCoordinator:
+    """One attempt of one run, told about by the operator."""
+
+    def __init__(
+        self,
+        told: Told,
+        maps: ConfigMaps,
+        patience: float = PATIENCE,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._told, self._maps, self._patience, self._seconds = told, maps, patience, seconds
+        self._store = ConfigMapStore(maps, told.app, owner_reference(told))
+        self._records = RecordStore(self._store, told.app)
+        self._reports = ReportMap(maps, told)
+        self._reporter = Reporter(ReportMap(maps, told), told.attempt, now)
+        self._known: Record | None = None
+        self._counts = (0, 0, 0)
+        self._first_up: float | None = None
+        self._said = ""
+
+    def __enter__(self) -> Self:
+        self._reporter.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reporter.close()
+
+    @property
+    def topics(self) -> Mapping[str, int | None]:
+        """What the operator accepted the plan with."""
+        return self._told.topics
+
+    def next_attempt(self) -> int:
+        """As the operator numbered it."""
+        return self._told.attempt
+
+    def record(self) -> Record | None:
+        """What the run looked like last; None: it has not begun."""
+        self._known = self._records.load(self._told.run)
+        return self._known
+
+    def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:  # noqa: ARG002
+        """The operator's assignment, or after a while the driver's own. How many are enough the operator knows."""
+        if not up:
+            return None
+        if (handed := self._handed(0, tasks, up)) is not None:
+            return handed
+        self._first_up = self._first_up or self._seconds()
+        if self._seconds() - self._first_up < self._patience:
+            return None
+        _LOG.warning("no assignment came within %g s, the driver assigns %d tasks itself", self._patience, len(tasks))
+        return own_placement(tasks, up, self._known)
+
+    def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
+        """A later assignment of the operator."""
+        return self._handed(than.version, tasks, up)
+
+    def ran(self, what: Ran) -> None:
+        """Save the record; raises `SupersededError` where a newer attempt has saved its own."""
+        record = what.record(self._told.run)
+        try:
+            self._records.save(record)
+        except VersionConflictError:
+            self._check_newest()
+            # An older attempt that did not know better: its driver will not get any further.
+            self._records.load(self._told.run)
+            self._records.save(record)
+        partitions = {partition for inputs in what.grouping.values() for partition in inputs}
+        self._counts = len(what.grouping), len(partitions), placed(self._known, what)
+        self._known = record
+
+    def applied(self, placement: Placement) -> None:
+        """Report it."""
+        tasks, _, kept = self._counts
+        _LOG.info("assignment %d is applied, %d of %d tasks where their state was", placement.version, kept, tasks)
+        self._reporter.placed(placement.version, *self._counts)
+
+    def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
+        """Generator system -> how much it has made by when."""
+        if not rates:
+            return {}
+        return kept_paces(self._store, f"{key_part(self._told.app)}/paces/{key_part(self._told.run)}", rates, now)
+
+    def listen(self, event: Event) -> None:
+        """Report progress."""
+        if isinstance(event, Progress):
+            self._reporter.progressed(event)
+
+    def check(self) -> None:
+        """Raise `SupersededError` where a newer attempt is at work."""
+        if self._reporter.superseded is not None:
+            raise SupersededError(str(self._reporter.superseded))
+
+    def _check_newest(self) -> None:
+        try:
+            self._reports.check()
+        except SupersededError as error:
+            self._reporter.superseded = error
+            raise
+
+    def _handed(self, after: int, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
+        handed = self._read()
+        if handed is None or handed.version <= after:
+            return None
+        why = misfit(handed, self._told.attempt, tasks, up)
+        if why is None:
+            return Placement(handed.version, handed.processors, handed.assignment)
+        self._say(f"assignment {handed.version} is not applied (yet): {why}")
+        return None
+
+    def _read(self) -> Handed | None:
+        try:
+            tree = self._maps.get(self._told.assignment)
+            text = None if tree is None else (tree.get("data") or {}).get(HANDED_KEY)
+            return None if text is None else read_handed(text)
+        except (RetrySoonError, WorldChangeError, HandedInvalidError) as error:
+            self._say(f"the assignment can't be read, it is looked at again: {error}")
+            return None
+
+    def _say(self, text: str) -> None:
+        """Once, however often it is seen."""
+        if text != self._said:
+            self._said = text
+            _LOG.warning("%s", text)

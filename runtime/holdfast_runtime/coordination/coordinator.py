@@ -1,0 +1,75 @@
+"""Why: what an attempt asks of whoever places its tasks and remembers its run, the same on one host and on a cluster.
+
+Must not say how: `local` keeps files, `cluster` keeps ConfigMaps and talks with the operator.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.placement.assignment import Assignment
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import ParentEnd, Record
+from holdfast_runtime.progress import Event
+from holdfast_runtime.streams.pace import Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which processor runs which tasks, and where it is."""
+
+    version: int
+    """Of the assignment that was handed over; 0: the driver's own."""
+    locations: Mapping[str, str]
+    """Processor -> location."""
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Where tasks run: what the next attempt is told."""
+
+    grouping: Mapping[str, tuple[StreamPartition, ...]]
+    placement: Placement
+    child_after: Mapping[StreamPartition, ParentEnd]
+
+    def record(self, run: str) -> Record:
+        """As the placement record of this run."""
+        processor_of = self.placement.assignment.processor_of()
+        locations = {task: self.placement.locations[processor] for task, processor in processor_of.items()}
+        return Record(run, self.grouping, locations, processor_of, self.child_after)
+
+
+class Coordinator(Protocol):
+    """One run of one app."""
+
+    @property
+    def topics(self) -> Mapping[str, int | None]:
+        """Partition counts that the plan is to be made with, by stream, beside those in the spec."""
+
+    def record(self) -> Record | None:
+        """What the run looked like last; None: it has not begun."""
+
+    def next_attempt(self) -> int:
+        """The number of this attempt, its fencing epoch: larger than all before it."""
+
+    def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:
+        """Where tasks begin to run, with these of so many wanted processors up; None: not decided yet."""
+
+    def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
+        """Where tasks are to run from now on; None: where they do."""
+
+    def ran(self, what: Ran) -> None:
+        """Remember where tasks run, before their first batch there."""
+
+    def applied(self, placement: Placement) -> None:
+        """From now on tasks run there."""
+
+    def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
+        """Generator system -> how much it has made by when: begun once, and changed when its rate is."""
+
+    def listen(self, event: Event) -> None:
+        """How the attempt goes."""
+
+    def check(self) -> None:
+        """Raise what forbids this attempt to go on."""

@@ -1,0 +1,78 @@
+"""Why: the ConfigMap in which a run's driver reports: it also says which attempt is the newest, so older ones end.
+
+Must not decide when to write.
+"""
+
+from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, Tree, version_of
+from holdfast.placement.driver_report import REPORT_KEY, REPORT_LABEL, Report, read_report
+from holdfast.placement.told import Told
+from holdfast_runtime.coordination.owner import owner_reference
+
+_TRIES = 3
+
+
+class SupersededError(WorldChangeError):
+    """A newer attempt of the run is at work; this one must end."""
+
+
+class ReportContendedError(RetrySoonError):
+    """Others wrote the report each time it was to be written."""
+
+
+class ReportMap:
+    """The report of one run. One thread at a time."""
+
+    def __init__(self, maps: ConfigMaps, told: Told) -> None:
+        self._maps, self._told = maps, told
+        self._version: str | None = None
+        """What this process wrote last; None: look first."""
+
+    def write(self, report: Report) -> None:
+        """Put this in the place of what is there; raises `SupersededError` where that is of a newer attempt."""
+        for _ in range(_TRIES):
+            if self._version is None:
+                self._version = self._there()
+            try:
+                written = self._written(report)
+            except ConfigMapConflictError:
+                self._version = None
+                continue
+            self._version = None if written is None else version_of(written)
+            if written is not None:
+                return
+        message = f"ConfigMap {self._told.report} was written by others {_TRIES} times while the driver reported"
+        raise ReportContendedError(message)
+
+    def check(self) -> None:
+        """Raise `SupersededError` where a newer attempt has reported."""
+        self._there()
+
+    def _there(self) -> str | None:
+        tree = self._maps.get(self._told.report)
+        if tree is None:
+            return None
+        said = read_report((tree.get("data") or {}).get(REPORT_KEY))
+        if said is not None and said.attempt > self._told.attempt:
+            message = (
+                f"attempt {said.attempt} of {self._told.app} is at work, as ConfigMap {self._told.report} says: "
+                f"this is attempt {self._told.attempt}, it ends"
+            )
+            raise SupersededError(message)
+        return version_of(tree)
+
+    def _written(self, report: Report) -> Tree | None:
+        tree: Tree = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self._told.report,
+                "labels": {REPORT_LABEL: self._told.app},
+                "ownerReferences": [owner_reference(self._told)],
+            },
+            "data": {REPORT_KEY: report.text()},
+        }
+        if self._version is None:
+            return self._maps.create(tree)
+        tree["metadata"]["resourceVersion"] = self._version
+        return self._maps.replace(tree)

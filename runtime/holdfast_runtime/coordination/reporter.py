@@ -1,0 +1,88 @@
+"""Why: the driver's report is written beside its batches, never in their path: the data plane waits for no API server.
+
+A write that fails is tried again; only a newer attempt, seen on the way, ends this one. Must not decide what is worth
+a write: that is `reporting`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast.placement.driver_report import Report
+from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
+from holdfast_runtime.coordination.reporting import due, shortened
+from holdfast_runtime.progress import Progress
+
+_LOG = logging.getLogger("holdfast")
+_LOOK = 1.0
+_AFTER_FAILURE = 5.0
+_LAST = 20.0
+
+
+class Reporter:
+    """Keeps one report up to date, from `start` to `close`."""
+
+    def __init__(self, reports: ReportMap, attempt: int, clock: Callable[[], int]) -> None:
+        self._reports, self._clock = reports, clock
+        self._report = Report(attempt, clock())
+        self._said: Report | None = None
+        self._changing = threading.Lock()
+        self._news, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+        self._failing = False
+        self.superseded: SupersededError | None = None
+        """Why the attempt must end, if it must."""
+
+    def start(self) -> None:
+        """Claim the report for this attempt; raises what is in the way, `SupersededError` or the API server."""
+        self._write(replace(self._report, at=self._clock()))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say the last, and stop."""
+        self._over.set()
+        self._news.set()
+        self._thread.join(_LAST)
+        if self.superseded is None and self._said is not None and self._said.batch != self._report.batch:
+            self._try(replace(self._report, at=self._clock()))
+
+    def progressed(self, progress: Progress) -> None:
+        """A batch is done."""
+        held_back = shortened(progress.held_back)
+        self._change(batch=progress.batch, progressed=progress.at, lag=progress.lag, held_back=held_back)
+
+    def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:
+        """Tasks run as this version of the assignment says."""
+        self._change(assignment=version, tasks=tasks, partitions=partitions, placed=placed)
+
+    def _change(self, **fields: int | str | None) -> None:
+        with self._changing:
+            self._report = replace(self._report, **fields)  # type: ignore[arg-type] # mypy wants one type for all
+        self._news.set()
+
+    def _run(self) -> None:
+        while not self._over.is_set() and self.superseded is None:
+            self._news.wait(_LOOK)
+            self._news.clear()
+            now = replace(self._report, at=self._clock())
+            if due(self._said, now) and not self._try(now):
+                self._over.wait(_AFTER_FAILURE)
+
+    def _try(self, report: Report) -> bool:
+        try:
+            self._write(report)
+        except SupersededError as error:
+            self.superseded = error
+        except (RetrySoonError, WorldChangeError) as error:
+            if not self._failing:
+                _LOG.warning("the report can't be written, batches go on and it is tried again: %s", error)
+            self._failing = True
+            return False
+        self._failing = False
+        return True
+
+    def _write(self, report: Report) -> None:
+        self._reports.write(report)
+        self._said = report

@@ -1,0 +1,60 @@
+"""Why: what a driver in a pod says to whoever reads its log: few lines, each worth reading.
+
+Must not say what is a secret, nor how every batch went: that is in the report and in the metrics.
+"""
+
+import logging
+from collections.abc import Callable
+
+from holdfast_runtime.progress import Draining, Ended, Event, Progress, Started
+
+_LOG = logging.getLogger("holdfast")
+_APART = 60_000
+_SHOWN = 10
+
+
+class DriverLog:
+    """Hears a run's events."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._said = 0
+        self._rows_in = self._rows_out = self._batches = 0
+
+    def listen(self, event: Event) -> None:
+        """Say what is worth it."""
+        match event:
+            case Started():
+                _LOG.info(
+                    "%s run %s attempt %d: %d tasks in %d slots, data %s",
+                    event.app,
+                    event.run,
+                    event.attempt,
+                    event.tasks,
+                    event.slots,
+                    event.data,
+                )
+            case Progress():
+                self._progress(event)
+            case Draining():
+                _LOG.info("draining: the batch at hand is finished")
+            case Ended():
+                _LOG.info(
+                    "%s: %d batches, %d rows in, %d out", event.ending, event.batches, event.rows_in, event.rows_out
+                )
+
+    def _progress(self, event: Progress) -> None:
+        self._batches += 1
+        self._rows_in += event.rows_in
+        self._rows_out += event.rows_out
+        for task in event.restored[:_SHOWN]:
+            _LOG.info("restored %s", task)
+        if len(event.restored) > _SHOWN:
+            _LOG.info("restored %d more tasks", len(event.restored) - _SHOWN)
+        if self._clock() - self._said >= _APART:
+            held = "" if event.held_back is None else f", watermark held back: {event.held_back}"
+            counts = self._batches, self._rows_in, self._rows_out
+            _LOG.info(
+                "batch %d (%d since the last line, %d rows in, %d out), lag %d%s", event.batch, *counts, event.lag, held
+            )
+            self._said, self._batches, self._rows_in, self._rows_out = self._clock(), 0, 0, 0

@@ -1,0 +1,187 @@
+"""The driver's whole process, with real executors and a real API server; the test plays the operator."""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from ruamel.yaml import YAML
+
+from holdfast.placement.assignment import Assignment
+from holdfast.placement.handed import Handed
+from holdfast.tasks.record import Record
+from holdfast_runtime.streams.log import EmbeddedLog
+from tests.api.drivers import USER, Theatre
+from tests.api.plane import Plane
+from tests.engine.runs import APP, check, children, die, feed
+from tests.kafka.broker import wait_until
+
+ROWS = 8_000
+DEADLINE = 120.0
+LOCATIONS = {"0": "disk-0", "1": "disk-1"}
+FIRST = Assignment({"0": ("partition-0", "partition-2"), "1": ("partition-1",)})
+SWAPPED = Assignment({"0": ("partition-1",), "1": ("partition-0", "partition-2")})
+_NUMBERS = itertools.count()
+
+
+class Driver:
+    """One driver; its executors keep state below their own working folders, so each has a disk of its own."""
+
+    def __init__(self, theatre: Theatre, home: Path, spark: dict[str, str], *options: str) -> None:
+        self.home, self.disk = home, f"disk-{os.getpid()}-{theatre.told.namespace}"
+        folder = home / "folder"
+        folder.mkdir()
+        for name, content in theatre.files(app(home), spark).items():
+            (folder / name).write_text(content)
+        self.termination = home / "termination-log"
+        command = [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--state", self.disk]
+        command += ["--log", str(home / "log"), "--termination", str(self.termination), *options]
+        with (home / "driver.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                env={**os.environ, "KUBECONFIG": str(theatre.plane.kubeconfig(USER))},
+                cwd=home,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        """Its log so far."""
+        return (self.home / "driver.log").read_text(errors="replace")
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait while it lives."""
+
+        def held() -> bool:
+            assert self.process.poll() is None, f"the driver ended: {self.said()[-4000:]}"
+            return bool(condition())
+
+        try:
+            wait_until(held, DEADLINE, what)
+        except TimeoutError as error:
+            message = f"{error}: {self.said()[-4000:]}"
+            raise TimeoutError(message) from error
+
+    def drained(self) -> None:
+        """Ask it to end, and see that it does so well."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(DEADLINE) == 0, self.said()[-4000:]
+        assert json.loads(self.termination.read_text()) == {"ended": "drained"}
+
+    def close(self) -> None:
+        """End it, and take its executors' disks away."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(DEADLINE)
+        for disk in (Path(pyspark.__file__).parent / "work").glob(f"*/*/{self.disk}"):
+            shutil.rmtree(disk, ignore_errors=True)
+
+
+def app(home: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = YAML(typ="safe").load(APP)
+    tree["spec"]["runtime"]["checkpoint"] = {"location": f"file://{home}/shared"}
+    tree["spec"]["runtime"]["sparkConf"] = {"spark.ui.enabled": "false"}
+    return tree
+
+
+@pytest.fixture
+def theatre(plane: Plane) -> Theatre:
+    return Theatre.opened(plane, "counted", f"driver-{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    feed(tmp_path, ROWS)
+    return tmp_path
+
+
+def recorded(theatre: Theatre) -> Record:
+    found = theatre.record()
+    assert found is not None
+    return found
+
+
+def test_tasks_move_between_batches_when_the_operator_says_so_and_nothing_is_lost_or_doubled(
+    theatre: Theatre, home: Path
+) -> None:
+    driver = Driver(theatre, home, {"spark.app.id": "counted-1"}, "--master", "local-cluster[2,1,1024]")
+    try:
+        driver.until(lambda: theatre.reported(attempt=1), "it has begun")
+        theatre.hand(Handed(1, 1, LOCATIONS, FIRST))
+        driver.until(lambda: theatre.reported(assignment=1, tasks=3, partitions=5, placed=3), "assignment 1")
+        assert recorded(theatre).task_processor == FIRST.processor_of()
+        driver.until(lambda: (said := theatre.report()) is not None and said.batch > 2, "some batches")
+        theatre.hand(Handed(2, 1, LOCATIONS, SWAPPED))
+        driver.until(lambda: theatre.reported(assignment=2, placed=0), "assignment 2")
+        assert recorded(theatre).task_processor == SWAPPED.processor_of()
+        assert recorded(theatre).task_location["partition-1"] == "disk-0"
+        feed(home, 500, ROWS)
+        driver.until(lambda: "restored partition-1" in driver.said(), "a task goes on at its new place")
+        theatre.hand(Handed(3, 1, LOCATIONS, FIRST))
+        driver.until(lambda: theatre.reported(assignment=3), "assignment 3")
+        feed(home, 500, ROWS + 500)
+        driver.until(lambda: theatre.reported(lag=0) and counted(home) == kept(ROWS + 1_000), "all rows are through")
+        driver.drained()
+    finally:
+        driver.close()
+    check(home, ROWS + 1_000)
+    assert "it is at batch" in driver.said(), "what was left behind was not taken for the state"
+
+
+def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_that_comes_back(
+    theatre: Theatre, home: Path
+) -> None:
+    spark = {"spark.executorEnv.SPARK_EXECUTOR_ATTRIBUTE_POD": "pod-0"}
+    driver = Driver(theatre, home, spark, "--master", "local-cluster[1,2,1024]", "--patience", "1")
+    try:
+        driver.until(lambda: theatre.reported(assignment=0, tasks=3, placed=3), "its own assignment")
+        assert set(recorded(theatre).task_processor.values()) == {"pod-0"}
+        assert set(recorded(theatre).task_location.values()) == {"pod-0"}
+        driver.until(lambda: (said := theatre.report()) is not None and said.batch > 2, "some batches")
+        die(children(driver.process.pid, "CoarseGrainedExecutorBackend")[0])
+        driver.until(lambda: "3 on pod-0 at 127.0.0.1_1" in driver.said(), "the pod is back as another executor")
+        feed(home, 500, ROWS)
+        driver.until(lambda: counted(home) == kept(ROWS + 500), "all rows are through")
+        driver.drained()
+    finally:
+        driver.close()
+    check(home, ROWS + 500)
+
+
+def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Path) -> None:
+    spoilt = app(home)
+    spoilt["spec"]["runtime"]["checkpoint"] = {"location": "s3a://bucket/ads"}
+    folder = home / "spoilt"
+    folder.mkdir()
+    for name, content in theatre.files(spoilt, {}).items():
+        (folder / name).write_text(content)
+    ran = subprocess.run(
+        [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--termination", str(home / "last-word")],
+        env={**os.environ, "KUBECONFIG": str(theatre.plane.kubeconfig(USER))},
+        capture_output=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    said = json.loads((home / "last-word").read_text())
+    assert (ran.returncode, said["failed"]) == (1, "user")
+    assert "object stores come with a later release" in said["message"]
+
+
+def counted(home: Path) -> int:
+    """Rows that stand in the output."""
+    log = EmbeddedLog(home / "log")
+    return sum(end - oldest for oldest, end in log.bounds("numbered").values()) if log.has("numbered") else 0
+
+
+def kept(rows: int) -> int:
+    """How many of so many rows come out."""
+    return sum(number % 10 != 3 for number in range(rows))

@@ -1,0 +1,15 @@
+"""Why: an operator in a process of its own that watches all namespaces and all nodes, as the chart installs it.
+
+`python -m tests.chart.child`: takes the arguments of `tests.api.child` and heeds none. Must not change what it does.
+"""
+
+import asyncio
+import os
+
+from holdfast_operator import main
+from holdfast_operator.driver_pod import Release
+from tests.api.child import counts
+
+if __name__ == "__main__":
+    options = main.Options(Release("image"), lease=os.environ["LEASE"], topics_every=0.2, ask=counts)
+    asyncio.run(main.serve(options))

@@ -1,0 +1,129 @@
+"""Real Spark in client mode asks for nothing that the chart does not give the account of apps."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.spec.parse import parse_app
+from holdfast_operator.driver_pod import Owner, Release, spark_settings
+from holdfast_operator.names import attempt_name
+from tests.api.admin import PODS, Admin
+from tests.api.conftest import NAMESPACE, RESTRICTED
+from tests.api.plane import Plane
+from tests.chart.rendered import rendered
+from tests.chart.rights import Right, grant, granted
+from tests.chart.test_rights import refused, right_of, stranger
+from tests.kafka.broker import wait_until
+from tests.operator.apps import tree
+
+APPS = "apps"
+USER = f"system:serviceaccount:{APPS}:holdfast-app"
+SETS = f"/apis/apps/v1/namespaces/{APPS}/statefulsets"
+ACCOUNTS = f"/api/v1/namespaces/{APPS}/serviceaccounts"
+NOT_CALLED = {
+    # Spark writes the number of an executor on its pod when it registers; here none does.
+    Right("", "pods", "patch"),
+    # The driver's own: its report, the placement record, the assignment (tests/api/test_cluster_coordinator.py).
+    *(Right("", "configmaps", verb) for verb in ("get", "list", "update", "delete")),
+}
+DRIVER = """
+import json, sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder
+for name, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+print("started", flush=True)
+sys.stdin.readline()
+spark.stop()
+"""
+
+
+@pytest.fixture
+def admin(plane: Plane) -> Admin:
+    made = Admin(plane)
+    made.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": APPS, "labels": RESTRICTED}})
+    return made
+
+
+def test_spark_uses_what_the_chart_gives(plane: Plane, admin: Admin, tmp_path: Path) -> None:
+    chart = rendered(f"appNamespaces={{{APPS}}}")
+    (account,) = [one for one in chart if one["kind"] == "ServiceAccount" and one["metadata"]["namespace"] == APPS]
+    admin.create(ACCOUNTS, account)
+    grant(admin, chart, "holdfast-app", USER)
+    runs(admin, stranger(attempt_name("ads", "1", 1)))
+    log = tmp_path / "driver.log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, json.dumps(settings(plane, admin, tmp_path))],
+            env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+            text=True,
+        )
+    try:
+        wait_until(lambda: bool(admin.items(SETS)), 90, "Spark makes a StatefulSet")
+        runs(admin, executor(admin))
+        wait_until(lambda: "\nstarted" in log.read_text() or process.poll() is not None, 60, "the session is there")
+        path = f"{PODS.format(APPS)}/executor-0"
+        admin.patch(f"{path}/status", {"status": {"phase": "Failed", "containerStatuses": [ended()]}})
+        wait_until(lambda: not admin.get(path), 60, "Spark lets it go")
+        process.communicate("\n", timeout=60)
+    finally:
+        process.kill()
+        process.wait(20)
+    assert process.returncode == 0, log.read_text()[-4000:]
+    assert admin.items(SETS) == []
+    calls = plane.asked_by(USER)
+    assert {str(right_of(call)) for call in calls if refused(call)} == set()
+    used, gave = {right_of(call) for call in calls if "objectRef" in call}, granted(chart, "holdfast-app")
+    assert sorted(map(str, gave - used)) == sorted(map(str, NOT_CALLED))
+
+
+def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
+    """As the operator tells them, but for how to reach the API server and this machine."""
+    app, owner, release = parse_app(tree()), Owner("ads", APPS, "uid"), Release("image")
+    (tmp_path / "executor.json").write_text(json.dumps(stranger("executor")))
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = admin.create(f"{ACCOUNTS}/holdfast-app/token", request)["status"]["token"]
+    return spark_settings(app, 1, owner, release) | {
+        "spark.master": f"k8s://{plane.url}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.kubernetes.executor.podTemplateFile": str(tmp_path / "executor.json"),
+        "spark.kubernetes.authenticate.caCertFile": str(plane.directory / "ca.crt"),
+        "spark.kubernetes.authenticate.oauthToken": token,
+        # There is no Service of a driver; to delete "it" Spark would need the right to delete any.
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    }
+
+
+def executor(admin: Admin) -> dict[str, Any]:
+    """As the StatefulSet's controller would make it, and registered."""
+    (made,) = admin.items(SETS)
+    labels = made["spec"]["template"]["metadata"]["labels"] | {"spark-exec-id": "1"}
+    pod = stranger("executor-0")
+    return {**pod, "metadata": {"name": "executor-0", "labels": labels}}
+
+
+def runs(admin: Admin, pod: dict[str, Any]) -> None:
+    """As scheduler and kubelet would say."""
+    path, name = PODS.format(APPS), pod["metadata"]["name"]
+    admin.create(path, pod)
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-a"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    admin.create(f"{path}/{name}/binding", binding)
+    ready = [{"type": "Ready", "status": "True"}]
+    admin.patch(f"{path}/{name}/status", {"status": {"phase": "Running", "conditions": ready}})
+
+
+def ended() -> dict[str, Any]:
+    state = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}}
+    return {"name": "driver", "ready": False, "restartCount": 0, "image": "i", "imageID": "i", "state": state}

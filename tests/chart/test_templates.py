@@ -1,0 +1,190 @@
+"""What the chart makes of values, without an API server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from holdfast_cli.chart_reference import leaves
+from tests.chart.helms import HelmError
+from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees
+from tests.chart.rights import granted
+
+ROOT = CHART.parents[1]
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+VALUES = YAML(typ="safe").load((CHART / "values.yaml").read_text())
+APPS = "templates/rbac-apps.yaml"
+MONITOR = "metrics.serviceMonitor"
+EVERYTHING = (
+    "replicas=3", "runAsUser=1000680000", f"{MONITOR}.enabled=true", f"{MONITOR}.labels.release=prom",
+    "image.pullSecrets={one,two}", "runtime.image.pullSecrets={three}", "priorityClassName=high",
+    "nodeSelector.disk=ssd", "tolerations[0].operator=Exists", "affinity.nodeAffinity.x=y", "podLabels.team=streams",
+    "podAnnotations.note=yes", "topologySpreadConstraints[0].maxSkew=1", "watchNamespaces={b,a}", "global.any=thing",
+    "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b", "networkPolicy.extraEgress[0].ports[0].port=1",
+    "networkPolicy.kafkaPorts=null", "serviceAccount.annotations.a=b", "runtime.serviceAccount.annotations.a=b",
+    "service.annotations.a=b", "rbac.secretNames={kafka-auth}", "nodes.watch=false", "crds.install=false",
+)  # fmt: skip
+REFUSED = {
+    "replica=2": "'replica'",
+    "image.tags=x": "'tags'",
+    "image.pullPolicy=Sometimes": "pullPolicy",
+    "image.digest=latest": "digest",
+    "runtime.image.registry=x": "'registry'",
+    "metrics.port=80": "port",
+    "metrics.port=all": "port",
+    "replicas=-1": "replicas",
+    "watchNamespaces=apps": "watchNamespaces",
+    "watchNamespaces={Apps}": "watchNamespaces",
+    "watchNamespaces={a,a}": "watchNamespaces",
+    "nodes.watch=maybe": "watch",
+    "topics.every=0": "every",
+    "networkPolicy.kafkaPorts={70000}": "kafkaPorts",
+    "runAsUser=0": "runAsUser",
+    "metrics.port=8080": "must differ",
+}
+
+
+@pytest.fixture(params=[3, 4], ids=["helm 3", "helm 4"])
+def major(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def test_the_linter_has_nothing_to_say(major: int) -> None:
+    said = renderer(major)("lint", "--strict", str(CHART))
+    assert "WARNING" not in said
+
+
+def test_both_helms_make_the_same(major: int) -> None:
+    def key(tree: Tree) -> tuple[str, str]:
+        return tree["kind"], tree["metadata"]["name"]
+
+    assert sorted(rendered(major=major), key=key) == sorted(rendered(), key=key)
+
+
+@pytest.mark.parametrize("setting", REFUSED)
+def test_a_value_that_means_nothing_is_refused_by_name(setting: str, major: int) -> None:
+    with pytest.raises(HelmError, match=REFUSED[setting]):
+        rendered(setting, major=major)
+
+
+def test_everything_can_be_set_at_once(major: int) -> None:
+    found = rendered(*EVERYTHING, major=major)
+    kinds = {tree["kind"] for tree in found}
+    assert {"PodDisruptionBudget", "ServiceMonitor", "NetworkPolicy"} <= kinds
+    assert not {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"} & kinds
+    pod = one(found, "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsUser"] == 1000680000
+    assert pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == RELEASE
+    assert {"--namespace=a", "--namespace=b", "--no-nodes", "--pull-secret=three"} <= set(pod["containers"][0]["args"])
+    assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "hold-system-hold-holdfast")] == [
+        "a",
+        "b",
+    ]
+    (secrets,) = [rule for rule in rules(found) if rule["resources"] == ["secrets"] and rule.get("resourceNames")][:1]
+    assert secrets["resourceNames"] == ["kafka-auth"]
+    assert {"protocol": "TCP", "port": 1, "endPort": 65535} in one(found, "NetworkPolicy")["spec"]["egress"][2]["ports"]
+
+
+def test_nothing_of_what_is_switched_off_is_made() -> None:
+    off = ("networkPolicy.enabled", "rbac.create", "serviceAccount.create", "runtime.serviceAccount.create")
+    found = [tree for tree in rendered(*(f"{one}=false" for one in off)) if not hooked(tree)]
+    assert {tree["kind"] for tree in found} == {"CustomResourceDefinition", "Service", "Deployment"}
+    assert one(found, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "default"
+    found = rendered("metrics.port=0")
+    assert [port["name"] for port in one(found, "Service")["spec"]["ports"]] == ["health"]
+    assert len(one(found, "NetworkPolicy")["spec"]["ingress"]) == 1
+
+
+def test_no_right_is_a_star(major: int) -> None:
+    found = rendered(major=major) + rendered(*EVERYTHING, major=major)
+    assert not [rule for rule in rules(found) if "*" in json.dumps(rule)]
+    assert not [rule for rule in rules(found) if "nonResourceURLs" in rule]
+
+
+@pytest.mark.parametrize(
+    ("settings", "namespaces"),
+    [
+        ((), [NAMESPACE]),
+        (("watchNamespaces={b,a}",), ["a", "b"]),
+        (("appNamespaces={c}",), ["c"]),
+        (("watchNamespaces={b,a}", "appNamespaces={b}"), ["b"]),
+    ],
+)
+def test_the_account_of_apps_is_where_apps_are(settings: tuple[str, ...], namespaces: list[str]) -> None:
+    found = rendered(*settings, only=APPS)
+    for kind in ("ServiceAccount", "Role", "RoleBinding"):
+        assert [tree["metadata"]["namespace"] for tree in trees_of(found, kind, "holdfast-app")] == namespaces
+
+
+def test_a_digest_counts_over_a_tag() -> None:
+    digest = f"sha256:{'a' * 64}"
+    found = rendered("image.tag=x", f"image.digest={digest}", "runtime.image.tag=y")
+    (container,) = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"holdfast/operator@{digest}"
+    assert "--image=holdfast/runtime:y" in container["args"]
+
+
+def test_long_names_stay_names() -> None:
+    release = "r" * 53
+    text = renderer()("template", release, str(CHART), "--namespace", "n" * 63)
+    names = {tree["kind"]: tree["metadata"]["name"] for tree in trees(text)}
+    assert all(len(name) <= (63 if kind in ("Service", "Pod", "Deployment") else 253) for kind, name in names.items())
+
+
+def test_the_crd_is_the_projects_own() -> None:
+    crd = one(rendered(), "CustomResourceDefinition")
+    own = YAML(typ="safe").load((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
+    assert crd["spec"] == own["spec"]
+    assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_every_value_has_a_default_and_a_sentence_and_nothing_else_is_a_value() -> None:
+    described = [path for path, _, description in leaves(SCHEMA, VALUES) if description.endswith(".")]
+    assert described == [path for path, _, _ in leaves(SCHEMA, VALUES)]
+    assert all(node["additionalProperties"] is False for node in objects(SCHEMA) if "properties" in node)
+    assert set(described) == set(paths(VALUES, set(described)))
+
+
+def test_every_right_has_its_reason_in_the_docs() -> None:
+    rows = [line.split("|") for line in (ROOT / "docs" / "install.md").read_text().splitlines()]
+    said = {(row[1].strip(" `"), *sorted(row[2].strip().split(", "))) for row in rows if _verbs(row)}
+    found, wanted = rendered(), set()
+    for account in ("hold-holdfast", "holdfast-app"):
+        given = granted(found, account)
+        for resource in {right.resource for right in given}:
+            wanted.add((resource, *sorted(right.verb for right in given if right.resource == resource)))
+    assert sorted(said) == sorted(wanted)
+
+
+def _verbs(row: list[str]) -> bool:
+    """Whether it is a row of a table of rights."""
+    verbs = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+    return len(row) == 5 and set(row[2].strip().split(", ")) <= verbs
+
+
+def rules(found: list[Tree]) -> list[Tree]:
+    return [rule for tree in found if tree["kind"] in ("Role", "ClusterRole") for rule in tree["rules"]]
+
+
+def trees_of(found: list[Tree], kind: str, name: str) -> list[Tree]:
+    return [tree for tree in found if tree["kind"] == kind and tree["metadata"]["name"] == name]
+
+
+def hooked(tree: Tree) -> bool:
+    return "helm.sh/hook" in (tree["metadata"].get("annotations") or {})
+
+
+def objects(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    for inner in (schema.get("properties") or {}).values():
+        yield from objects(inner)
+
+
+def paths(values: dict[str, Any], leaf: set[str], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if f"{path}{name}" in leaf or not isinstance(value, dict):
+            yield f"{path}{name}"
+        else:
+            yield from paths(value, leaf, f"{path}{name}.")

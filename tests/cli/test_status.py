@@ -1,0 +1,351 @@
+"""What `holdfast status` shows, from the objects of a cluster to the lines on a terminal."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from holdfast.errors import RetrySoonError, UserActionError
+from holdfast.placement.assignment import Assignment
+from holdfast.placement.handed import Handed
+from holdfast_cli.cluster_app import AppDetail, AppList, AppUnknownError, Missing, read_app, read_apps
+from holdfast_cli.cluster_kinds import APPS, CONFIG_MAPS, EVENTS, Kind
+from holdfast_cli.status_json import app_json
+from holdfast_cli.status_text import print_app, print_apps
+from holdfast_cli.status_watch import ChangesView, LiveView, watch
+from holdfast_operator.conditions import TYPES, stamp
+from holdfast_operator.names import assignment_name, attempt_name, report_name
+from tests.cli.conftest import Holdfast
+
+NOW = 1_800_000_000_000
+Tree = dict[str, Any]
+FINE = {
+    "Ready": ("True", "Running", "attempt 2 commits batches"),
+    "Reconciling": ("False", "Settled", "Nothing is being changed."),
+    "Stalled": ("False", "NotStalled", "Nothing waits for somebody to act."),
+    "PlanValid": ("True", "PlanAccepted", "4 tasks; 0 warnings"),
+    "Assigned": ("True", "Assigned", "4 tasks"),
+    "LocalityHonoured": ("True", "AllPlaced", "4 of 4 tasks"),
+    "DriverRunning": ("True", "Running", "pod ads-2"),
+    "StateCompatible": ("True", "StateFits", "What the app is now can go on with the state of its run."),
+}
+
+
+def app(
+    name: str = "ads", generation: int = 3, said: dict[str, tuple[str, str, str]] | None = None, **status: Any
+) -> Tree:
+    conditions = [
+        {
+            "type": kind,
+            "status": (FINE | (said or {}))[kind][0],
+            "reason": (FINE | (said or {}))[kind][1],
+            "message": (FINE | (said or {}))[kind][2],
+            "lastTransitionTime": stamp(NOW - 200_000),
+            "observedGeneration": 3,
+        }
+        for kind in TYPES
+    ]
+    known = {"observedGeneration": 3, "runId": "1", "attempt": 2, "restarts": 1, "tasks": 4, "placed": "4/4"}
+    metadata = {"name": name, "namespace": "apps", "uid": f"uid-{name}", "generation": generation}
+    created = {"creationTimestamp": stamp(NOW - 7_200_000)}
+    return {"metadata": metadata | created, "status": {**known, "conditions": conditions, **status}}
+
+
+def config_map(name: str, key: str, text: str) -> Tree:
+    return {"metadata": {"name": name, "namespace": "apps"}, "data": {key: text}}
+
+
+def report(name: str = "ads", **said: Any) -> Tree:
+    given = {"attempt": 2, "at": NOW - 1000, "batch": 1041, "progressed": NOW - 2500, "lag": 12, "tasks": 4}
+    text = json.dumps(given | {"partitions": 8, "placed": 4, "assignment": 1} | said)
+    return config_map(report_name(name, "1"), "report.json", text)
+
+
+def handed(processors: int = 2, tasks: int = 4, version: int = 1, attempt: int = 2) -> Tree:
+    names = [f"ads-exec-{at}" for at in range(processors)]
+    tasks_of = {
+        name: tuple(f"partition-{task}" for task in range(at, tasks, processors)) for at, name in enumerate(names)
+    }
+    places = {name: f"claim-{at}" for at, name in enumerate(names)}
+    text = Handed(version, attempt, places, Assignment(tasks_of)).text()
+    return config_map(assignment_name("ads", "1"), "assignment.json", text)
+
+
+def event(ago: int, reason: str, note: str, kind: str = "Normal") -> Tree:
+    at = f"{stamp(NOW - ago)[:-1]}.000000Z"
+    return {"metadata": {"name": f"e{ago}"}, "eventTime": at, "type": kind, "reason": reason, "note": note}
+
+
+class Trees:
+    """A cluster in a few lists. The real one is in `tests/api`."""
+
+    def __init__(self, *apps: Tree, maps: tuple[Tree, ...] = (), events: tuple[Tree, ...] = ()) -> None:
+        self._of = {APPS: apps, CONFIG_MAPS: maps, EVENTS: events}
+        self.refused: set[Kind] = set()
+
+    def get(self, kind: Kind, _: str, name: str) -> Tree | None:
+        return next((one for one in self.find(kind, None, {}) if one["metadata"]["name"] == name), None)
+
+    def find(self, kind: Kind, _: str | None, __: dict[str, str]) -> list[Tree]:
+        if kind in self.refused:
+            message = f"you may not see {kind.right}"
+            raise UserActionError(message)
+        return list(self._of[kind])
+
+
+def shown(print_it: Callable[[Console], None]) -> str:
+    file = io.StringIO()
+    print_it(Console(file=file, width=10_000, soft_wrap=True))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def page(found: AppDetail, *, all_tasks: bool = False) -> str:
+    return shown(lambda console: print_app(console, found, NOW, all_tasks=all_tasks))
+
+
+def lines(trees: Trees, namespace: str | None = "apps") -> str:
+    found = read_apps(trees, namespace)
+    return shown(lambda console: print_apps(console, found, NOW, namespace=namespace))
+
+
+def test_an_app_that_does_well() -> None:
+    events = (event(5_000, "Starting", "attempt 2 starts"), event(9_000, "DriverFailed", "no broker", "Warning"))
+    found = read_app(Trees(app(), maps=(report(), handed()), events=events), "apps", "ads")
+    assert page(found) == (
+        f"""\
+ads  in apps: ready, Running
+  attempt 2 commits batches
+
+CONDITION         STATUS  SINCE       REASON        MESSAGE
+Ready             True    3 min 20 s  Running       as above
+Reconciling       False   3 min 20 s  Settled       Nothing is being changed.
+Stalled           False   3 min 20 s  NotStalled    Nothing waits for somebody to act.
+PlanValid         True    3 min 20 s  PlanAccepted  4 tasks; 0 warnings
+Assigned          True    3 min 20 s  Assigned      4 tasks
+LocalityHonoured  True    3 min 20 s  AllPlaced     4 of 4 tasks
+DriverRunning     True    3 min 20 s  Running       pod ads-2
+StateCompatible   True    3 min 20 s  StateFits     What the app is now can go on with the state of its run.
+
+attempt     2 of run 1, 1 restart; pod {attempt_name("ads", "1", 2)}
+report      1.0 s ago
+last batch  1,041, committed 2.5 s ago
+lag         12 records unread when the batch was planned
+tasks       4, 4 of them where their state is; 8 input partitions
+assignment  version 1 is applied
+
+LOCATION  PROCESSOR   TASKS  WHICH
+claim-0   ads-exec-0      2  partition-0, partition-2
+claim-1   ads-exec-1      2  partition-1, partition-3
+
+EVENT         WHEN       WHAT
+DriverFailed  9.0 s ago  no broker
+Starting      5.0 s ago  attempt 2 starts"""
+    )
+
+
+def test_what_is_wrong_comes_first_with_what_to_do() -> None:
+    said = {
+        "Ready": ("False", "NoProgress", "10 records wait; see its log"),
+        "Reconciling": ("True", "NoProgress", "10 records wait; see its log"),
+        "Stalled": ("True", "NotAMultiple", "give clicks 8 partitions"),
+        "Assigned": ("Unknown", "NotYetKnown", "nothing seen"),
+        "LocalityHonoured": ("False", "TasksAway", "1 of 4 tasks run away from their state"),
+    }
+    text = page(read_app(Trees(app(said=said)), "apps", "ads")).splitlines()
+    assert text[:3] == [
+        "ads  in apps: not ready, NoProgress",
+        "  10 records wait; see its log",
+        "  what it means: holdfast explain NoProgress",
+    ]
+    order = ["Stalled", "Ready", "LocalityHonoured", "Reconciling", "Assigned"]
+    assert [line.split()[0] for line in text[5:10]] == order
+
+
+@pytest.mark.parametrize(
+    ("tree", "line"),
+    [
+        (app(retryAt=stamp(NOW + 12_000), ended="Failed", failures=3), "next        attempt in 12 s, at 2027-"),
+        (app(failures=3), "attempt     2 of run 1, 1 restart, 3 failures in a row; pod ads-"),
+        (app(ended="Failed"), "ended       Failed"),
+        (app(draining="SpecChanged"), "draining    SpecChanged"),
+        (app(attempt=3), "report      not known: attempt 3 has not reported yet, only attempt 2 has"),
+        (app(runId=None), "report      not known: no attempt has been started"),
+        (app(generation=4), "  the operator has not looked at generation 4 yet; what follows is older"),
+        (app(conditions=[]), "  the operator has not looked at it yet; is it installed, and does it run?"),
+        (app(conditions=[7]), "  the operator has not looked at it yet; is it installed, and does it run?"),
+        (app(conditions="spoilt"), "  the operator has not looked at it yet; is it installed, and does it run?"),
+        (app(ofANewerRelease={"a": 1}), "ads  in apps: ready, Running"),
+    ],
+)
+def test_each_state_of_an_app_has_its_line(tree: Tree, line: str) -> None:
+    text = page(read_app(Trees(tree, maps=(report(),)), "apps", "ads"))
+    assert any(one.startswith(line) for one in text.splitlines()), text
+
+
+@pytest.mark.parametrize(
+    ("maps", "line"),
+    [
+        ((), "report      not known: its driver has not reported yet"),
+        ((report(progressed=None),), "last batch  none committed yet"),
+        ((report(heldBack="clicks/3 is idle"),), "held back   clicks/3 is idle"),
+        ((config_map(report_name("ads", "1"), "report.json", "{"),), "report      not known: ConfigMap ads-"),
+        ((report(assignment=0),), "assignment  the driver's own is applied; the one handed over is not known: no "),
+        ((report(), handed(version=2)), "assignment  version 1 is applied; version 2 below is handed over and not "),
+        ((report(), handed(attempt=1)), "assignment  version 1 is applied; version 1 below was for attempt 1"),
+        (
+            (report(), config_map(assignment_name("ads", "1"), "assignment.json", "[]")),
+            "assignment  version 1 is applied; the one handed over is not known: assignment.json is no assignment",
+        ),
+    ],
+)
+def test_each_state_of_report_and_assignment_has_its_line(maps: tuple[Tree, ...], line: str) -> None:
+    text = page(read_app(Trees(app(), maps=maps), "apps", "ads"))
+    assert any(one.startswith(line) for one in text.splitlines()), text
+
+
+def test_what_may_not_be_seen_is_missing_and_said() -> None:
+    trees = Trees(app())
+    trees.refused = {CONFIG_MAPS, EVENTS}
+    found = read_app(trees, "apps", "ads")
+    text = page(found)
+    assert "report      not known: you may not see configmaps" in text
+    assert "not known: events: you may not see events.events.k8s.io" in text
+    assert app_json(found)["missing"]["assignment"] == "you may not see configmaps"
+    assert lines(trees).splitlines()[1:] == [
+        "ads  True   Running  1          2         1      4     4/4    -  -           2 h 0 min",
+        "not known: lag and last batch: you may not see configmaps",
+    ]
+
+
+def test_thousands_of_tasks_fit_on_a_screen_and_all_of_them_can_be_had() -> None:
+    found = read_app(Trees(app(), maps=(report(), handed(1_000, 10_000))), "apps", "ads")
+    text = page(found)
+    assert len(text.splitlines()) < 50
+    assert max(map(len, text.splitlines())) < 150
+    assert "and 6 more" in text
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("claim-")][:11][-1] == "claim-10"
+    assert "... and 980 more processors with 9,800 tasks (--tasks shows all)" in text
+    whole = page(found, all_tasks=True)
+    assert all(f"partition-{at}" in whole for at in range(10_000))
+    assert sum(len(one["tasks"]) for one in app_json(found)["assignment"]["processors"]) == 10_000
+
+
+def test_a_name_that_no_pod_can_have_is_not_shown() -> None:
+    text = Handed(1, 2, {"exec": f"claim-{'9' * 5_000}"}, Assignment({"exec": ()})).text()
+    maps = (report(), config_map(assignment_name("ads", "1"), "assignment.json", text))
+    assert "holds a name of more than 253 characters" in page(read_app(Trees(app(), maps=maps), "apps", "ads"))
+
+
+def test_only_the_latest_events_are_shown_the_newest_last() -> None:
+    events = tuple(event(1000 * at, "Starting", f"event {at}") for at in range(1, 40))
+    found = read_app(Trees(app(), events=events), "apps", "ads")
+    assert [line.split()[-1] for line in page(found).splitlines()[-5:]] == ["5", "4", "3", "2", "1"]
+
+
+def test_a_line_for_each_app() -> None:
+    bad = app("bad", said={"Ready": ("False", "DriverFailed", "no broker")})
+    trees = Trees(bad, app(), app("new", status=None, conditions=[], runId=None, attempt=None), maps=(report(),))
+    assert (
+        lines(trees)
+        == """\
+APP  READY  REASON        RUN  ATTEMPT  RESTARTS  TASKS  PLACED  LAG  LAST BATCH  AGE
+ads  True   Running       1          2         1      4     4/4   12  2.5 s ago   2 h 0 min
+bad  False  DriverFailed  1          2         1      4     4/4    -  -           2 h 0 min
+new  False  -             -          -         1      4     4/4    -  -           2 h 0 min
+not known: lag and last batch: its driver has not reported yet"""
+    )
+    assert lines(trees, None).startswith("NAMESPACE  APP")
+    assert lines(Trees()) == "no StreamApps in namespace apps"
+    assert lines(Trees(), None) == "no StreamApps"
+
+
+def test_a_name_that_is_no_app_is_refused_with_the_nearest_if_apps_may_be_seen() -> None:
+    trees = Trees(app("ad-clicks"))
+    with pytest.raises(
+        AppUnknownError, match="there is no StreamApp ad-click in namespace apps; did you mean ad-clicks"
+    ):
+        read_app(trees, "apps", "ad-click")
+    with pytest.raises(AppUnknownError, match=r"no StreamApp \.\./\.\. in namespace apps"):
+        read_app(trees, "apps", "../..")
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["\x1b[2J", "a\r\nb", "\u202e", "\x9b5m"])
+
+
+@given(texts, texts, texts)
+def test_whatever_stands_in_texts_of_others_only_lines_of_letters_are_shown(a: str, b: str, c: str) -> None:
+    said = {"Ready": ("False", "NoProgress", a), "PlanValid": ("False", "NoProgress", b)}
+    text = Handed(1, 2, {a: b, f"{b}x": c}, Assignment({a: (c,), f"{b}x": ()})).text() if a != f"{b}x" else "{}"
+    maps = (report(heldBack=c), config_map(assignment_name("ads", "1"), "assignment.json", text))
+    found = read_app(Trees(app(said=said), maps=maps, events=(event(1, a, b),)), "apps", "ads")
+    assert all(line.isprintable() for line in page(found).split("\n"))
+    tree = json.dumps(app_json(found), ensure_ascii=False)
+    assert tree.isprintable()
+
+
+def test_watching_shows_changes_alone_and_goes_on_while_the_cluster_is_away(capsys: pytest.CaptureFixture[str]) -> None:
+    away = RetrySoonError("the API server is away")
+    answers: list[int | Exception] = [1, 1, away, away, 2, away, 2, UserActionError("the app is gone")]
+
+    def look() -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    drawn: list[int] = []
+    with pytest.raises(UserActionError, match="gone"):
+        watch(look, ChangesView(drawn.append), lambda: None)
+    assert drawn == [1, 2]
+    assert capsys.readouterr().err == "holdfast: the API server is away\n" * 2
+
+
+def test_on_a_terminal_each_look_is_drawn_with_what_keeps_newer_ones_away() -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=60, height=20)
+
+    def draw(paper: Console, seen: int) -> None:
+        paper.print(f"seen {seen} " + "and so on " * 8)
+
+    with LiveView(console, draw) as view:
+        view.show(1, None)
+        view.show(2, "the API server is away")
+    text = file.getvalue()
+    assert text.index("seen 1") < text.index("the API server is away") < text.index("seen 2")
+    assert text.count("so on") > 8, "what is too long for a line goes on in the next"
+
+
+def test_an_empty_list_and_a_list_are_values_that_can_be_compared() -> None:
+    assert read_apps(Trees(), None) == AppList(())
+    assert read_apps(Trees(app()), "apps") == read_apps(Trees(app()), "apps")
+    assert isinstance(read_apps(Trees(app()), "apps").apps[0][1], Missing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ads", "-A"), "give its namespace with -n"),
+        (("ads", "-A", "-n", "apps"), "not allowed with"),
+        (("--kubeconfig", "none"), "there is no kubeconfig at none"),
+        (("-n", "a/../b", "--kubeconfig", "kubeconfig"), "a/../b is no namespace"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
+    Path("kubeconfig").write_text("{current-context: a, contexts: [{name: a, context: {}}]}")
+    ran = holdfast("status", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_without_the_kubernetes_package_it_says_what_to_install(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast_cli.status_command.find_spec", lambda _: None)
+    ran = holdfast("status")
+    assert (ran.code, ran.err) == (2, "holdfast: holdfast status needs kubernetes: pip install 'holdfast[cluster]'\n")

@@ -1,0 +1,69 @@
+"""Which assignment a driver applies, and which one it makes itself."""
+
+import pytest
+
+from holdfast.placement.assignment import Assignment
+from holdfast.placement.handed import Handed
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import Record
+from holdfast_runtime.coordination.choosing import misfit, own_placement, placed
+from holdfast_runtime.coordination.coordinator import Placement, Ran
+
+TASKS = ["p-0", "p-1"]
+HANDED = Handed(3, 2, {"pod-0": "claim-0", "pod-1": "claim-1"}, Assignment({"pod-0": ("p-0",), "pod-1": ("p-1",)}))
+GROUPING = {task: (StreamPartition("clicks", at),) for at, task in enumerate(TASKS)}
+
+
+def record(**places: tuple[str, str]) -> Record:
+    """Task -> processor and location."""
+    tasks = {name.replace("_", "-"): place for name, place in places.items()}
+    locations = {task: location for task, (_, location) in tasks.items()}
+    return Record("1", GROUPING, locations, {task: processor for task, (processor, _) in tasks.items()})
+
+
+@pytest.mark.parametrize(
+    ("attempt", "tasks", "up", "why"),
+    [
+        (2, TASKS, ["pod-0", "pod-1", "pod-2"], None),
+        (1, TASKS, ["pod-0", "pod-1"], "meant for attempt 2"),
+        (2, [*TASKS, "p-2"], ["pod-0", "pod-1"], "not those of the app"),
+        (2, ["p-0"], ["pod-0", "pod-1"], "not those of the app"),
+        (2, TASKS, ["pod-0"], "pod-1 did not register"),
+        (2, TASKS, [], "pod-0, pod-1 did not register"),
+    ],
+)
+def test_an_assignment_is_applied_when_it_is_for_this_attempt_its_tasks_and_what_is_up(
+    attempt: int, tasks: list[str], up: list[str], why: str | None
+) -> None:
+    found = misfit(HANDED, attempt, tasks, up)
+    assert found is None if why is None else found is not None and why in found
+
+
+def test_an_assignment_that_has_a_task_twice_is_not_applied() -> None:
+    twice = Handed(3, 2, HANDED.processors, Assignment({"pod-0": ("p-0", "p-1"), "pod-1": ("p-1",)}))
+    assert "each once" in str(misfit(twice, 2, TASKS, ["pod-0", "pod-1"]))
+
+
+def test_a_driver_that_assigns_itself_without_a_record_takes_each_processor_for_a_place_of_its_own() -> None:
+    found = own_placement(TASKS, ["pod-1", "pod-0"], None)
+    assert found == Placement(0, {"pod-0": "pod-0", "pod-1": "pod-1"}, HANDED.assignment)
+
+
+def test_a_driver_that_assigns_itself_leaves_tasks_where_the_record_has_them() -> None:
+    known = record(p_0=("pod-1", "claim-1"), p_1=("pod-0", "claim-0"))
+    found = own_placement(TASKS, ["pod-0", "pod-1"], known)
+    assert found.assignment.tasks_of == {"pod-0": ("p-1",), "pod-1": ("p-0",)}
+    assert found.locations == {"pod-0": "claim-0", "pod-1": "claim-1"}
+
+
+def test_a_processor_the_record_does_not_know_is_a_place_of_its_own() -> None:
+    found = own_placement(TASKS, ["pod-0", "pod-9"], record(p_0=("pod-0", "claim-0"), p_1=("pod-1", "claim-1")))
+    assert found.locations == {"pod-0": "claim-0", "pod-9": "pod-9"}
+    assert found.assignment.processor_of() == {"p-0": "pod-0", "p-1": "pod-9"}
+
+
+def test_tasks_are_placed_where_their_state_was_or_had_none() -> None:
+    what = Ran(GROUPING, Placement(3, HANDED.processors, HANDED.assignment), {})
+    assert placed(None, what) == 2
+    assert placed(record(p_0=("pod-5", "claim-0"), p_1=("pod-1", "claim-7")), what) == 1
+    assert placed(record(p_1=("pod-1", "claim-1")), what) == 2

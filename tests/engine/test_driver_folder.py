@@ -1,0 +1,81 @@
+"""What a driver reads from the operator's folder, and where its run keeps what."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.placement.told import Told
+from holdfast_runtime.driver_folder import (
+    CheckpointLocationError,
+    DriverFolder,
+    DriverFolderError,
+    places_of,
+    read_folder,
+)
+
+TOLD = Told("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})
+APP: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "ads"},
+    "spec": {
+        "systems": [{"name": "events", "kafka": {"bootstrapServers": "kafka:9092"}}],
+        "streams": [{"name": "clicks", "system": "events"}, {"name": "out", "system": "events"}],
+        "steps": [{"name": "written", "from": ["clicks"], "to": "out"}],
+    },
+}
+
+
+def folder(tmp_path: Path, **runtime: Any) -> Path:
+    app = APP | {"spec": APP["spec"] | {"runtime": runtime}}
+    (tmp_path / "app.json").write_text(json.dumps(app))
+    (tmp_path / "attempt.json").write_text(TOLD.text())
+    (tmp_path / "spark.json").write_text('{"spark.app.id": "ads-1"}')
+    return tmp_path
+
+
+def told(tmp_path: Path, location: str) -> DriverFolder:
+    return read_folder(folder(tmp_path, checkpoint={"location": location}))
+
+
+def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> None:
+    read = told(tmp_path, "file:///shared")
+    assert (read.app.name, read.told, read.spark) == ("ads", TOLD, {"spark.app.id": "ads-1"})
+
+
+def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_disk_of_the_location(
+    tmp_path: Path,
+) -> None:
+    places = places_of(told(tmp_path, "file:///shared/check%20points"), Path("/var/lib/holdfast"), None)
+    run = Path("/shared/check points/team-a/ads/Run.1")
+    assert (places.query, places.durable) == (run / "query", run / "state")
+    assert places.state == Path("/var/lib/holdfast/tasks")
+    assert places.log is None
+    assert places.sync
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [("s3a://bucket/ads", "object stores come with a later release"), ("file://host/ads", "it names a host")],
+)
+def test_a_location_that_this_release_cannot_use_is_refused(tmp_path: Path, location: str, why: str) -> None:
+    with pytest.raises(CheckpointLocationError, match=why):
+        places_of(told(tmp_path, location), Path("/state"), None)
+
+
+def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointLocationError, match=r"checkpoint\.location is not set"):
+        places_of(read_folder(folder(tmp_path)), Path("/state"), None)
+
+
+@pytest.mark.parametrize("name", ["app.json", "attempt.json", "spark.json"])
+def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) -> None:
+    there = folder(tmp_path)
+    (there / name).write_text("{")
+    with pytest.raises(DriverFolderError, match="one release"):
+        read_folder(there)
+    (there / name).unlink()
+    with pytest.raises(DriverFolderError, match=name):
+        read_folder(there)

@@ -1,0 +1,56 @@
+"""What a driver's log says, and how often."""
+
+import logging
+
+import pytest
+
+from holdfast_runtime.driver_log import DriverLog
+from holdfast_runtime.progress import Draining, Ended, Ending, Progress, Started
+
+
+def progress(batch: int, restored: tuple[str, ...] = ()) -> Progress:
+    return Progress(batch, batch, 1, 2, 10, 9, 100, 5, 0.1, restored=restored)
+
+
+@pytest.fixture
+def clock() -> list[int]:
+    return [1_000_000]
+
+
+@pytest.fixture
+def log(clock: list[int], caplog: pytest.LogCaptureFixture) -> DriverLog:
+    caplog.set_level(logging.INFO, "holdfast")
+    return DriverLog(lambda: clock[0])
+
+
+def test_progress_is_said_once_a_minute_for_all_batches_of_it(
+    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    for batch in range(1, 100):
+        log.listen(progress(batch))
+    clock[0] += 60_000
+    log.listen(progress(100))
+    assert [line for line in caplog.messages if line.startswith("batch")] == [
+        "batch 1 (1 since the last line, 10 rows in, 9 out), lag 5",
+        "batch 100 (99 since the last line, 990 rows in, 891 out), lag 5",
+    ]
+
+
+def test_what_was_restored_is_said_at_once_but_not_without_end(
+    log: DriverLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.listen(progress(1, tuple(f"partition-{at}: there is no local store" for at in range(25))))
+    said = [line for line in caplog.messages if line.startswith("restored")]
+    assert said[0] == "restored partition-0: there is no local store"
+    assert (len(said), said[-1]) == (11, "restored 15 more tasks")
+
+
+def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
+    log.listen(Started("ads", "1", 2, 4, 2, "/shared", None, ("python",)))
+    log.listen(Draining())
+    log.listen(Ended(Ending.DRAINED, 3, 30, 27, 1.0))
+    assert caplog.messages == [
+        "ads run 1 attempt 2: 4 tasks in 2 slots, data /shared",
+        "draining: the batch at hand is finished",
+        "drained: 3 batches, 30 rows in, 27 out",
+    ]

@@ -1,0 +1,129 @@
+"""When a job follows its tasks: between batches, and after it is remembered where they will run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from holdfast.errors import RetrySoonError
+from holdfast.placement.assignment import Assignment
+from holdfast_runtime import moving_job
+from holdfast_runtime.arrangement import Arrangement
+from holdfast_runtime.coordination.coordinator import Placement
+from holdfast_runtime.moving_job import Moves, MovingJob
+from tests.kafka.broker import wait_until
+
+FIRST = Arrangement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
+SECOND = Arrangement(Placement(2, {"q": "l"}, Assignment({"q": ("a",)})), {"q": "h_2"}, 1)
+ELSEWHERE = Arrangement(SECOND.placement, {"q": "h_3"}, 1)
+
+
+@dataclass(frozen=True)
+class Job:
+    arrangement: Arrangement
+
+    def run(self, batch: str) -> list[str]:
+        return [batch]
+
+
+@dataclass
+class World:
+    """What is wanted, and what was done about it, in order."""
+
+    wanted: Arrangement = FIRST
+    trouble: Exception | None = None
+    done: list[str] = field(default_factory=list)
+    looks: int = 0
+
+    def moves(self) -> Moves:
+        return Moves(self.look, self.build, self.remember, self.applied)
+
+    def look(self, _: Arrangement) -> Arrangement:
+        self.looks += 1
+        if self.trouble is not None:
+            raise self.trouble
+        return self.wanted
+
+    def build(self, arrangement: Arrangement) -> Job:
+        self.done.append(f"built {arrangement.placement.version}")
+        return Job(arrangement)
+
+    def remember(self, placement: Placement) -> None:
+        self.done.append(f"remembered {placement.version}")
+
+    def applied(self, placement: Placement) -> None:
+        self.done.append(f"applied {placement.version}")
+
+    def seen(self) -> None:
+        """Wait until it has been looked twice more: what was seen first has been dealt with."""
+        at = self.looks
+        wait_until(lambda: self.looks >= at + 2, 20, "two looks")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(moving_job, "_EVERY", 0.01)
+    return World()
+
+
+@pytest.fixture
+def job(world: World) -> Iterator[MovingJob]:
+    with MovingJob(Job(FIRST), FIRST, world.moves()) as moving:
+        yield moving
+
+
+def test_tasks_that_stay_keep_their_job(world: World, job: MovingJob) -> None:
+    first = job.between()
+    world.seen()
+    assert job.between() is first
+    assert world.done == []
+
+
+def test_a_move_is_remembered_first_and_applied_when_no_batch_is_at_work(world: World, job: MovingJob) -> None:
+    world.wanted = SECOND
+    world.seen()
+    assert world.done == ["built 2", "remembered 2"]
+    assert job.between() == Job(SECOND)
+    assert world.done == ["built 2", "remembered 2", "applied 2"]
+
+
+def test_a_processor_that_is_elsewhere_gets_a_new_job_and_nothing_is_written(world: World, job: MovingJob) -> None:
+    world.wanted = SECOND
+    world.seen()
+    job.between()
+    world.wanted = ELSEWHERE
+    world.seen()
+    assert job.between() == Job(ELSEWHERE)
+    assert world.done == ["built 2", "remembered 2", "applied 2", "built 2"]
+
+
+def test_a_move_that_is_overtaken_before_it_was_applied_is_still_told(world: World, job: MovingJob) -> None:
+    world.wanted = SECOND
+    world.seen()
+    world.wanted = ELSEWHERE
+    world.seen()
+    assert job.between() == Job(ELSEWHERE)
+    assert world.done[-1] == "applied 2"
+
+
+def test_what_cannot_be_looked_at_now_is_looked_at_again(world: World, job: MovingJob) -> None:
+    world.trouble = RetrySoonError("no answer")
+    world.seen()
+    assert job.between() == Job(FIRST)
+    world.trouble = None
+    world.wanted = SECOND
+    world.seen()
+    assert job.between() == Job(SECOND)
+
+
+def test_what_is_wrong_for_good_comes_up_at_the_next_batch(world: World, job: MovingJob) -> None:
+    world.trouble = ValueError("a mistake")
+    wait_until(lambda: raised(job) is world.trouble, 20, "the mistake")
+
+
+def raised(job: MovingJob) -> Exception | None:
+    try:
+        job.between()
+    except ValueError as error:
+        return error
+    return None

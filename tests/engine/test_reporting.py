@@ -1,0 +1,61 @@
+"""When a driver's report is written: at once what matters, now and then how far it is, every minute that it lives."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.placement.driver_report import BEAT, Report
+from holdfast_runtime.coordination.reporting import APART, EVERY, due, shortened
+
+SAID = Report(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
+
+
+def test_the_first_report_is_written_at_once() -> None:
+    assert due(None, SAID)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attempt": 2},
+        {"assignment": 2},
+        {"placed": 3},
+        {"tasks": 5, "partitions": 9},
+        {"held_back": "clicks/0 is silent"},
+    ],
+)
+def test_what_changes_the_picture_is_written_but_not_twice_in_a_second(change: dict[str, int | str]) -> None:
+    now = replace(SAID, **change)  # type: ignore[arg-type] # mypy wants one type for all
+    assert due(SAID, replace(now, at=SAID.at + APART))
+    assert not due(SAID, replace(now, at=SAID.at + APART - 1))
+
+
+def test_the_first_batch_is_news_and_the_next_ones_are_progress() -> None:
+    begun = replace(SAID, batch=6, progressed=None)
+    assert due(begun, replace(SAID, at=SAID.at + APART))
+    later = replace(SAID, batch=8, progressed=101_000, lag=0)
+    assert not due(SAID, replace(later, at=SAID.at + EVERY - 1))
+    assert due(SAID, replace(later, at=SAID.at + EVERY))
+
+
+def test_what_holds_back_may_change_without_a_write_of_its_own() -> None:
+    held = replace(SAID, held_back="clicks/0")
+    assert not due(held, replace(held, held_back="clicks/1", at=held.at + EVERY))
+
+
+def test_an_idle_driver_gives_a_sign_of_life() -> None:
+    assert not due(SAID, replace(SAID, at=SAID.at + BEAT - 1))
+    assert due(SAID, replace(SAID, at=SAID.at + BEAT))
+
+
+def test_a_clock_that_was_put_back_silences_nobody() -> None:
+    assert due(SAID, replace(SAID, at=SAID.at - 1))
+
+
+def test_a_report_stays_small_whatever_holds_back() -> None:
+    assert shortened("short") == "short"
+    assert shortened(None) is None
+    text = shortened("é" * 10_000)
+    assert text is not None
+    assert len(text.encode()) <= 400
+    assert text.endswith("é...")

@@ -1,0 +1,52 @@
+"""What a `MetadataStore` in ConfigMaps does beside what every store does."""
+
+import pytest
+
+from holdfast.placement.config_map_store import ConfigMapStore
+from holdfast.placement.metadata_store import ContentUnreadableError, VersionConflictError
+from tests.placement.config_maps_here import ConfigMapsHere
+
+OWNER = {"kind": "StreamApp", "name": "ads", "uid": "u-1"}
+
+
+@pytest.fixture
+def maps() -> ConfigMapsHere:
+    return ConfigMapsHere()
+
+
+@pytest.fixture
+def store(maps: ConfigMapsHere) -> ConfigMapStore:
+    return ConfigMapStore(maps, "ads", OWNER)
+
+
+def test_what_is_kept_goes_with_its_owner_and_is_found_by_its_app(maps: ConfigMapsHere, store: ConfigMapStore) -> None:
+    store.put("ads/x", b"one", None)
+    metadata = maps.trees["ads.x"]["metadata"]
+    assert metadata["ownerReferences"] == [OWNER]
+    assert metadata["labels"] == {"holdfast.dev/store": "ads", "holdfast.dev/app": "ads"}
+
+
+def test_keys_of_another_app_are_not_seen(maps: ConfigMapsHere, store: ConfigMapStore) -> None:
+    ConfigMapStore(maps, "other", OWNER).put("other/x", b"one", None)
+    assert store.list("") == {}
+
+
+@pytest.mark.parametrize("spoilt", [{"data": {"note": "mine"}}, {"binaryData": {"value": "%"}}, {"binaryData": None}])
+def test_content_of_others_is_refused_and_left_alone(
+    maps: ConfigMapsHere, store: ConfigMapStore, spoilt: dict[str, object]
+) -> None:
+    version = store.put("ads/x", b"one", None)
+    maps.trees["ads.x"] |= spoilt
+    before = maps.get("ads.x")
+    with pytest.raises(ContentUnreadableError, match=r"ConfigMap ads\.x .* delete it"):
+        store.get("ads/x")
+    with pytest.raises(ContentUnreadableError):
+        store.put("ads/x", b"two", version)
+    assert maps.get("ads.x") == before
+
+
+def test_a_key_that_went_meanwhile_is_a_conflict(maps: ConfigMapsHere, store: ConfigMapStore) -> None:
+    version = store.put("ads/x", b"one", None)
+    del maps.trees["ads.x"]
+    with pytest.raises(VersionConflictError, match="has no value"):
+        store.put("ads/x", b"two", version)

@@ -1,0 +1,33 @@
+"""What operator and driver write for each other comes back as it was, and what is spoilt is said to be."""
+
+import pytest
+
+from holdfast.placement.assignment import Assignment
+from holdfast.placement.driver_report import Report, read_report
+from holdfast.placement.handed import Handed, HandedInvalidError, read_handed
+from holdfast.placement.told import Told, read_told
+
+HANDED = Handed(3, 2, {"exec-0": "claim-0", "exec-1": "claim-1"}, Assignment({"exec-0": ("p-0",), "exec-1": ()}))
+
+
+def test_what_is_written_is_read_again() -> None:
+    report = Report(
+        2, 1000, batch=7, progressed=990, lag=5, tasks=4, partitions=8, placed=3, assignment=3, held_back="x"
+    )
+    told = Told("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
+    assert read_handed(HANDED.text()) == HANDED
+    assert read_report(report.text()) == report
+    assert read_told(told.text()) == told
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"version": 1}', '{"attempt": "x", "at": 1}'])
+def test_what_is_spoilt_is_told_apart(text: str) -> None:
+    assert read_report(text) is None
+    with pytest.raises(HandedInvalidError, match="delete its ConfigMap"):
+        read_handed(text)
+
+
+def test_a_processor_without_a_location_is_refused() -> None:
+    text = HANDED.text().replace('"exec-1": "claim-1"', '"exec-2": "claim-1"')
+    with pytest.raises(HandedInvalidError, match="location for each processor"):
+        read_handed(text)

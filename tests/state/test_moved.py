@@ -1,0 +1,72 @@
+"""A task that runs elsewhere for a while: what stays behind on its old disk is never taken for its state again.
+
+Nor can a process that still has it open there write anything: there is one delta for each batch of a task.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.errors import DeltaExistsError
+from holdfast_runtime.state.trust import Reason
+from tests.state.places import Disk
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> tuple[Disk, Disk]:
+    """Two locations with the same checkpoint."""
+    for name in ("here", "there", "checkpoint"):
+        (tmp_path / name).mkdir()
+    for name in ("here", "there"):
+        (tmp_path / name / "checkpoint").symlink_to(tmp_path / "checkpoint")
+    return Disk(tmp_path / "here"), Disk(tmp_path / "there")
+
+
+def test_a_task_that_moves_is_restored_and_when_it_comes_back_its_old_store_is_not_trusted(
+    disks: tuple[Disk, Disk],
+) -> None:
+    here, there = disks
+    for batch in range(3):
+        here.run(batch)
+    moved = there.run(3)
+    assert moved.distrust is not None
+    assert moved.distrust.reason is Reason.NO_STORE
+    assert moved.restored is not None
+    there.run(4)
+    back = here.run(5)
+    assert back.distrust is not None
+    assert back.distrust.reason is Reason.OTHER_BATCH
+    assert here.rows(5) == {b"last": b"5 computed as 4", **{b"row-%03d" % batch: b"x" * 100 for batch in (3, 4, 5)}}
+
+
+def test_a_task_that_returns_before_it_ran_elsewhere_finds_its_store(disks: tuple[Disk, Disk]) -> None:
+    here, there = disks
+    here.run(0)
+    there.open(1).store.close()
+    assert here.run(1).distrust is None
+
+
+def test_a_process_that_still_runs_a_batch_at_the_old_place_writes_nothing(disks: tuple[Disk, Disk]) -> None:
+    here, there = disks
+    for batch in range(3):
+        here.run(batch)
+    with here.open(3).store as old:
+
+        def compute(_: object) -> dict[str, dict[str, bytes]]:
+            there.run(3)
+            there.run(4)
+            old.table("rows").put(b"last", b"by nobody")
+            return {old.task: {"out/0": b"by nobody"}}
+
+        def publish(_: object) -> None:
+            pytest.fail("outputs of a batch that somebody else has written")
+
+        with pytest.raises(DeltaExistsError):
+            commit([Part(old, here.durable, 3)], 1, compute, publish)
+    state = there.rows(4)
+    assert state[b"last"] == b"4 computed as 2"
+    back = here.run(5)
+    assert back.distrust is not None
+    assert back.distrust.reason is Reason.OTHER_BATCH
+    assert here.rows(5).items() >= {b"row-004": state[b"row-004"]}.items()

@@ -1,0 +1,44 @@
+"""Where hosts are many there is no embedded log, and streams that would be in it are refused by name."""
+
+import pytest
+from ruamel.yaml import YAML
+
+from holdfast.planning.plan import Known, plan
+from holdfast.spec.parse import parse_app
+from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.systems import Streams, SystemNotBuiltError, Where
+
+GENERATED = """
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: made}
+spec:
+  systems:
+  - {name: demo, generator: {function: "f:rows", rowsPerSecond: 10}}
+  streams:
+  - {name: rows, system: demo, partitions: 2, key: [k], schema: "k STRING, n BIGINT"}
+  steps:
+  - {name: moved, from: [rows], repartition: {by: [n]}}
+  - {name: kept, from: [moved], filter: "n > 1"}
+  runtime: {code: {f: "def rows(numbers): return numbers"}}
+"""
+IN_LOG = """
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: logged}
+spec:
+  systems:
+  - {name: here, log: {}}
+  streams:
+  - {name: rows, system: here, partitions: 2, key: [k], schema: "k STRING, n BIGINT"}
+  - {name: out, system: here, partitions: 2, key: [k]}
+  steps:
+  - {name: kept, from: [rows], to: out}
+"""
+
+
+@pytest.mark.parametrize(("text", "what"), [(IN_LOG, "system here"), (GENERATED, "stream moved, which the app makes")])
+def test_an_app_that_needs_the_embedded_log_is_refused_where_there_is_none(text: str, what: str) -> None:
+    app = parse_app(YAML(typ="safe").load(text))
+    with pytest.raises(SystemNotBuiltError, match=f"{what}.* one host alone has"):
+        Streams(app.spec, plan(app, Known()), Where(None, {"demo": Pace(10, 0)}), lambda: 0)
