@@ -57,6 +57,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/state.py
 	$(BIN)/python bench/engine
+	$(BIN)/python bench/operator
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length

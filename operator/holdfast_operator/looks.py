@@ -72,9 +72,8 @@ class Looks:
         """Apps that have a next look."""
         return len(self._due)
 
-    def overdue(self) -> float:
+    def overdue(self, now: float) -> float:
         """Seconds the look that is due longest has not begun."""
-        now = asyncio.get_running_loop().time()
         return max((now - due for due in self._due.values()), default=0.0)
 
     @property

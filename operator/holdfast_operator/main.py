@@ -102,7 +102,7 @@ async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health:
     hands = Hands(cluster, cache, options.release)
     reconciler = Reconciler(world, hands, teller.say, metrics=metrics, jitter=random.random, at=options.at)
     looks = Looks(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
-    health.checks += [functools.partial(_late, looks), functools.partial(_silent, cache, loop)]
+    health.checks += [lambda: late_looks(looks, loop.time()), lambda: silent_watch(cache, loop.time())]
     await asyncio.gather(
         looks.run(),
         _ask_brokers(topics, wanted, options.topics_every),
@@ -131,14 +131,16 @@ async def _ask_brokers(topics: Topics, wanted: asyncio.Event, every: float) -> N
             continue
 
 
-def _late(looks: Looks) -> str | None:
-    late = looks.overdue()
+def late_looks(looks: Looks, now: float) -> str | None:
+    """What is wrong if looks are not done in time."""
+    late = looks.overdue(now)
     return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
 
 
-def _silent(cache: Cache, loop: asyncio.AbstractEventLoop) -> str | None:
+def silent_watch(cache: Cache, now: float) -> str | None:
+    """What is wrong if a watch does not tell what we know to be so."""
     since = cache.unheard()
-    silent = since is not None and loop.time() - since > LONGEST_SILENCE
+    silent = since is not None and now - since > LONGEST_SILENCE
     return "the watch of apps does not tell of what was written: it is dead" if silent else None
 
 

@@ -1,8 +1,9 @@
 """Why: what tests do and ask as the cluster's admin, in plain trees. Must not be used by the operator."""
 
-from typing import Any
+from typing import Any, cast
 
 import requests
+from kubernetes import client, config
 
 from tests.api.plane import ADMIN, Plane
 
@@ -19,11 +20,16 @@ class Admin:
 
     def __init__(self, plane: Plane) -> None:
         plane.kubeconfig()
+        self._plane = plane
         self._url = plane.url
         self._session = requests.Session()
         self._session.trust_env = False  # REQUESTS_CA_BUNDLE would count over `verify`
         self._session.verify = str(plane.directory / "ca.crt")
         self._session.cert = (str(plane.directory / f"{ADMIN}.crt"), str(plane.directory / f"{ADMIN}.key"))
+
+    def client(self) -> client.ApiClient:
+        """The same rights, for code that takes a client of Kubernetes' own library."""
+        return cast("client.ApiClient", config.new_client_from_config(str(self._plane.kubeconfig())))  # type: ignore[no-untyped-call]
 
     def call(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Tree:
         """The answer; `{}` for what is not there."""

@@ -10,6 +10,13 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.placement.config_map_store import ConfigMapStore
+from holdfast.placement.record_store import RecordStore
+from holdfast.placement.told import read_told
+from holdfast.planning.plan import Known, plan
+from holdfast.spec.parse import parse_app
+from holdfast.tasks.record import Record
+from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS, PODS, Admin, RefusedError
 
 Tree = dict[str, Any]
@@ -88,7 +95,7 @@ class Kubelet:
             self._admin.create(f"{PODS.format(self._namespace)}/{name}/binding", binding)
         elif phase == "Pending":
             self._status(name, "Running", {"running": {"startedAt": _now()}})
-        elif phase == "Running" and pod["metadata"]["labels"].get("spark-role") == "driver":
+        elif phase == "Running" and (pod["metadata"].get("labels") or {}).get("spark-role") == "driver":
             self._executors(pod)
             if self.healthy:
                 self._report(pod)
@@ -114,6 +121,17 @@ class Kubelet:
         pod["spec"]["volumes"] = [*pod["spec"].get("volumes", []), {"name": "state", **claim}]
         self._admin.create(PODS.format(self._namespace), pod)
 
+    def _record(self, driver: str) -> None:
+        """Where tasks run, which a driver writes before it says that it has begun."""
+        data = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{driver}")["data"]
+        app, told = parse_app(json.loads(data["app.json"])), read_told(data["attempt.json"])
+        maps = ApiConfigMaps(self._admin.client(), self._namespace)
+        owner = {"apiVersion": app.api_version, "kind": app.kind, "name": told.app, "uid": told.uid}
+        records = RecordStore(ConfigMapStore(maps, told.app, owner), told.app)
+        planned = plan(app, Known(topics=told.topics, record=records.load(told.run)))
+        tasks = {task.name: task.inputs for task in planned.tasks}
+        records.save(Record(told.run, tasks, dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")))
+
     def _end_orphans(self, pods: list[Tree]) -> None:
         """What the garbage collector does."""
         over = ("Succeeded", "Failed")
@@ -137,6 +155,8 @@ class Kubelet:
         said = json.loads(there["data"]["report.json"]) if there else {"attempt": 0, "at": 0}
         if said["attempt"] == attempt and now - said["at"] < 20_000:
             return
+        if said["attempt"] != attempt:
+            self._record(pod["metadata"]["name"])
         said = {"attempt": attempt, "at": now, "progressed": now, "batch": 1, "tasks": 4, "partitions": 4, "placed": 4}
         data = {"report.json": json.dumps(said)}
         if there:

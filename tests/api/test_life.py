@@ -112,6 +112,25 @@ def test_a_changed_spec_drains_and_an_invalid_one_does_not(site: Site) -> None:
         assert site.condition("DriverRunning") == ("True", "Running")
 
 
+def test_a_topic_that_grows_is_read_whole_by_the_next_attempt_on_the_same_record(site: Site) -> None:
+    keyed = {"name": "n", "from": ["clicks"], "process": {"function": "m:f", "by": ["k"], "schema": "k STRING"}}
+    runtime = {**TREE["spec"]["runtime"], "code": {"m": "def f(key, rows, state): ..."}}
+    with site.operator():
+        site.apply(steps=[keyed, {"name": "written", "from": ["n"], "to": "out"}], runtime=runtime)
+        first = ready(site)
+        site.topics(clicks=8, out=4)
+        wait_until(lambda: site.app()["status"].get("attempt") == 2, 30, "a second attempt")
+        assert ready(site) != first
+        assert "PartitionsGrew" in site.events()
+        site.topics(clicks=12, out=4)
+        site.until("StateCompatible", "False", "NotAMultiple")
+        (driver,) = site.alive()
+        assert site.app()["status"]["attempt"] == 2
+        site.topics(clicks=16, out=4)
+        wait_until(lambda: site.app()["status"].get("attempt") == 3, 30, "a third attempt")
+        assert ready(site) != driver
+
+
 def test_deleting_drains_and_lets_go(site: Site) -> None:
     with site.operator():
         site.apply()

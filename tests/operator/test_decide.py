@@ -20,7 +20,7 @@ from holdfast_operator.decision import (
 )
 from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase, Snapshot, Unknown
 from holdfast_operator.names import app_id
-from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driver, report, seen, started, tree
+from tests.operator.apps import LIMITS, NOW, TREE, UID, app, condition, decided, driver, report, seen, started, tree
 
 SUCCEEDED: Any = {"phase": Phase.SUCCEEDED}
 FAILED: Any = {"phase": Phase.FAILED, "ended": ContainerEnd(1, "Error", '{"failed": "world", "message": "no broker"}')}
@@ -274,6 +274,16 @@ def test_grown_inputs_drain_and_start_the_next_attempt() -> None:
     assert "clicks from 4 to 8" in decision.events[0].message
 
 
+def test_an_attempt_started_for_a_growth_is_not_ended_by_it_though_the_record_is_still_the_last_one() -> None:
+    facts: Any = {"counts": {"clicks": 8, "out": 4}, "record": recorded(clicks=4)}
+    for said in (None, report(1)):
+        decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=said, **facts))
+        assert decision.status.draining is None
+        assert not any(isinstance(one, EndPod) for one in decision.actions)
+    begun = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2), **facts))
+    assert begun.status.draining == "PartitionsGrew"
+
+
 def test_growth_that_does_not_fit_leaves_the_attempt_alone() -> None:
     keyed = {"name": "n", "from": ["clicks"], "process": {"function": "m:f", "by": ["k"], "schema": "k STRING"}}
     steps = [keyed, {"name": "written", "from": ["n"], "to": "out"}]
@@ -396,3 +406,11 @@ def test_an_embedded_log_has_no_place_on_a_cluster() -> None:
     made = tree(systems=[{"name": "events", "log": {}}])
     decision = decided(seen(AppSeen("ads", "apps", "u", 1, made, finalizer=True)))
     assert condition(decision, "Stalled") == ("True", "SystemNotReachable")
+
+
+def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_api_server_says() -> None:
+    assert decided(seen(app())).rests_on_absence
+    gone = AppSeen("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
+    assert decided(seen(gone)).rests_on_absence
+    assert not decided(seen(app(started()), driver=driver(), report=report())).rests_on_absence
+    assert not decided(seen(app(started(), suspend=True), driver=driver(), report=report())).rests_on_absence

@@ -6,6 +6,7 @@ Must not end anything itself, and knows nothing of pods.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.placement.driver_report import Report
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.change import Change
@@ -70,11 +71,19 @@ def _cost(case: _Case) -> str:
     return f"{', '.join(named[:_SHOWN])}{more} changed: {cost}"
 
 
+def _begun(case: _Case) -> bool:
+    """Whether the record is this attempt's: until its driver has begun, it is that of the attempt before."""
+    report, status = case.seen.report, case.seen.app.status
+    return isinstance(report, Report) and report.attempt == status.attempt
+
+
 def _halted(case: _Case) -> Finding | None:
-    return growth_halts(case.seen, case.judged)
+    return growth_halts(case.seen, case.judged) if _begun(case) else None
 
 
 def _grown(case: _Case) -> Finding | None:
+    if not _begun(case):
+        return None
     told = _growth(case.seen, case.judged)
     if not told or case.app.spec.on_partition_growth != "Restart" or case.judged.against is not None:
         return None

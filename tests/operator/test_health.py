@@ -1,0 +1,94 @@
+"""Whether an operator notices that it is not well, and the figures it gives."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+
+from holdfast.placement.driver_report import REPORT_KEY, Report
+from holdfast_operator.cache import Cache, Key
+from holdfast_operator.decision import Again, Wake
+from holdfast_operator.health import LONGEST_OVERDUE, LONGEST_SILENCE, Health, served
+from holdfast_operator.looks import Looks
+from holdfast_operator.main import late_looks, silent_watch
+from holdfast_operator.metrics import Metrics
+from tests.kafka.broker import free_ports
+
+KEY = Key("apps", "ads")
+
+
+def tree(version: int, **status: Any) -> dict[str, Any]:
+    metadata = {"namespace": "apps", "name": "ads", "uid": "u", "resourceVersion": str(version), "managedFields": [1]}
+    return {"metadata": metadata, "status": status}
+
+
+def test_a_watch_that_is_silent_about_what_we_wrote_is_noticed() -> None:
+    cache = Cache()
+    cache.saw_app(tree(1))
+    cache.wrote_app(tree(5), 100.0)
+    cache.wrote_app(tree(6), 150.0)
+    assert silent_watch(cache, 100.0 + LONGEST_SILENCE) is None
+    assert silent_watch(cache, 101.0 + LONGEST_SILENCE) is not None
+    cache.saw_app(tree(5))
+    assert silent_watch(cache, 101.0 + LONGEST_SILENCE) is not None
+    cache.saw_app(tree(6))
+    assert silent_watch(cache, 1e9) is None
+
+
+def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None:
+    cache = Cache()
+    cache.wrote_app(tree(5, attempt=2), 0.0)
+    cache.saw_app(tree(3, attempt=1))
+    assert cache.apps[KEY]["status"] == {"attempt": 2}
+    assert "managedFields" not in cache.apps[KEY]["metadata"]
+    cache.saw_app(tree(7, attempt=3))
+    assert cache.apps[KEY]["status"] == {"attempt": 3}
+    cache.forget_app(tree(8))
+    assert cache.apps == {}
+
+
+def test_looks_that_are_late_are_noticed() -> None:
+    async def story() -> None:
+        async def look(_: Key) -> Wake:
+            return Again(1000)
+
+        looks = Looks(look, lambda *_: None)
+        now = asyncio.get_running_loop().time()
+        looks.soon(KEY)
+        assert late_looks(looks, now + LONGEST_OVERDUE - 1) is None
+        assert late_looks(looks, now + LONGEST_OVERDUE + 1) is not None
+
+    asyncio.run(story())
+
+
+def test_a_probe_is_told_what_is_wrong_and_prometheus_gets_figures() -> None:
+    (port,) = free_ports(1)
+    wrong: list[str] = []
+    metrics, cache = Metrics(), Cache()
+    metrics.watch(cache)
+    metrics.called("list", "Pod", 200)
+    metrics.looked(0.2, 0.3)
+    cache.saw_app(tree(1, conditions=[{"type": "Ready", "status": "True", "reason": "Running"}]))
+    said = Report(1, 1, tasks=8, placed=6)
+    report = {"metadata": {"namespace": "apps", "name": "ads-report"}, "data": {REPORT_KEY: said.text()}}
+    cache.saw_report(report, gone=False)
+
+    async def ask(path: str) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{port}{path}"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return answer.status, await answer.text()
+
+    async def story() -> None:
+        health = Health([lambda: None, lambda: wrong[0] if wrong else None])
+        async with served((port,), health, metrics):
+            assert await ask("/healthz") == (200, "ok")
+            wrong.append("a look is late")
+            assert await ask("/healthz") == (503, "a look is late")
+            _, text = await ask("/metrics")
+        assert 'holdfast_operator_api_calls_total{code="200",kind="Pod",verb="list"} 1.0' in text
+        assert 'holdfast_apps{ready="True",reason="Running"} 1.0' in text
+        assert "holdfast_tasks 8.0" in text
+        assert "holdfast_tasks_placed 6.0" in text
+        assert "holdfast_operator_lag_seconds_count 1.0" in text
+
+    asyncio.run(story())
