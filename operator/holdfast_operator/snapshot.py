@@ -64,7 +64,7 @@ async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, 
     secrets = {} if spec is None else await _secrets(world, key, spec)
     record: Seen[Record] = None
     # A driver writes the record before it says that it has begun, or that it has applied an assignment.
-    since = (report.attempt, report.assignment) if isinstance(report, Report) else None
+    since = (report.attempt, report.begun, report.assignment) if isinstance(report, Report) else None
     if spec is not None:
         record = await _tried(world.records.read(key, spec.spec.run_id, since=since, live=live))
     executors = tuple(pod for pod in pods.values() if pod.role == "executor")

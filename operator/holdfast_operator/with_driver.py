@@ -153,7 +153,7 @@ def _seated(case: Case, driver: PodSeen, report: Report | None) -> _Seated:
     if up >= wanted:
         wrong = seats.wrong if isinstance(seats, Seats) else ""
         return _Seated(no_location(wrong) if wrong else {}, wake, hands_over)
-    if report is None and case.now - driver.created < case.limits.missing:
+    if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
         return _Seated({}, wake, hands_over)
     ends, told = _given_up(case, mine, since)
     return _Seated(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)

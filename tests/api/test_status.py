@@ -1,6 +1,7 @@
 """`holdfast status` with a kubeconfig on a real API server, with apps as the operator leaves them."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 from holdfast.placement.assignment import Assignment
 from holdfast.placement.handed import Handed
 from holdfast_cli.main import main
-from holdfast_operator.names import app_id, assignment_name
+from holdfast_operator.names import app_id, assignment_name, executor_set
 from tests.api.admin import APPS, CONFIG_MAPS
 from tests.api.conftest import Site
 from tests.api.plane import Plane
 from tests.cli.conftest import Ran
+from tests.kafka.broker import wait_until
 
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}"
 Status = Callable[..., Ran]
@@ -60,7 +62,8 @@ def test_a_ready_app_is_shown_with_its_driver_its_report_its_places_and_its_even
     with site.operator():
         site.apply()
         site.until("Ready", "True", "Running")
-        hand_over(site, Handed(1, 1, {"exec-1": "claim-0"}, Assignment({"exec-1": ("partition-0", "partition-1")})))
+        name = assignment_name("ads", "1")
+        wait_until(lambda: name in site.config_maps(), 30, "executors have their tasks")
         ran = status("ads")
         tree = json.loads(status("ads", "-o", "json").out)
     (driver,) = site.alive()
@@ -69,12 +72,13 @@ def test_a_ready_app_is_shown_with_its_driver_its_report_its_places_and_its_even
     assert f"attempt     1 of run 1, 0 restarts; pod {driver}" in ran.out
     assert "last batch  1, committed" in ran.out
     assert "tasks       4, 4 of them where their state is; 4 input partitions" in ran.out
-    assert "claim-0   exec-1         2  partition-0, partition-1" in ran.out
+    executor = f"{executor_set('ads', '1')}-0"
+    assert re.search(rf"state-{executor} +{executor} +2  partition-\d, partition-\d", ran.out)
     assert "attempt 1 of run 1 starts" in ran.out
     assert (tree["ready"], tree["reason"], tree["driver"], tree["missing"]) == (True, "Running", driver, {})
     assert tree["status"]["placed"] == "4/4"
     assert tree["report"]["tasks"] == 4
-    assert tree["assignment"]["processors"][0]["location"] == "claim-0"
+    assert tree["assignment"]["processors"][0]["location"] == f"state-{executor}"
     assert [one["reason"] for one in tree["events"]] == ["Starting"]
 
 

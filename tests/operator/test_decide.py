@@ -276,7 +276,7 @@ def test_grown_inputs_drain_and_start_the_next_attempt() -> None:
 
 def test_an_attempt_started_for_a_growth_is_not_ended_by_it_though_the_record_is_still_the_last_one() -> None:
     facts: Any = {"counts": {"clicks": 8, "out": 4}, "record": recorded(clicks=4)}
-    for said in (None, report(1)):
+    for said in (None, report(1), report(2, tasks=0, progressed=None)):
         decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=said, **facts))
         assert decision.status.draining is None
         assert not any(isinstance(one, EndPod) for one in decision.actions)

@@ -36,6 +36,11 @@ class Report:
     held_back: str | None = None
     """What keeps the watermark where it is, a sentence."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether its tasks have their places, and the record says so: a driver reports before that too."""
+        return self.tasks > 0
+
     def text(self) -> str:
         """As JSON."""
         return json.dumps(

@@ -74,7 +74,7 @@ def _cost(case: _Case) -> str:
 def _begun(case: _Case) -> bool:
     """Whether the record is this attempt's: until its driver has begun, it is that of the attempt before."""
     report, status = case.seen.report, case.seen.app.status
-    return isinstance(report, Report) and report.attempt == status.attempt
+    return isinstance(report, Report) and report.attempt == status.attempt and report.begun
 
 
 def _halted(case: _Case) -> Finding | None:

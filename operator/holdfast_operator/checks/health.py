@@ -78,9 +78,10 @@ def _unschedulable(living: Living) -> Finding | None:
 
 
 def _slow_start(living: Living) -> Finding | None:
-    if living.report is not None or living.age <= living.limits.start:
+    works = living.report is not None and living.report.progressed is not None
+    if works or living.age <= living.limits.start:
         return None
-    where = "is not running" if living.pod.phase is not Phase.RUNNING else "runs but has not reported yet"
+    where = "is not running" if living.pod.phase is not Phase.RUNNING else "runs but has not committed a batch yet"
     return Finding(
         Reason.START_TIMEOUT, f"after {living.age // 1000} s the driver {where}; see kubectl describe and logs"
     )
