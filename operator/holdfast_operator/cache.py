@@ -47,7 +47,10 @@ class Cache:
         return key
 
     def wrote_app(self, tree: Tree, now: float) -> None:
-        """We wrote an app, which is known here before a watch tells of it."""
+        """We wrote an app, which is known here before a watch tells of it; unless it has told that the app is gone."""
+        known = self.apps.get(Key(str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])))
+        if known is None or known["metadata"]["uid"] != tree["metadata"]["uid"]:
+            return
         key = self._newest(tree)
         since = self._unheard[key][1] if key in self._unheard else now
         self._unheard[key] = _version(tree), since

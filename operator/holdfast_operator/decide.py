@@ -16,7 +16,7 @@ from holdfast_operator.checks.start import Judged
 from holdfast_operator.decision import Again, Decision, Final, GiveUpClaims, KeepFinalizer, Limits, Release
 from holdfast_operator.facts import Snapshot, Unknown
 from holdfast_operator.names import app_id
-from holdfast_operator.words import not_ready
+from holdfast_operator.words import not_ready, unreadable
 
 
 def decide(seen: Snapshot, judged: Judged, now: int, limits: Limits) -> Decision:
@@ -57,7 +57,7 @@ def _blind(case: Case) -> Decision | None:
     why = next((what.why for what in places if isinstance(what, Unknown)), None)
     if why is None:
         return None
-    return decision(case, {"DriverRunning": (None, Reason.CLUSTER_UNREADABLE, why)}, Again(case.limits.soon))
+    return decision(case, unreadable("DriverRunning", why), Again(case.limits.soon))
 
 
 def _leftovers(case: Case) -> Decision | None:

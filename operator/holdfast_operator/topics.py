@@ -8,6 +8,7 @@ not the same as a topic that is not there. Must not judge counts.
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
@@ -15,6 +16,7 @@ from holdfast.spec.app import StreamApp
 from holdfast_operator.cache import Key
 from holdfast_operator.facts import Unknown
 
+_AT_ONCE = 16
 Ask = Callable[[str, str, Mapping[str, str], Collection[str]], Mapping[str, int | None]]
 
 
@@ -65,29 +67,33 @@ class Topics:
     def refresh(self, *, everything: bool = True) -> None:
         """Ask every system, and tell who is concerned by what changed. Blocks: for a thread of its own.
 
-        Without `everything` only what has no answer yet is asked for.
+        Without `everything` only what has no answer yet is asked for. Systems are asked side by side: one that does not
+        answer keeps nobody else waiting.
         """
         with self._lock:
             self._drop_old()
             wanted = {system: dict(topics) for system, topics in self._wanted.items()}
-            known = {system: answer for system, answer in self._answers.items() if not isinstance(answer, Unknown)}
-        for system, all_topics in wanted.items():
-            before = known.get(system, {})
-            topics = {name: keys for name, keys in all_topics.items() if everything or name not in before}
-            if not topics:
-                continue
-            try:
-                answer: Mapping[str, int | None] | Unknown = {
-                    **before,
-                    **self.ask(system.bootstrap, system.bootstrap, dict(system.config), frozenset(topics)),
-                }
-            except HoldfastError as error:
-                answer = Unknown(str(error))
-            with self._lock:
-                last, self._answers[system] = self._answers.get(system), answer
-                concerned = {key for topic in topics if _of(last, topic) != _of(answer, topic) for key in topics[topic]}
-            for key in concerned:
-                self.changed(key)
+        if wanted:
+            with ThreadPoolExecutor(min(len(wanted), _AT_ONCE), "topics") as pool:
+                list(pool.map(lambda one: self._refresh(*one, everything=everything), wanted.items()))
+
+    def _refresh(self, system: _System, wanted: Mapping[str, Mapping[Key, float]], *, everything: bool) -> None:
+        with self._lock:
+            last = self._answers.get(system)
+        before = {} if last is None or isinstance(last, Unknown) else last
+        topics = frozenset(name for name in wanted if everything or name not in before)
+        if not topics:
+            return
+        try:
+            said = self.ask(system.bootstrap, system.bootstrap, dict(system.config), topics)
+            answer: Mapping[str, int | None] | Unknown = {**before, **said}
+        except HoldfastError as error:
+            answer = Unknown(str(error))
+        with self._lock:
+            self._answers[system] = answer
+        changed = [topic for topic in topics if _of(last, topic) != _of(answer, topic)]
+        for key in {key for topic in changed for key in wanted[topic]}:
+            self.changed(key)
 
     def _answered(self, system: _System, key: Key, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
         now = time.monotonic()

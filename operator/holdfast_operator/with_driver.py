@@ -25,7 +25,7 @@ from holdfast_operator.decision import (
     Said,
     Told,
 )
-from holdfast_operator.facts import Phase, PodSeen, Seats
+from holdfast_operator.facts import Phase, PodSeen, Seats, Unknown
 from holdfast_operator.words import (
     does_well,
     executors_missing,
@@ -36,6 +36,7 @@ from holdfast_operator.words import (
     of_growth,
     of_places,
     of_plan,
+    unreadable,
 )
 
 _DOUBLINGS = 20
@@ -150,6 +151,8 @@ def _seated(case: Case, driver: PodSeen, report: Report | None) -> _Seated:
     hands_over: tuple[Action, ...] = () if hands is None else (hands,)
     young = case.now - driver.created < case.limits.start
     wake = None if seats is None else Again(case.limits.soon if young else case.limits.look)
+    if isinstance(seats, Unknown):
+        return _Seated(unreadable("Assigned", seats.why), wake)
     if up >= wanted:
         wrong = seats.wrong if isinstance(seats, Seats) else ""
         return _Seated(no_location(wrong) if wrong else {}, wake, hands_over)

@@ -96,6 +96,11 @@ def missing_since(status: Status) -> int | None:
     return next((moment(one.last_transition_time) for one in said if one.reason == Reason.EXECUTORS_MISSING), None)
 
 
+def unreadable(condition: str, why: str) -> Said:
+    """What this condition rests on could not be read."""
+    return {condition: (None, Reason.CLUSTER_UNREADABLE, why)}
+
+
 def no_driver(reason: Reason) -> Said:
     """There is none, and why."""
     return {"DriverRunning": (False, reason, "there is no driver")}

@@ -35,8 +35,18 @@ def test_a_watch_that_is_silent_about_what_we_wrote_is_noticed() -> None:
     assert silent_watch(cache, 1e9) is None
 
 
+def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> None:
+    cache = Cache()
+    cache.saw_app(tree(1))
+    cache.forget_app(tree(2))
+    cache.wrote_app(tree(2), 100.0)
+    assert cache.apps == {}
+    assert cache.unheard() is None
+
+
 def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None:
     cache = Cache()
+    cache.saw_app(tree(1))
     cache.wrote_app(tree(5, attempt=2), 0.0)
     cache.saw_app(tree(3, attempt=1))
     assert cache.apps[KEY]["status"] == {"attempt": 2}

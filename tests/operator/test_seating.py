@@ -10,7 +10,7 @@ from holdfast.placement.handed import Handed
 from holdfast.tasks.partitions import parse_partition
 from holdfast.tasks.record import Record
 from holdfast_operator.decision import Decision, ForgetPod, GiveUpClaim, HandOver
-from holdfast_operator.facts import Phase, PodSeen, Seats
+from holdfast_operator.facts import Phase, PodSeen, Seats, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driver, report, seen, started
 
 TASKS = [f"partition-{number}" for number in range(4)]
@@ -31,7 +31,7 @@ def handed(version: int, *numbers: int, attempt: int = 1) -> Handed:
     return Handed(version, attempt, places(*numbers), assign(TASKS, places(*numbers), {}, {}))
 
 
-def look(executors: tuple[PodSeen, ...], seats: Seats | None, **facts: Any) -> Decision:
+def look(executors: tuple[PodSeen, ...], seats: Seats | Unknown | None, **facts: Any) -> Decision:
     of = app(started(**SPEC), **SPEC)
     return decided(seen(of, driver=driver(), executors=executors, seats=seats, report=report(), **facts))
 
@@ -97,6 +97,13 @@ def test_the_assignment_of_an_earlier_attempt_counts_for_nothing_but_its_number(
 def test_an_executor_without_a_location_is_said() -> None:
     seats = Seats(places(0), handed(1, 0, 1), wrong="its node has no label rack")
     assert condition(look((executor(0), executor(1)), seats), "Assigned") == ("False", "LocationMissing")
+
+
+def test_places_that_may_not_be_seen_are_said_and_nothing_is_handed_over() -> None:
+    both = (executor(0), executor(1))
+    decision = look(both, Unknown("get Node: nodes is forbidden"))
+    assert condition(decision, "Assigned") == ("Unknown", "ClusterUnreadable")
+    assert decision.actions == ()
 
 
 def test_what_an_executor_waits_for_is_said() -> None:

@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Collection, Mapping
 
 from holdfast.errors import WorldChangeError
@@ -116,3 +117,26 @@ def test_what_nobody_asked_before_is_asked_at_once_and_alone() -> None:
     topics.refresh(everything=False)
     assert [topics for _, _, topics in brokers.asked] == [frozenset({"clicks", "out"}), frozenset({"views"})]
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
+
+
+def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
+    answered, changed = threading.Event(), list[Key]()
+
+    def ask(
+        _system: str, bootstrap: str, _config: Mapping[str, str], topics: Collection[str]
+    ) -> Mapping[str, int | None]:
+        if bootstrap == "gone:9092":
+            assert answered.wait(20), "the other system was not asked meanwhile"
+            message = "no broker"
+            raise WorldChangeError(message)
+        answered.set()
+        return dict.fromkeys(topics, 4)
+
+    gone = parse_app(tree(systems=[{"name": "events", "kafka": {"bootstrapServers": "gone:9092"}}]))
+    topics = Topics(ask, changed.append)
+    topics.counts(A, gone, {})
+    topics.counts(B, APP, {})
+    topics.refresh()
+    assert sorted(changed) == [A, B]
+    assert isinstance(topics.counts(A, gone, {}), Unknown)
+    assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
