@@ -17,9 +17,6 @@ from tests.chart.rights import OPERATOR, Right, grant, granted
 from tests.kafka.broker import wait_until
 
 NOT_CALLED = {
-    # Asked by admission, where clusters have OwnerReferencesPermissionEnforcement, of whoever makes a pod that its app
-    # owns (`blockOwnerDeletion`). This API server has it; the audit log has no line for it.
-    Right("holdfast.dev", "streamapps/finalizers", "update"),
     # What becomes of executors: a newer assignment takes the place of an older one (not in every life: an attempt may
     # end before it is due), and on real clusters their claims and the labels of their nodes are looked at.
     Right("", "configmaps", "update"),
