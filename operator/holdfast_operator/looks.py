@@ -1,8 +1,9 @@
 """Why: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
 
-A change asks for a look at once; a decision asks for one later; the earlier counts. News that all goes well puts the
-next look off, but not for ever: whatever is believed, each app is looked at every so often. A look that failed is
-repeated after a wait that doubles. Must not know what a look does.
+A change asks for a look at once; a decision asks for one later; the earlier counts. What happens to an app that runs
+comes before what is asked of one: thousands that are launched keep nobody's status from being true. News that all goes
+well puts the next look off, but not for ever: whatever is believed, each app is looked at every so often. A look that
+failed is repeated after a wait that doubles. Must not know what a look does.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from holdfast_operator.decision import Again, Wake
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _AT_LEAST_EVERY = 1800.0
 _LONGEST_LOOK = 120.0
+_AHEAD = 3600.0
 _WORKERS = 16
 
 
@@ -34,7 +36,8 @@ class Looks:
     _heap: list[tuple[float, int, Key]] = field(default_factory=list)
     """When somebody has to see whether it is to be looked at."""
     _heaped: dict[Key, float] = field(default_factory=dict)
-    """Which entry of the heap counts; others of the same app are out of date."""
+    """Which entry of the heap counts; others of the same app are out of date. What comes first is put in as if it were
+    due for long."""
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _busy: set[Key] = field(default_factory=set)
     _again: set[Key] = field(default_factory=set)
@@ -46,13 +49,13 @@ class Looks:
     """Since when something has changed that no look has taken up."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def soon(self, key: Key) -> None:
-        """Something changed."""
+    def soon(self, key: Key, *, first: bool = False) -> None:
+        """Something changed; `first`: before all that only waits for its turn."""
         self._changed.setdefault(key, asyncio.get_running_loop().time())
         if key in self._busy:
             self._again.add(key)
         else:
-            self._put(key, 0.0)
+            self._put(key, 0.0, _AHEAD if first else 0.0)
 
     def put_off(self, key: Key, seconds: float) -> None:
         """All goes well: the next look can wait so long from now. One that is asked for at once can't."""
@@ -89,7 +92,7 @@ class Looks:
             while True:
                 self._news.clear()
                 while self._heap and self._heap[0][0] <= loop.time() and len(running) < self.workers:
-                    key = self._pop()
+                    key = self._pop(loop.time())
                     if key is not None:
                         self._busy.add(key)
                         running.add(loop.create_task(self._one(key)))
@@ -104,7 +107,7 @@ class Looks:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _pop(self) -> Key | None:
+    def _pop(self, now: float) -> Key | None:
         """Whom the first entry means, if it is to be looked at now."""
         at, _, key = heapq.heappop(self._heap)
         if self._heaped.get(key) != at:
@@ -113,7 +116,7 @@ class Looks:
         due = self._due.get(key)
         if due is None or key in self._busy:
             return None
-        if due > at:
+        if due > now:
             self._push(key, due)
             return None
         del self._due[key]
@@ -150,13 +153,13 @@ class Looks:
         self.failed(key, error)
         self._put(key, wait)
 
-    def _put(self, key: Key, after: float) -> None:
+    def _put(self, key: Key, after: float, ahead: float = 0.0) -> None:
         due = asyncio.get_running_loop().time() + after
-        if key in self._due and self._due[key] <= due:
+        if key in self._due and self._due[key] <= due and not ahead:
             return
-        self._due[key] = due
-        if key not in self._heaped or due < self._heaped[key]:
-            self._push(key, due)
+        self._due[key] = min(due, self._due.get(key, due))
+        if key not in self._heaped or due - ahead < self._heaped[key]:
+            self._push(key, due - ahead)
         self._news.set()
 
 

@@ -114,7 +114,7 @@ class _Watches:
         """A pod of an app changed."""
         key = self.cache.saw_pod(dict(body), gone=type == "DELETED")
         if key is not None:
-            self.looks.soon(key)
+            self.looks.soon(key, first=True)
 
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """A driver reported; one that only says that it goes on well makes a look unnecessary for a while."""
@@ -125,13 +125,13 @@ class _Watches:
         if before is not None and after is not None and goes_on(before, after):
             self.looks.put_off(key, Limits().silence / 1000)
         else:
-            self.looks.soon(key)
+            self.looks.soon(key, first=True)
 
     async def node(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """A node changed: who has pods there is looked at if it answers differently."""
         if self.cache.saw_node(dict(body), gone=type == "DELETED"):
             for key in self.cache.on_node(_metadata(body, "name")):
-                self.looks.soon(key)
+                self.looks.soon(key, first=True)
 
 
 def goes_on(before: Report, after: Report) -> bool:

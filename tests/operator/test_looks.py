@@ -172,3 +172,26 @@ def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
         assert looks.entries == 1
 
     assert live(look, story) == []
+
+
+def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_their_turn() -> None:
+    order: list[Key] = []
+    waiting = [Key("n", f"new-{number}") for number in range(2000)]
+
+    async def look(key: Key) -> Wake:
+        order.append(key)
+        await asyncio.sleep(0)
+        return Final("it changes")
+
+    async def story(looks: Looks) -> None:
+        for key in waiting:
+            looks.soon(key)
+        await until(lambda: len(order) > 100)
+        seen = len(order)
+        looks.soon(waiting[-1])
+        looks.soon(waiting[-1], first=True)
+        await until(lambda: waiting[-1] in order)
+        assert order.index(waiting[-1]) <= seen + 2 * looks.workers
+        await until(lambda: len(order) == len(waiting) and looks.waiting == 0)
+
+    assert live(look, story) == []
