@@ -1,7 +1,7 @@
 """Why: who applies apps, and plays kubelets and drivers, as cheaply as it can, since it shares the machine.
 
-A driver pod runs as soon as it is seen, and its driver reports at once, then every `beat`. Everything goes through the
-API server; times are those at which a watch told of it. Must not know the operator.
+A driver pod runs as soon as it is seen, and its driver reports at once, then as often as real ones do. Everything goes
+through the API server; times are those at which a watch told of it. Must not know the operator.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.placement.driver_report import REPORT_KEY, REPORT_LABEL, Report
+from holdfast.placement.driver_report import BEAT, REPORT_KEY, REPORT_LABEL, Report
 from tests.api.plane import ADMIN, Plane
 
 Tree = dict[str, Any]
@@ -86,7 +86,6 @@ class Player:
     ready: int = 0
     drivers: dict[str, str] = field(default_factory=dict)
     """App -> its driver pod that runs."""
-    _labels: dict[str, Tree] = field(default_factory=dict)
     _session: aiohttp.ClientSession | None = None
     _seen: set[str] = field(default_factory=set)
     _running: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -164,22 +163,13 @@ class Player:
     async def _drive(self, pod: str, labels: Tree) -> None:
         name = labels["holdfast.dev/app"]
         await self._status(pod, "Running", {"running": {}})
-        self.drivers[name], self._labels[name] = pod, labels
+        self.drivers[name] = pod
         life = self.lives[name]
         if not life.told:
             life.told = time.monotonic()
-        await self._report(labels)
-
-    def begin_beats(self, beat: float) -> None:
-        """From now on all drivers report every so many seconds."""
-        for number, labels in enumerate(self._labels.values()):
-            self._spawn(self._beat(labels, beat, beat * number / len(self._labels)))
-
-    async def _beat(self, labels: Tree, beat: float, first: float) -> None:
-        await asyncio.sleep(first)
-        while True:
+        while self.drivers.get(name) == pod:
             await self._report(labels)
-            await asyncio.sleep(beat)
+            await asyncio.sleep(BEAT / 1000)
 
     async def _report(self, labels: Tree) -> None:
         now = time.time_ns() // 1_000_000

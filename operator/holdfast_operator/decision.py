@@ -18,6 +18,8 @@ class Again:
     """Look again after so many milliseconds, whatever happens."""
 
     after: int
+    well: bool = False
+    """All is well: as long as the driver says so, the look can wait."""
 
 
 @dataclass(frozen=True, slots=True)

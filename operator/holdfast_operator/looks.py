@@ -45,6 +45,8 @@ class Looks:
     _waits: dict[Key, float] = field(default_factory=dict)
     _looked: dict[Key, float] = field(default_factory=dict)
     """When each app was looked at last."""
+    _well: set[Key] = field(default_factory=set)
+    """Apps of which the last look found that all is well."""
     _changed: dict[Key, float] = field(default_factory=dict)
     """Since when something has changed that no look has taken up."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -60,7 +62,7 @@ class Looks:
     def put_off(self, key: Key, seconds: float) -> None:
         """All goes well: the next look can wait so long from now. One that is asked for at once can't."""
         now, due = asyncio.get_running_loop().time(), self._due.get(key)
-        if due is not None and due > now and key not in self._waits:
+        if due is not None and due > now and key in self._well:
             latest = self._looked.get(key, now) + _AT_LEAST_EVERY
             # The heap is told when the earlier moment comes: reports are many, looks few.
             self._due[key] = max(due, min(now + seconds, latest))
@@ -69,6 +71,7 @@ class Looks:
         """The app is gone."""
         for known in (self._due, self._heaped, self._waits, self._looked, self._changed):
             known.pop(key, None)
+        self._well.discard(key)
 
     @property
     def waiting(self) -> int:
@@ -138,8 +141,11 @@ class Looks:
         else:
             self._waits.pop(key, None)
             self.looked(clock() - began, None if changed is None else clock() - changed)
+            self._well.discard(key)
             if isinstance(wake, Again):
                 self._put(key, wake.after / 1000)
+                if wake.well:
+                    self._well.add(key)
         finally:
             self._busy.discard(key)
             if key in self._again:
@@ -150,6 +156,7 @@ class Looks:
     def _waited(self, key: Key, error: Exception) -> None:
         wait = min(_LONGEST_WAIT, self._waits.get(key, _FIRST_WAIT / 2) * 2)
         self._waits[key] = wait
+        self._well.discard(key)
         self.failed(key, error)
         self._put(key, wait)
 

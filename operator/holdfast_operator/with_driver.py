@@ -113,7 +113,7 @@ def _living(case: Case, driver: PodSeen) -> Decision:
         said |= of_places(mine) | does_well(case.judged, mine)
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
-    wake = Again(case.limits.look if healthy else min(case.limits.look, 5 * case.limits.soon))
+    wake = Again(case.limits.look, well=True) if healthy else Again(min(case.limits.look, 5 * case.limits.soon))
     seated = _seated(case, driver, mine)
     status = status_with(case, said | seated.said, uid=driver.uid)
     if mine is not None:

@@ -97,7 +97,7 @@ def test_the_earlier_of_two_wishes_counts() -> None:
 
     async def look(key: Key) -> Wake:
         seen[key] += 1
-        return Again(3_600_000)
+        return Again(3_600_000, well=True)
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -111,7 +111,7 @@ def test_the_earlier_of_two_wishes_counts() -> None:
 
 def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
     async def look(_: Key) -> Wake:
-        return Again(3_600_000)
+        return Again(3_600_000, well=True)
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -127,7 +127,7 @@ def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_
 
     async def look(key: Key) -> Wake:
         seen[key] += 1
-        return Again(300)
+        return Again(300, well=True)
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -162,7 +162,7 @@ def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
 
     async def look(key: Key) -> Wake:
         seen[key] += 1
-        return Again(3_600_000)
+        return Again(3_600_000, well=True)
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -193,5 +193,21 @@ def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_t
         await until(lambda: waiting[-1] in order)
         assert order.index(waiting[-1]) <= seen + 2 * looks.workers
         await until(lambda: len(order) == len(waiting) and looks.waiting == 0)
+
+    assert live(look, story) == []
+
+
+def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> None:
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        return Again(20)
+
+    async def story(looks: Looks) -> None:
+        looks.soon(A)
+        await until(lambda: seen[A] == 1 and looks.waiting == 1)
+        looks.put_off(A, 3600)
+        await until(lambda: seen[A] == 2)
 
     assert live(look, story) == []
