@@ -18,13 +18,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
 from bench.operator.player import NAMESPACE, Player
 from bench.operator.watched import used
-from tests.api.admin import Admin, RefusedError
+from tests.api.admin import Admin, install_crd
 from tests.api.plane import Plane
-from tests.kafka.broker import wait_until
 
 _ROOT = Path(__file__).parents[2]
 _LAUNCHES = 100
@@ -50,11 +47,8 @@ def main() -> None:
 def operator(plane: Plane) -> Iterator["subprocess.Popen[bytes]"]:
     """An operator in a process of its own."""
     admin = Admin(plane)
-    crd = YAML(typ="safe").load((_ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
-    admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    install_crd(admin)
     admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    apps = f"/apis/holdfast.dev/v1alpha1/namespaces/{NAMESPACE}/streamapps"
-    wait_until(lambda: _served(admin, apps), 30, "the CRD is served")
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig()), "PYTHONPATH": str(_ROOT)}
     with (plane.directory / "operator.log").open("wb") as log:
         command = [sys.executable, "-m", "bench.operator.child", NAMESPACE]
@@ -64,13 +58,6 @@ def operator(plane: Plane) -> Iterator["subprocess.Popen[bytes]"]:
     finally:
         process.kill()
         process.wait()
-
-
-def _served(admin: Admin, path: str) -> bool:
-    try:
-        return bool(admin.get(path))
-    except RefusedError:
-        return False  # its storage is being made
 
 
 async def measure(plane: Plane, pid: int, apps: int, idle: float) -> None:

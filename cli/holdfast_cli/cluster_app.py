@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.driver_report import REPORT_KEY, REPORT_LABEL, Report, read_report
+from holdfast.placement.driver_report import REPORT_LABEL, Report, report_in
 from holdfast.placement.handed import HANDED_KEY, Handed, HandedInvalidError, read_handed
 from holdfast.spec.status import Condition, Status
 from holdfast.suggest import did_you_mean
@@ -180,7 +180,7 @@ def report_of(tree: Tree | None) -> Seen[Report]:
     """What the driver wrote into this ConfigMap."""
     if tree is None:
         return Missing("its driver has not reported yet")
-    report = read_report((tree.get("data") or {}).get(REPORT_KEY))
+    report = report_in(tree)
     if report is None:
         return Missing(f"ConfigMap {tree['metadata']['name']} holds no report that can be read")
     return replace(report, held_back=None if report.held_back is None else one_line(report.held_back))

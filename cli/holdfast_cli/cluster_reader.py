@@ -1,6 +1,6 @@
 """Why: the API server as a user of `holdfast status` meets it: trees are read, and what goes wrong says the way out.
 
-Needs the extra `operator`; imported when a cluster is asked, as the client library takes half a second to load. Must
+Needs the extra `cluster`; imported when a cluster is asked, as the client library takes half a second to load. Must
 not write, and must not know an app.
 """
 

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     if find_spec("kubernetes") is None:
         message = "holdfast status needs kubernetes: pip install 'holdfast[cluster]'"
         raise UsageError(message)
-    from holdfast_cli.status_look import look_at  # noqa: PLC0415 - needs the extra `operator`
+    from holdfast_cli.status_look import look_at  # noqa: PLC0415 - needs the extra `cluster`
 
     try:
         return look_at(options)

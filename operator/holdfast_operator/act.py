@@ -4,6 +4,7 @@ Names come from the decision and every delete names the uid it means, so that a 
 not decide, nor look at anything but what the action is about.
 """
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,7 @@ class Hands:
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
         written = await self.cluster.patch(APP, app.namespace, app.name, patch)
         if written is not None:
-            self.cache.wrote_app(written, self.cluster.now())
+            self.cache.wrote_app(written, time.monotonic())
 
     async def _start(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
         told = attempt_config_map(start, app.tree, owner, self.installed)
@@ -106,7 +107,7 @@ class Hands:
         return True
 
     async def _hand_over(self, action: HandOver, app: AppSeen, owner: Owner) -> None:
-        """Over the version it was decided on, or not at all: the next look decides anew."""
+        """In the place of whatever is there now; if somebody writes meanwhile, this fails, and a later look decides."""
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
         there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
         if there is None:

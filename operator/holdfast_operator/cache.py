@@ -7,7 +7,7 @@ something go, rests on this alone; the snapshot asks then. Must not call the API
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.placement.driver_report import REPORT_KEY, Report, read_report
+from holdfast.placement.driver_report import Report, report_in
 from holdfast_operator.facts import PodSeen
 from holdfast_operator.pods import APP_LABEL, pod_seen
 
@@ -48,7 +48,7 @@ class Cache:
 
     def wrote_app(self, tree: Tree, now: float) -> None:
         """We wrote an app, which is known here before a watch tells of it; unless it has told that the app is gone."""
-        known = self.apps.get(Key(str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])))
+        known = self.apps.get(_key_of(tree))
         if known is None or known["metadata"]["uid"] != tree["metadata"]["uid"]:
             return
         key = self._newest(tree)
@@ -60,8 +60,7 @@ class Cache:
         return min((since for _, since in self._unheard.values()), default=None)
 
     def _newest(self, tree: Tree) -> Key:
-        metadata = tree["metadata"]
-        key = Key(str(metadata["namespace"]), str(metadata["name"]))
+        key, metadata = _key_of(tree), tree["metadata"]
         known = self.apps.get(key)
         if known is None or known["metadata"]["uid"] != metadata["uid"] or _version(tree) >= _version(known):
             # Who managed which field is longer than all the rest, and nobody here asks.
@@ -73,10 +72,9 @@ class Cache:
 
     def forget_app(self, tree: Tree) -> Key:
         """An app is gone."""
-        metadata = tree["metadata"]
-        key = Key(str(metadata["namespace"]), str(metadata["name"]))
+        key = _key_of(tree)
         known = self.apps.get(key)
-        if known is not None and known["metadata"]["uid"] == metadata["uid"]:
+        if known is not None and known["metadata"]["uid"] == tree["metadata"]["uid"]:
             del self.apps[key]
             self._unheard.pop(key, None)
             self.seated.pop(key, None)
@@ -84,34 +82,32 @@ class Cache:
 
     def saw_pod(self, tree: Tree, *, gone: bool) -> Key | None:
         """A pod changed; whose it is."""
-        metadata = tree.get("metadata") or {}
-        app = (metadata.get("labels") or {}).get(APP_LABEL)
-        if not isinstance(app, str):
+        key = whose_pod(tree)
+        if key is None:
             return None
-        key, name = Key(str(metadata.get("namespace")), app), str(metadata.get("name"))
+        name, uid = str(tree["metadata"].get("name")), tree["metadata"].get("uid")
         pods = self._pods.setdefault(key, {})
-        if gone:
-            pods.pop(name, None)
-            if not pods:
-                del self._pods[key]
-        else:
+        if not gone:
             pods[name] = pod_seen(tree)
+        elif name in pods and pods[name].uid == uid:
+            # Not its successor of the same name, of which kopf may tell before.
+            del pods[name]
+        if not pods:
+            del self._pods[key]
         return key
 
     def first_report(self, tree: Tree) -> None:
         """A report is there; if nothing is known of it yet, it counts."""
-        place = str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
-        if place not in self.reports:
+        if _place_of(tree) not in self.reports:
             self.saw_report(tree, gone=False)
 
-    def saw_report(self, tree: Tree, *, gone: bool) -> Report | None:
-        """A driver reported; what it had said before."""
-        place = str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
-        before = self.reports.pop(place, None)
-        report = None if gone else read_report((tree.get("data") or {}).get(REPORT_KEY))
-        if report is not None:
-            self.reports[place] = report
-        return before
+    def saw_report(self, tree: Tree, *, gone: bool) -> tuple[Report | None, Report | None]:
+        """A driver reported; what it had said before, and what it says now."""
+        place = _place_of(tree)
+        before, after = self.reports.pop(place, None), None if gone else report_in(tree)
+        if after is not None:
+            self.reports[place] = after
+        return before, after
 
     def saw_node(self, tree: Tree, *, gone: bool) -> bool:
         """A node changed; whether it answers differently from before."""
@@ -139,12 +135,27 @@ class Cache:
         return replace(pod, node_lost=True)
 
 
+def whose_pod(tree: Tree) -> Key | None:
+    """The app of a pod; None: it is nobody's."""
+    metadata = tree.get("metadata") or {}
+    app = (metadata.get("labels") or {}).get(APP_LABEL)
+    return Key(str(metadata.get("namespace")), app) if isinstance(app, str) else None
+
+
 def node_answers(tree: Tree) -> bool:
     """Whether the kubelet of a node reports."""
     conditions = (tree.get("status") or {}).get("conditions") or []
     return any(
         one.get("type") == "Ready" and one.get("status") == "True" for one in conditions if isinstance(one, dict)
     )
+
+
+def _place_of(tree: Tree) -> tuple[str, str]:
+    return str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
+
+
+def _key_of(tree: Tree) -> Key:
+    return Key(*_place_of(tree))
 
 
 def _version(tree: Tree) -> int:

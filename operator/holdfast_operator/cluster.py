@@ -4,7 +4,6 @@
 Must not know an app.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,6 +47,8 @@ CLAIM = Kind("PersistentVolumeClaim", "persistentvolumeclaims", "v1")
 NODE = Kind("Node", "nodes", "v1", namespaced=False)
 EVENT = Kind("Event", "events", "events.k8s.io/v1")
 LEASE = Kind("Lease", "leases", "coordination.k8s.io/v1")
+_DISCOVERY = Kind("Discovery", "", "")
+"""What the API server itself says of its kinds."""
 
 
 class ClusterUnreachableError(RetrySoonError):
@@ -69,13 +70,16 @@ class Cluster:
         """`called` is told verb, kind and answer of each call; 0: there was no answer."""
         self._client, self._called = client, called
 
-    def now(self) -> float:
-        """On the clock by which calls are timed."""
-        return asyncio.get_running_loop().time()
-
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Tree | None:
         """As it is now; None: it is not there."""
         return await self._call("get", kind, kind.path(namespace, name))
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether it has this kind of a group. Both lists are asked: what a CRD brings is not in both at once."""
+        groups = await self._call("get", _DISCOVERY, "/apis") or {}
+        version = await self._call("get", _DISCOVERY, f"/apis/{kind.api}") or {}
+        versions = (one.get("groupVersion") for group in groups.get("groups") or [] for one in group["versions"])
+        return kind.api in versions and any(one.get("name") == kind.plural for one in version.get("resources") or [])
 
     async def find(self, kind: Kind, namespace: str | None, labels: Mapping[str, str]) -> list[Tree]:
         """All that carry these labels."""

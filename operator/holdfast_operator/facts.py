@@ -139,7 +139,7 @@ class Snapshot:
 
     app: AppSeen
     driver: Seen[PodSeen] = None
-    """The pod of the attempt in the status; read live, as a cache may be late."""
+    """The pod of the attempt in the status. That one which was seen is gone is never believed from watches alone."""
     executors: tuple[PodSeen, ...] | Unknown = ()
     """Of every attempt of the app."""
     others: tuple[PodSeen, ...] | Unknown = ()

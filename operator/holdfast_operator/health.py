@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from holdfast_operator.cache import Cache
+from holdfast_operator.looks import Looks
 from holdfast_operator.metrics import Metrics
 
 LONGEST_OVERDUE = 120.0
@@ -29,6 +31,19 @@ class Health:
     def problems(self) -> list[str]:
         """What is wrong; nothing: all is well."""
         return [said for check in self.checks if (said := check()) is not None]
+
+
+def late_looks(looks: Looks, now: float) -> str | None:
+    """What is wrong if looks are not done in time."""
+    late = looks.overdue(now)
+    return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
+
+
+def silent_watch(cache: Cache, now: float) -> str | None:
+    """What is wrong if a watch does not tell what we know to be so."""
+    since = cache.unheard()
+    silent = since is not None and now - since > LONGEST_SILENCE
+    return "the watch of apps does not tell of what was written: it is dead" if silent else None
 
 
 @asynccontextmanager

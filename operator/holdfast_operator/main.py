@@ -12,6 +12,7 @@ import os
 import random
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,9 +22,10 @@ from kubernetes.aio import client, config
 from holdfast_operator.act import Hands
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import Cluster
+from holdfast_operator.crd import crd_served
 from holdfast_operator.driver_pod import Release
 from holdfast_operator.events import Teller
-from holdfast_operator.health import LONGEST_OVERDUE, LONGEST_SILENCE, Health, served
+from holdfast_operator.health import Health, late_looks, served, silent_watch
 from holdfast_operator.leader import Lease, LeaseLostError
 from holdfast_operator.looks import Looks
 from holdfast_operator.metrics import Metrics
@@ -88,6 +90,7 @@ async def _configure(configuration: client.Configuration) -> None:
 
 
 async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health: Health) -> None:
+    await crd_served(cluster)
     cache, loop = Cache(), asyncio.get_running_loop()
     metrics.watch(cache)
     looks: Looks
@@ -102,7 +105,7 @@ async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health:
     hands = Hands(cluster, cache, options.release)
     reconciler = Reconciler(world, hands, teller.say, metrics=metrics, jitter=random.random, at=options.at)
     looks = Looks(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
-    health.checks += [lambda: late_looks(looks, loop.time()), lambda: silent_watch(cache, loop.time())]
+    health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
     await asyncio.gather(
         looks.run(),
         _ask_brokers(topics, wanted, options.topics_every),
@@ -129,19 +132,6 @@ async def _ask_brokers(topics: Topics, wanted: asyncio.Event, every: float) -> N
                 await wanted.wait()
         except TimeoutError:
             continue
-
-
-def late_looks(looks: Looks, now: float) -> str | None:
-    """What is wrong if looks are not done in time."""
-    late = looks.overdue(now)
-    return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
-
-
-def silent_watch(cache: Cache, now: float) -> str | None:
-    """What is wrong if a watch does not tell what we know to be so."""
-    since = cache.unheard()
-    silent = since is not None and now - since > LONGEST_SILENCE
-    return "the watch of apps does not tell of what was written: it is dead" if silent else None
 
 
 def _failed(metrics: Metrics, key: Key, error: Exception) -> None:

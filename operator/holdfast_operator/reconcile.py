@@ -24,11 +24,10 @@ from holdfast_operator.decide import decide
 from holdfast_operator.decision import Again, Decision, Final, HandOver, Limits, StartDriver, Told, Wake
 from holdfast_operator.facts import AppSeen, Finding, Snapshot
 from holdfast_operator.metrics import Metrics
+from holdfast_operator.remembered import Remembered
 from holdfast_operator.snapshot import World, gather
 from holdfast_operator.specs import Spec, Specs
 
-_REMEMBERED = 256
-"""Plans kept: an app that is looked at is often looked at again at once, but a plan takes much memory."""
 Say = Callable[[AppSeen, Told], Awaitable[None]]
 
 
@@ -46,7 +45,8 @@ class Reconciler:
     at: Callable[[str], None] = lambda _: None
     """Told each point between two things that are done, so that tests can die there."""
     _specs: Specs = field(default_factory=Specs)
-    _judged: dict[str, tuple[object, Judged]] = field(default_factory=dict)
+    _judged: Remembered[str, Judged] = field(default_factory=Remembered)
+    """By uid."""
     _refused: dict[str, Finding] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> Wake:
@@ -81,16 +81,12 @@ class Reconciler:
     def _judge(self, seen: Snapshot, spec: Spec) -> Judged:
         """Planning costs milliseconds; what it rests on rarely changes."""
         facts = (seen.app.generation, seen.counts, seen.record, seen.missing)
-        known = self._judged.get(seen.app.uid)
-        if known is None or known[0] != facts:
-            known = (facts, judge(seen, spec))
-            if known[1].against is not None:
-                self.metrics.refused(known[1].against.reason)
-        self._judged.pop(seen.app.uid, None)
-        self._judged[seen.app.uid] = known
-        if len(self._judged) > _REMEMBERED:
-            del self._judged[next(iter(self._judged))]
-        return known[1]
+        judged = self._judged.get(seen.app.uid, facts)
+        if judged is None:
+            judged = self._judged.put(seen.app.uid, facts, judge(seen, spec))
+            if judged.against is not None:
+                self.metrics.refused(judged.against.reason)
+        return judged
 
     async def _written(self, app: AppSeen, status: Status) -> AppSeen | None:
         """The app with this status, written if it says something new; None: it is another one now."""
@@ -107,7 +103,7 @@ class Reconciler:
             # What was believed of it is not so any more: the next look asks.
             self.world.cache.apps.pop(Key(app.namespace, app.name), None)
             return None
-        self.world.cache.wrote_app(written, self.world.cluster.now())
+        self.world.cache.wrote_app(written, time.monotonic())
         return replace(app, status=status, version=written["metadata"]["resourceVersion"])
 
     async def _act(self, app: AppSeen, decision: Decision) -> None:

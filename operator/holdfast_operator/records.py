@@ -15,11 +15,9 @@ from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import Record
 from holdfast_operator.cache import Key
 from holdfast_operator.cluster import CONFIG_MAP, Cluster
+from holdfast_operator.remembered import Remembered
 
 Tree = dict[str, Any]
-
-
-_REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +25,18 @@ class Records:
     """The records of all apps, of which the last few are remembered."""
 
     cluster: Cluster
-    _last: dict[tuple[Key, str], tuple[object, Record | None]] = field(default_factory=dict)
+    _last: Remembered[tuple[Key, str], tuple[Record | None]] = field(default_factory=Remembered)
+    """In a tuple, as that there is none is remembered too."""
 
     async def read(self, key: Key, run: str, *, since: object, live: bool) -> Record | None:
         """The record of this run; None: there is none yet.
 
         As it was read last, if that was after the same news of its driver, unless `live`.
         """
-        known = self._last.pop((key, run), None)
-        if known is None or live or known[0] != since:
-            known = since, await self._fresh(key, run)
-        self._last[key, run] = known
-        if len(self._last) > _REMEMBERED:
-            del self._last[next(iter(self._last))]
-        return known[1]
+        known = None if live else self._last.get((key, run), since)
+        if known is None:
+            known = self._last.put((key, run), since, (await self._fresh(key, run),))
+        return known[0]
 
     async def _fresh(self, key: Key, run: str) -> Record | None:
         try:

@@ -1,24 +1,24 @@
 """Why: one gatherer does all reading, so that a decision rests on one moment and everybody knows what it may rest on.
 
-A look begins with what watches told. That may be late, so what would rest on absence is asked of the API server: the
-driver of the attempt always, all else when `live`. What can't be read becomes `Unknown`, with the reason. Must not
-decide.
+A look begins with what watches told. That may be late, so what would rest on absence is asked of the API server: in
+every look a driver that was seen before and that they do not tell of; when `live`, all pods of the app, and a report
+that they do not tell of. What nobody watches (Secrets, the record, what an attempt was told, where executors are) is
+asked where it is needed. What can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
 import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.placement.driver_report import REPORT_KEY, Report, read_report
+from holdfast.placement.driver_report import Report, report_in
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.status import Status
-from holdfast.tasks.record import Record
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import CONFIG_MAP, POD, SECRET, Cluster, ClusterUnreachableError
 from holdfast_operator.conditions import moment
@@ -49,44 +49,45 @@ class World:
 
 
 async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, *, live: bool) -> Snapshot:
-    """Everything a decision about this app may rest on; `live`: nothing of it from watches alone."""
+    """Everything a decision about this app may rest on; `live`: that a pod or a report is not there is asked."""
     app = app_seen(tree)
-    key, status, spec = Key(app.namespace, app.name), app.status, told.app
-    name = None if status.attempt is None else attempt_name(app.name, status.run_id or "1", status.attempt)
+    key, status = Key(app.namespace, app.name), app.status
+    name = _attempt(app.name, status)
     pods = await _tried(_listed(world, key) if live else _watched(world, key, name if status.driver_uid else None))
     if isinstance(pods, Unknown):
         return Snapshot(app, driver=pods, executors=pods, others=pods)
     report = await _tried(_report(world, key, status.run_id, live=live))
-    run = status.run_id if spec is None else spec.spec.run_id
-    last = report if run == status.run_id else await _tried(_report(world, key, run, live=live))
-    if spec is not None and isinstance(last, Unknown):
-        raise ClusterUnreachableError(last.why)  # without it a number could be given twice
-    secrets = {} if spec is None else await _secrets(world, key, spec)
-    record: Seen[Record] = None
-    # A driver writes the record before it says that it has begun, or that it has applied an assignment.
-    since = (report.attempt, report.begun, report.assignment) if isinstance(report, Report) else None
-    if spec is not None:
-        record = await _tried(world.records.read(key, spec.spec.run_id, since=since, live=live))
-    executors = tuple(pod for pod in pods.values() if pod.role == "executor")
+    seen = replace(_with_pods(app, name, pods), report=report, refused=refused)
+    return seen if told.app is None else await _with_spec(world, seen, told.app, told.fingerprint, live=live)
+
+
+def _with_pods(app: AppSeen, driver: str | None, pods: Mapping[str, PodSeen]) -> Snapshot:
     # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
     drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
-    driver = None if name is None else drivers.get(name)
     return Snapshot(
-        app=app,
-        driver=driver,
-        executors=executors,
-        others=tuple(pod for pod in drivers.values() if pod.name != name),
+        app,
+        driver=None if driver is None else drivers.get(driver),
+        executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
+        others=tuple(pod for pod in drivers.values() if pod.name != driver),
         strangers=tuple(pod for pod in pods.values() if pod.role == "driver" and pod.owner != app.uid),
-        running=None if spec is None else await _tried(_running(world, key, name, told, status)),
-        counts={} if spec is None else _counts(world, key, spec, secrets),
-        record=record,
-        missing=secrets
-        if isinstance(secrets, Unknown)
-        else tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None),
-        report=report,
-        seats=None if spec is None or driver is None else await _tried(_seats(world, key, spec, driver, executors)),
-        highest=0 if spec is None else _highest(app.name, spec.spec.run_id, drivers, last),
-        refused=refused,
+    )
+
+
+async def _with_spec(world: World, seen: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool) -> Snapshot:
+    """What only a spec that can be read says where to find."""
+    key, run = Key(seen.app.namespace, seen.app.name), spec.spec.run_id
+    last = seen.report if run == seen.app.status.run_id else await _tried(_report(world, key, run, live=live))
+    if isinstance(last, Unknown):
+        raise ClusterUnreachableError(last.why)  # without it a number could be given twice
+    secrets = await _secrets(world, key, spec)
+    return replace(
+        seen,
+        record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
+        running=await _tried(_running(world, key, seen.app.status, fingerprint)),
+        counts=_counts(world, key, spec, secrets),
+        missing=_missing(secrets),
+        seats=await _tried(_seats(world, key, spec, seen)),
+        highest=_highest(seen, run, last),
     )
 
 
@@ -130,9 +131,15 @@ async def _listed(world: World, key: Key) -> Mapping[str, PodSeen]:
     return {pod.name: pod for pod in seen}
 
 
-async def _running(world: World, key: Key, name: str | None, told: Spec, status: Status) -> StreamApp | None:
+def _news(report: Seen[Report]) -> object:
+    """A driver writes the record before it says that it has begun, or that it has applied an assignment."""
+    return (report.attempt, report.begun, report.assignment) if isinstance(report, Report) else None
+
+
+async def _running(world: World, key: Key, status: Status, fingerprint: str | None) -> StreamApp | None:
     """What the attempt was told, which matters only where it is something else now."""
-    if name is None or status.spec_hash == told.fingerprint:
+    name = _attempt(key.name, status)
+    if name is None or status.spec_hash == fingerprint:
         return None
     tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
     try:
@@ -141,9 +148,14 @@ async def _running(world: World, key: Key, name: str | None, told: Spec, status:
         return None
 
 
-def _highest(app: str, run: str, drivers: Mapping[str, PodSeen], last: Seen[Report]) -> int:
-    numbers = [pod.attempt or 0 for pod in drivers.values() if pod.name == attempt_name(app, run, pod.attempt or 0)]
-    return max([*numbers, last.attempt if isinstance(last, Report) else 0])
+def _attempt(app: str, status: Status) -> str | None:
+    return None if status.attempt is None else attempt_name(app, status.run_id or "1", status.attempt)
+
+
+def _highest(seen: Snapshot, run: str, last: Report | None) -> int:
+    drivers = [pod for pod in seen.pods if pod.role == "driver"]
+    numbers = [pod.attempt or 0 for pod in drivers if pod.name == attempt_name(seen.app.name, run, pod.attempt or 0)]
+    return max([*numbers, 0 if last is None else last.attempt])
 
 
 async def _report(world: World, key: Key, run: str | None, *, live: bool) -> Report | None:
@@ -154,14 +166,15 @@ async def _report(world: World, key: Key, run: str | None, *, live: bool) -> Rep
     if cached is not None or not live:
         return cached
     tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
-    return None if tree is None else read_report((tree.get("data") or {}).get(REPORT_KEY))
+    return None if tree is None else report_in(tree)
 
 
-async def _seats(
-    world: World, key: Key, app: StreamApp, driver: PodSeen, executors: tuple[PodSeen, ...]
-) -> Seats | None:
+async def _seats(world: World, key: Key, app: StreamApp, seen: Snapshot) -> Seats | None:
     """Where executors are, if they are others than those that were found to be seated rightly."""
-    mine = [pod for pod in executors if pod.attempt == driver.attempt]
+    driver = seen.driver
+    if not isinstance(driver, PodSeen):
+        return None
+    mine = [pod for pod in seen.pods if pod.role == "executor" and pod.attempt == driver.attempt]
     now = frozenset((pod.name, pod.uid, pod.works) for pod in mine)
     if not driver.works or not mine or driver.attempt is None or world.cache.seated.get(key) == now:
         return None
@@ -180,6 +193,12 @@ async def _secrets(world: World, key: Key, app: StreamApp) -> dict[str, dict[str
     except HoldfastError as error:
         return Unknown(str(error))
     return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
+
+
+def _missing(secrets: Mapping[str, object] | Unknown) -> tuple[str, ...] | Unknown:
+    if isinstance(secrets, Unknown):
+        return secrets
+    return tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None)
 
 
 def _settings(tree: Tree) -> dict[str, str]:

@@ -7,9 +7,8 @@ from typing import Any
 from holdfast.spec.app import StreamApp
 from holdfast.spec.fingerprint import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast_operator.remembered import Remembered
 
-_REMEMBERED = 256
-"""An app that is looked at is often looked at again at once; more would take too much memory."""
 _SHOWN_ERRORS = 10
 
 
@@ -28,18 +27,14 @@ class Spec:
 class Specs:
     """Those read last."""
 
-    _last: dict[str, tuple[object, Spec]] = field(default_factory=dict)
+    _last: Remembered[str, Spec] = field(default_factory=Remembered)
+    """By uid."""
 
     def of(self, tree: Mapping[str, Any]) -> Spec:
         """What this object says."""
         uid, generation = tree["metadata"]["uid"], tree["metadata"].get("generation")
-        known = self._last.pop(uid, None)
-        if known is None or known[0] != generation:
-            known = generation, read_spec(tree)
-        self._last[uid] = known
-        if len(self._last) > _REMEMBERED:
-            del self._last[next(iter(self._last))]
-        return known[1]
+        known = self._last.get(uid, generation)
+        return self._last.put(uid, generation, read_spec(tree)) if known is None else known
 
 
 def read_spec(tree: Mapping[str, Any]) -> Spec:

@@ -12,7 +12,7 @@ import kopf
 
 from holdfast.placement.driver_report import REPORT_LABEL, Report
 from holdfast.spec.app import API_VERSION
-from holdfast_operator.cache import Cache, Key
+from holdfast_operator.cache import Cache, Key, whose_pod
 from holdfast_operator.cluster import APP
 from holdfast_operator.decision import Limits
 from holdfast_operator.looks import Looks
@@ -103,7 +103,7 @@ class _Watches:
             self.looks.soon(self.cache.saw_app(dict(body)))
 
     async def pod_there(self, body: Mapping[str, Any], **_: Any) -> None:
-        """A pod of an app is there."""
+        """A pod of an app is there, or has changed: kopf tells this before `pod`, of each event but the last."""
         self.cache.saw_pod(dict(body), gone=False)
 
     async def report_there(self, body: Mapping[str, Any], **_: Any) -> None:
@@ -111,17 +111,16 @@ class _Watches:
         self.cache.first_report(dict(body))
 
     async def pod(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """A pod of an app changed."""
-        key = self.cache.saw_pod(dict(body), gone=type == "DELETED")
+        """A pod of an app changed; what it is now is known already, unless it is gone."""
+        tree = dict(body)
+        key = self.cache.saw_pod(tree, gone=True) if type == "DELETED" else whose_pod(tree)
         if key is not None:
             self.looks.soon(key, first=True)
 
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """A driver reported; one that only says that it goes on well makes a look unnecessary for a while."""
-        gone, metadata = type == "DELETED", body["metadata"]
-        before = self.cache.saw_report(dict(body), gone=gone)
-        after = self.cache.reports.get((str(metadata["namespace"]), str(metadata["name"])))
-        key = Key(str(metadata["namespace"]), str(metadata["labels"][REPORT_LABEL]))
+        before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
+        key = Key(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
         if before is not None and after is not None and goes_on(before, after):
             self.looks.put_off(key, Limits().silence / 1000)
         else:

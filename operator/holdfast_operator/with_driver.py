@@ -12,7 +12,7 @@ from holdfast_operator.case import Case, decision, ending, status_with
 from holdfast_operator.checks.change import reason_to_end
 from holdfast_operator.checks.endings import FAILURES, Ending, Outcome, ending_of
 from holdfast_operator.checks.health import Living, unhealthy
-from holdfast_operator.checks.seating import Seating, executors, new_assignment
+from holdfast_operator.checks.seating import executors, missing_since, new_assignment
 from holdfast_operator.conditions import stamp
 from holdfast_operator.decision import (
     Action,
@@ -30,7 +30,6 @@ from holdfast_operator.words import (
     does_well,
     executors_missing,
     is_ready,
-    missing_since,
     no_location,
     not_ready,
     of_growth,
@@ -145,9 +144,7 @@ def _seated(case: Case, driver: PodSeen, report: Report | None) -> _Seated:
     mine, seats = executors(case.seen, driver.attempt), case.seen.seats
     wanted, up = case.judged.app.spec.runtime.executors.count, sum(pod.works for pod in mine)
     since = missing_since(case.status)
-    applied = 0 if report is None else report.assignment
-    number = driver.attempt or 0
-    hands = new_assignment(Seating(case.seen, case.judged, number, since, applied, case.now, case.limits))
+    hands = new_assignment(case, driver, report)
     hands_over: tuple[Action, ...] = () if hands is None else (hands,)
     young = case.now - driver.created < case.limits.start
     wake = None if seats is None else Again(case.limits.soon if young else case.limits.look)

@@ -7,7 +7,6 @@ from holdfast.placement.driver_report import Report
 from holdfast.reasons import Reason
 from holdfast.spec.status import Status
 from holdfast_operator.checks.start import Judged
-from holdfast_operator.conditions import moment
 from holdfast_operator.decision import Said
 from holdfast_operator.facts import PodSeen
 
@@ -88,12 +87,6 @@ def executors_missing(up: int, wanted: int, executors: tuple[PodSeen, ...]) -> S
 def no_location(why: str) -> Said:
     """An executor can't be given tasks."""
     return {"Assigned": (False, Reason.LOCATION_MISSING, why)}
-
-
-def missing_since(status: Status) -> int | None:
-    """Since when it has been said that executors are missing."""
-    said = (one for one in status.conditions if one.type == "Assigned" and one.status == "False")
-    return next((moment(one.last_transition_time) for one in said if one.reason == Reason.EXECUTORS_MISSING), None)
 
 
 def unreadable(condition: str, why: str) -> Said:

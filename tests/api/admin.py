@@ -1,11 +1,14 @@
 """Why: what tests do and ask as the cluster's admin, in plain trees. Must not be used by the operator."""
 
+from pathlib import Path
 from typing import Any, cast
 
 import requests
 from kubernetes import client, config
+from ruamel.yaml import YAML
 
 from tests.api.plane import ADMIN, Plane
+from tests.kafka.broker import wait_until
 
 Tree = dict[str, Any]
 APPS = "/apis/holdfast.dev/v1alpha1/namespaces/{}/streamapps"
@@ -13,6 +16,8 @@ PODS = "/api/v1/namespaces/{}/pods"
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 _WAIT = 15
+_CRD = Path(__file__).parents[2] / "crds" / "streamapps.holdfast.dev.yaml"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Admin:
@@ -71,3 +76,25 @@ class RefusedError(Exception):
     def __init__(self, status: int, text: str) -> None:
         self.status = status
         super().__init__(f"{status}: {text[:2000]}")
+
+
+def install_crd(admin: Admin) -> None:
+    """Make the CRD, and wait until it is established and its objects are served: its storage takes a moment more."""
+    crd = admin.create(_CRDS, YAML(typ="safe").load(_CRD.read_text()))
+    path = f"{_CRDS}/{crd['metadata']['name']}"
+    wait_until(lambda: _established(admin.get(path)), 30, "the CRD is established")
+    wait_until(lambda: _served(admin), 30, "the CRD is served")
+
+
+def _established(crd: Tree) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
+def _served(admin: Admin) -> bool:
+    try:
+        return bool(admin.get("/apis/holdfast.dev/v1alpha1/streamapps"))
+    except RefusedError as error:
+        if error.status != 429:
+            raise
+        return False  # its storage is being made

@@ -54,6 +54,7 @@ def run(namespace: str, when: str) -> None:
         lease=os.environ["LEASE"] or None,
         topics_every=0.2,
         nodes=False,
+        ports=(int(os.environ["PORT"]),) if os.environ["PORT"] else (),
         at=at,
     )
     # With real brokers, a test has no words of its own about topics.

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
-from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin
+from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin, install_crd
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
 from tests.chart.rendered import rendered
@@ -31,17 +30,8 @@ _NUMBERS = itertools.count()
 @pytest.fixture(scope="session")
 def plane() -> Iterator[Plane]:
     with Plane() as started:
-        admin = Admin(started)
-        crd = YAML(typ="safe").load((ROOT / "crds" / "streamapps.holdfast.dev.yaml").read_text())
-        admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/streamapps.holdfast.dev"
-        wait_until(lambda: _established(admin.get(path)), 30, "the CRD is established")
+        install_crd(Admin(started))
         yield started
-
-
-def _established(crd: dict[str, Any]) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 @dataclass(frozen=True)
@@ -57,6 +47,11 @@ class Site:
     brokers: bool = False
     """Whether the operator asks real brokers instead of this test."""
 
+    @property
+    def log(self) -> Path:
+        """What operators of this site say."""
+        return self.topics_file.with_name("operator.log")
+
     def topics(self, **counts: int | None) -> None:
         """What brokers answer."""
         fresh = self.topics_file.with_suffix(".new")
@@ -68,8 +63,10 @@ class Site:
         self.topics_file.write_text("null")
 
     @contextmanager
-    def operator(self, die: str = "", lease: str = "", who: str = "") -> Iterator[subprocess.Popen[bytes]]:
-        """An operator that watches this namespace."""
+    def operator(
+        self, die: str = "", lease: str = "", who: str = "", port: int | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """An operator that watches this namespace; `port`: where it says how it is."""
         environment = {
             **os.environ,
             "KUBECONFIG": str(self.plane.kubeconfig(OPERATOR)),
@@ -77,9 +74,9 @@ class Site:
             "PYTHONPATH": str(ROOT),
             "LEASE": lease,
             "HOSTNAME": who,
+            "PORT": str(port or ""),
         }
-        log = self.topics_file.with_name("operator.log")
-        with log.open("ab") as file:
+        with self.log.open("ab") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", self.program, self.namespace, die],
                 env=environment,
@@ -90,7 +87,7 @@ class Site:
         try:
             yield process
         except TimeoutError as error:
-            message = f"{error}\n{log.read_text()[-6000:]}\n{json.dumps(self.app(), indent=1)[-4000:]}"
+            message = f"{error}\n{self.log.read_text()[-6000:]}\n{json.dumps(self.app(), indent=1)[-4000:]}"
             raise TimeoutError(message) from error
         finally:
             process.kill()
@@ -149,6 +146,13 @@ class Site:
 
 @pytest.fixture
 def site(plane: Plane, tmp_path: Path) -> Iterator[Site]:
+    with opened(plane, tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def opened(plane: Plane, directory: Path) -> Iterator[Site]:
+    """A site on this API server; it keeps its files in the directory."""
     admin, namespace = Admin(plane), f"apps-{next(_NUMBERS)}"
     admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": namespace, "labels": RESTRICTED}})
     chart = rendered(
@@ -156,7 +160,7 @@ def site(plane: Plane, tmp_path: Path) -> Iterator[Site]:
     )
     grant(admin, chart, "operator", OPERATOR)
     with Kubelet(admin, namespace) as kubelet:
-        made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json")
+        made = Site(plane, admin, namespace, kubelet, directory / "topics.json")
         made.topics(clicks=4, out=4)
         yield made
     assert kubelet.failure is None

@@ -10,7 +10,7 @@ from typing import Any
 from kubernetes import config
 
 from holdfast.placement.config_map_store import ConfigMapStore
-from holdfast.placement.driver_report import REPORT_KEY, Report, read_report
+from holdfast.placement.driver_report import Report, report_in
 from holdfast.placement.handed import HANDED_KEY, Handed
 from holdfast.placement.record_store import RecordStore
 from holdfast.placement.told import Told
@@ -64,7 +64,7 @@ class Theatre:
 
     def report(self) -> Report | None:
         """What the driver says."""
-        return read_report((self.config_map(self.told.report).get("data") or {}).get(REPORT_KEY))
+        return report_in(self.config_map(self.told.report))
 
     def reported(self, **fields: Any) -> bool:
         """Whether the driver says this."""

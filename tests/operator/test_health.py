@@ -8,9 +8,8 @@ import aiohttp
 from holdfast.placement.driver_report import REPORT_KEY, Report
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.decision import Again, Wake
-from holdfast_operator.health import LONGEST_OVERDUE, LONGEST_SILENCE, Health, served
+from holdfast_operator.health import LONGEST_OVERDUE, LONGEST_SILENCE, Health, late_looks, served, silent_watch
 from holdfast_operator.looks import Looks
-from holdfast_operator.main import late_looks, silent_watch
 from holdfast_operator.metrics import Metrics
 from tests.kafka.broker import free_ports
 

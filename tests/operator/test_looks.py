@@ -8,6 +8,18 @@ from holdfast_operator.looks import Looks
 
 A, B = Key("n", "a"), Key("n", "b")
 DEADLINE = 20.0
+Look = Callable[[Key], Awaitable[Wake]]
+
+
+def counted(wake: Wake) -> tuple[Look, Counter[Key]]:
+    """A look that always ends like this, and how often each app is looked at."""
+    seen = Counter[Key]()
+
+    async def look(key: Key) -> Wake:
+        seen[key] += 1
+        return wake
+
+    return look, seen
 
 
 async def until(reached: Callable[[], bool]) -> None:
@@ -16,7 +28,7 @@ async def until(reached: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def live(look: Callable[[Key], Awaitable[Wake]], story: Callable[[Looks], Awaitable[None]]) -> list[tuple[Key, str]]:
+def live(look: Look, story: Callable[[Looks], Awaitable[None]]) -> list[tuple[Key, str]]:
     """Run a queue while something happens; what failed."""
     failed: list[tuple[Key, str]] = []
 
@@ -93,11 +105,7 @@ def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
 
 
 def test_the_earlier_of_two_wishes_counts() -> None:
-    seen = Counter[Key]()
-
-    async def look(key: Key) -> Wake:
-        seen[key] += 1
-        return Again(3_600_000, well=True)
+    look, seen = counted(Again(3_600_000, well=True))
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -110,8 +118,7 @@ def test_the_earlier_of_two_wishes_counts() -> None:
 
 
 def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
-    async def look(_: Key) -> Wake:
-        return Again(3_600_000, well=True)
+    look, _ = counted(Again(3_600_000, well=True))
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -123,11 +130,7 @@ def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
 
 
 def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_not() -> None:
-    seen = Counter[Key]()
-
-    async def look(key: Key) -> Wake:
-        seen[key] += 1
-        return Again(300, well=True)
+    look, seen = counted(Again(300, well=True))
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -143,11 +146,7 @@ def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_
 
 
 def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
-    seen = Counter[Key]()
-
-    async def look(key: Key) -> Wake:
-        seen[key] += 1
-        return Final("it changes")
+    look, seen = counted(Final("it changes"))
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -158,11 +157,7 @@ def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
 
 
 def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
-    seen = Counter[Key]()
-
-    async def look(key: Key) -> Wake:
-        seen[key] += 1
-        return Again(3_600_000, well=True)
+    look, seen = counted(Again(3_600_000, well=True))
 
     async def story(looks: Looks) -> None:
         looks.soon(A)
@@ -198,11 +193,7 @@ def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_t
 
 
 def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> None:
-    seen = Counter[Key]()
-
-    async def look(key: Key) -> Wake:
-        seen[key] += 1
-        return Again(20)
+    look, seen = counted(Again(20))
 
     async def story(looks: Looks) -> None:
         looks.soon(A)

@@ -68,6 +68,17 @@ def test_the_facts_of_ordinary_and_odd_pods() -> None:
     assert pod_seen(OOM).attempt == 1
 
 
+def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it() -> None:
+    cache, of = Cache(), {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
+    first, second = pod({"phase": "Failed"}, **of), pod({"phase": "Pending"}, **of, uid="uid-2")
+    cache.saw_pod(first, gone=False)
+    cache.saw_pod(second, gone=False)
+    cache.saw_pod(first, gone=True)
+    assert [one.uid for one in cache.pods(Key("apps", "ads")).values()] == ["uid-2"]
+    cache.saw_pod(second, gone=True)
+    assert cache.pods(Key("apps", "ads")) == {}
+
+
 def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
     cache = Cache()
     running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})

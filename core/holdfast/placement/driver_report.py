@@ -5,7 +5,9 @@ since 1970. Must not judge.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 REPORT_KEY = "report.json"
 """Where it is in its ConfigMap."""
@@ -57,6 +59,11 @@ class Report:
                 "heldBack": self.held_back,
             }
         )
+
+
+def report_in(config_map: Mapping[str, Any]) -> Report | None:
+    """What the driver wrote into this ConfigMap; None where it can't be read."""
+    return read_report((config_map.get("data") or {}).get(REPORT_KEY))
 
 
 def read_report(text: object) -> Report | None:

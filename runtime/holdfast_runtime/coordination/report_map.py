@@ -5,7 +5,7 @@ Must not decide when to write.
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, Tree, version_of
-from holdfast.placement.driver_report import REPORT_KEY, REPORT_LABEL, Report, read_report
+from holdfast.placement.driver_report import REPORT_KEY, REPORT_LABEL, Report, report_in
 from holdfast.placement.told import Told
 from holdfast_runtime.coordination.owner import owner_reference
 
@@ -52,7 +52,7 @@ class ReportMap:
         tree = self._maps.get(self._told.report)
         if tree is None:
             return None
-        said = read_report((tree.get("data") or {}).get(REPORT_KEY))
+        said = report_in(tree)
         if said is not None and said.attempt > self._told.attempt:
             message = (
                 f"attempt {said.attempt} of {self._told.app} is at work, as ConfigMap {self._told.report} says: "
