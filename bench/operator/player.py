@@ -157,7 +157,7 @@ class Player:
                 if life is not None and not life.pod:
                     life.pod = time.monotonic()
                 self._spawn(self._drive(pod["metadata"]["name"], labels))
-            elif kind == "MODIFIED" and "deletionTimestamp" in pod["metadata"]:
+            elif kind != "DELETED" and "deletionTimestamp" in pod["metadata"]:
                 self._spawn(self._call("DELETE", f"{_PODS}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0}))
 
     async def _drive(self, pod: str, labels: Tree) -> None:
@@ -203,13 +203,25 @@ class Player:
             self._changed.set()
 
     async def _watch(self, path: str) -> AsyncIterator[tuple[str, Tree]]:
+        """What changes there; all that is there again when the API server has cut a watch off that was too slow."""
+        while True:
+            there = await self._call("GET", path, {}) or {}
+            for tree in there["items"]:
+                yield "ADDED", tree
+            async for event in self._watched(path, there["metadata"]["resourceVersion"]):
+                yield event
+
+    async def _watched(self, path: str, since: str) -> AsyncIterator[tuple[str, Tree]]:
         timeout = aiohttp.ClientTimeout(total=None)
-        async with self._open.get(f"{path}?watch=true", timeout=timeout) as answer:
+        query = f"?watch=true&resourceVersion={since}"
+        async with self._open.get(f"{path}{query}", timeout=timeout) as answer:
             left = b""
             async for chunk in answer.content.iter_any():
                 *lines, left = (left + chunk).split(b"\n")
                 for line in lines:
                     event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        return
                     yield event["type"], event["object"]
 
     async def _call(self, method: str, path: str, body: Tree) -> Tree | None:

@@ -4,6 +4,8 @@ What is here was so a moment ago. What is not here may be there all the same: no
 something go, rests on this alone; the snapshot asks then. Must not call the API server.
 """
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,21 +24,46 @@ class Key:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class _App:
+    """An app as its text: as a tree it would take six times the memory, and all of it would be looked through for
+    garbage again and again."""
+
+    uid: str
+    version: int
+    ready: tuple[str, str]
+    """Status and reason of that condition."""
+    text: str
+
+
 @dataclass(slots=True)
 class Cache:
     """Apps, their pods, what drivers reported, which nodes answer."""
 
-    apps: dict[Key, Tree] = field(default_factory=dict)
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
     """By namespace and name of the ConfigMap."""
     nodes: dict[str, bool] | None = None
     """Node -> whether it answers; None: nodes are not watched."""
     seated: dict[Key, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
     """App -> its executors when their assignment was found to be right."""
+    _apps: dict[Key, _App] = field(default_factory=dict)
     _unheard: dict[Key, tuple[int, float]] = field(default_factory=dict)
     """App -> the version we wrote last, and since when a watch has been silent about it."""
     _pods: dict[Key, dict[str, PodSeen]] = field(default_factory=dict)
     """App -> name -> pod."""
+
+    def app(self, key: Key) -> Tree | None:
+        """An app as it was told of; None: it was not."""
+        known = self._apps.get(key)
+        return None if known is None else json.loads(known.text)
+
+    def readiness(self) -> Iterable[tuple[str, str]]:
+        """Of each app, status and reason of its condition Ready."""
+        return (known.ready for known in self._apps.values())
+
+    def distrust_app(self, key: Key) -> None:
+        """What was believed of an app is not so any more: whoever wants to know it asks."""
+        self._apps.pop(key, None)
 
     def saw_app(self, tree: Tree) -> Key:
         """A watch told of an app: it is so, unless we wrote something newer ourselves."""
@@ -48,8 +75,8 @@ class Cache:
 
     def wrote_app(self, tree: Tree, now: float) -> None:
         """We wrote an app, which is known here before a watch tells of it; unless it has told that the app is gone."""
-        known = self.apps.get(_key_of(tree))
-        if known is None or known["metadata"]["uid"] != tree["metadata"]["uid"]:
+        known = self._apps.get(_key_of(tree))
+        if known is None or known.uid != tree["metadata"]["uid"]:
             return
         key = self._newest(tree)
         since = self._unheard[key][1] if key in self._unheard else now
@@ -61,21 +88,19 @@ class Cache:
 
     def _newest(self, tree: Tree) -> Key:
         key, metadata = _key_of(tree), tree["metadata"]
-        known = self.apps.get(key)
-        if known is None or known["metadata"]["uid"] != metadata["uid"] or _version(tree) >= _version(known):
+        known, version = self._apps.get(key), _version(tree)
+        if known is None or known.uid != metadata["uid"] or version >= known.version:
             # Who managed which field is longer than all the rest, and nobody here asks.
-            self.apps[key] = {
-                **tree,
-                "metadata": {name: metadata[name] for name in metadata if name != "managedFields"},
-            }
+            kept = {**tree, "metadata": {name: metadata[name] for name in metadata if name != "managedFields"}}
+            self._apps[key] = _App(metadata["uid"], version, _ready(tree), json.dumps(kept, separators=(",", ":")))
         return key
 
     def forget_app(self, tree: Tree) -> Key:
         """An app is gone."""
         key = _key_of(tree)
-        known = self.apps.get(key)
-        if known is not None and known["metadata"]["uid"] == tree["metadata"]["uid"]:
-            del self.apps[key]
+        known = self._apps.get(key)
+        if known is not None and known.uid == tree["metadata"]["uid"]:
+            del self._apps[key]
             self._unheard.pop(key, None)
             self.seated.pop(key, None)
         return key
@@ -148,6 +173,12 @@ def node_answers(tree: Tree) -> bool:
     return any(
         one.get("type") == "Ready" and one.get("status") == "True" for one in conditions if isinstance(one, dict)
     )
+
+
+def _ready(tree: Tree) -> tuple[str, str]:
+    conditions = (tree.get("status") or {}).get("conditions") or []
+    found: Tree = next((one for one in conditions if one.get("type") == "Ready"), {})
+    return str(found.get("status", "Unknown")), str(found.get("reason", "NotYetKnown"))
 
 
 def _place_of(tree: Tree) -> tuple[str, str]:

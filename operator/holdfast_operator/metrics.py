@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from holdfast_operator.cache import Cache, Tree
+from holdfast_operator.cache import Cache
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -78,11 +78,7 @@ class _Apps(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Apps by what is said of their Ready, and tasks by where they run."""
-        said: Counts[tuple[str, str]] = Counts()
-        for tree in self.cache.apps.values():
-            conditions = (tree.get("status") or {}).get("conditions") or []
-            ready: Tree = next((one for one in conditions if one.get("type") == "Ready"), {})
-            said[str(ready.get("status", "Unknown")), str(ready.get("reason", "NotYetKnown"))] += 1
+        said = Counts(self.cache.readiness())
         apps = GaugeMetricFamily("holdfast_apps", "Apps, by their condition Ready.", labels=("ready", "reason"))
         for (status, reason), number in said.items():
             apps.add_metric((status, reason), number)

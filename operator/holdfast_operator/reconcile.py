@@ -70,7 +70,7 @@ class Reconciler:
 
     async def _decided(self, key: Key, *, live: bool) -> tuple[Snapshot, Decision] | None:
         cache, cluster = self.world.cache, self.world.cluster
-        tree = None if live else cache.apps.get(key)
+        tree = None if live else cache.app(key)
         tree = await cluster.get(APP, key.namespace, key.name) if tree is None else tree
         if tree is None:
             return None
@@ -100,8 +100,7 @@ class Reconciler:
         except ConflictError:
             written = None
         if written is None:
-            # What was believed of it is not so any more: the next look asks.
-            self.world.cache.apps.pop(Key(app.namespace, app.name), None)
+            self.world.cache.distrust_app(Key(app.namespace, app.name))
             return None
         self.world.cache.wrote_app(written, time.monotonic())
         return replace(app, status=status, version=written["metadata"]["resourceVersion"])

@@ -39,7 +39,7 @@ def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> 
     cache.saw_app(tree(1))
     cache.forget_app(tree(2))
     cache.wrote_app(tree(2), 100.0)
-    assert cache.apps == {}
+    assert cache.app(KEY) is None
     assert cache.unheard() is None
 
 
@@ -48,12 +48,14 @@ def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None
     cache.saw_app(tree(1))
     cache.wrote_app(tree(5, attempt=2), 0.0)
     cache.saw_app(tree(3, attempt=1))
-    assert cache.apps[KEY]["status"] == {"attempt": 2}
-    assert "managedFields" not in cache.apps[KEY]["metadata"]
+    known = cache.app(KEY)
+    assert known is not None
+    assert known["status"] == {"attempt": 2}
+    assert "managedFields" not in known["metadata"]
     cache.saw_app(tree(7, attempt=3))
-    assert cache.apps[KEY]["status"] == {"attempt": 3}
+    assert (cache.app(KEY) or {})["status"] == {"attempt": 3}
     cache.forget_app(tree(8))
-    assert cache.apps == {}
+    assert cache.app(KEY) is None
 
 
 def test_looks_that_are_late_are_noticed() -> None:
