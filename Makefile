@@ -12,7 +12,7 @@ SOURCES := core runtime operator cli tests bench
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml hatch_build.py runtime/holdfast_runtime/streams/kafka/gather.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -56,6 +56,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/log.py
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/state.py
+	$(BIN)/python bench/kafka_fetch.py
 	$(BIN)/python bench/engine
 	$(BIN)/python bench/operator
 

@@ -18,3 +18,7 @@ class WorldChangeError(HoldfastError):
 
 class RetrySoonError(HoldfastError):
     """Lost a race or met a moment of change: look again and try again, nobody has to do anything."""
+
+
+class AwayError(RetrySoonError):
+    """Something outside does not answer. It is waited for, as long as it takes, and that is said."""

@@ -26,8 +26,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class _App:
-    """An app as its text: as a tree it would take six times the memory, and all of it would be looked through for
-    garbage again and again."""
+    """An app as its text: a tree takes six times the memory, all of it looked through for garbage again and again."""
 
     uid: str
     version: int

@@ -6,7 +6,6 @@ the client's config (a password may be among them) into a message. What a count 
 """
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -18,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.kafka_settings import login_keys, unacceptable, without_values
 
 # The client prints to stderr unless it has a logger; this one is silent until someone gives it a handler.
 _CLIENT_LOG = logging.getLogger("holdfast_operator.kafka_client")
@@ -26,22 +26,6 @@ _CLIENT_LOG.propagate = False
 
 _TICK = 0.05  # seconds between looks at what the client says about its connections
 _GRACE = 0.5  # the client ends its own wait at the timeout; this is how late that may be seen
-
-# What a spec can't set: addresses come from bootstrapServers, and no text can be a callback or a dictionary.
-_RESERVED_KEYS = frozenset(
-    {
-        "bootstrap.servers",
-        "metadata.broker.list",
-        "default.topic.config",
-        "logger",
-        "error_cb",
-        "stats_cb",
-        "throttle_cb",
-        "oauth_cb",
-    }
-)
-# These run a program or load a library in whoever asks: with them a StreamApp could take over the operator.
-_CODE_KEYS = frozenset({"plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location"})
 
 # Answers that mean: not there. No topic can have an invalid name, so none has it.
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
@@ -100,7 +84,7 @@ class _Asked:
 
     def client(self) -> AdminClient:
         """Make the client, or say which key of the config it can't be made with."""
-        fault = self._unacceptable()
+        fault = unacceptable(self.config)
         if fault is None:
             own: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "error_cb": self.said.append}
             try:
@@ -109,14 +93,6 @@ class _Asked:
                 fault = self._without_values(error.args[0])
         # Not inside the handler: a traceback would show the cause, and with it the values this message leaves out.
         raise self._invalid(fault)
-
-    def _unacceptable(self) -> str | None:
-        for key in sorted(self.config):
-            if key in _RESERVED_KEYS:
-                return f'"{key}" is set by Holdfast and can\'t be given'
-            if key in _CODE_KEYS:
-                return f'"{key}" would run code of the spec in the process that asks'
-        return None
 
     def refused(self) -> KafkaError | None:
         """Return the broker's refusal of the login, which no waiting cures."""
@@ -143,10 +119,9 @@ class _Asked:
     def _unanswered(self, error: KafkaError, waited: float) -> BrokerUnreachableError | BrokerLoginRefusedError:
         refused = self.refused()
         if refused is not None:
-            keys = ", ".join(sorted(key for key in self.config if key.startswith(("sasl.", "security."))))
             return BrokerLoginRefusedError(
                 f"Kafka system {self.system}: the broker at {self.bootstrap} refused the login: "
-                f"{self._without_values(refused)}. Correct {keys} in the system's config or secret."
+                f"{self._without_values(refused)}. Correct {login_keys(self.config)} in the system's config or secret."
             )
         # "All brokers down" follows each failed connection and says less than what came before it.
         told = [said for said in self.said if said.code() != KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001 - it has no other name
@@ -172,10 +147,7 @@ class _Asked:
 
     def _without_values(self, error: KafkaError) -> str:
         """Return what the client said with every value of the config blanked: any of them may be a secret."""
-        text = error.str()
-        for value in sorted(filter(None, self.config.values()), key=len, reverse=True):
-            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "***", text)
-        return text
+        return without_values(error.str(), self.config)
 
 
 def _wait(client: AdminClient, futures: Collection["Future[Any]"], asked: _Asked, deadline: float) -> None:

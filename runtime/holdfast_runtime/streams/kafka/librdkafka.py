@@ -1,0 +1,220 @@
+"""Why: librdkafka by its own calls: the confluent-kafka package makes a Python object of each record, we want none.
+
+The library is the one that package ships and has loaded; the loops are ours, built from gather.c. Where either is not
+there, `library()` is None and the plain fetcher is used. Must not know ranges, batches or tasks.
+"""
+
+import ctypes
+import functools
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+
+LOOPS_VERSION = 1
+"""Of the structs and functions of gather.c: a library of another build is not used."""
+LOOPS = Path(__file__).with_name("gather.so")
+
+Handle = int
+"""The address of something of librdkafka's."""
+
+
+class Message(Structure):
+    """The public part of a message; one that is an error has its text as value."""
+
+    _fields_ = (
+        ("err", c_int32),
+        ("topic", c_void_p),
+        ("partition", c_int32),
+        ("value", c_void_p),
+        ("value_size", c_size_t),
+        ("key", c_void_p),
+        ("key_size", c_size_t),
+        ("offset", c_int64),
+        ("own", c_void_p),
+    )
+
+
+class TopicPartition(Structure):
+    """One entry of a list of partitions."""
+
+    _fields_ = (
+        ("topic", c_char_p),
+        ("partition", c_int32),
+        ("offset", c_int64),
+        ("metadata", c_void_p),
+        ("metadata_size", c_size_t),
+        ("opaque", c_void_p),
+        ("err", c_int32),
+        ("own", c_void_p),
+    )
+
+
+class Functions(Structure):
+    """The addresses that the loops call."""
+
+    _fields_ = (
+        ("timestamp", c_void_p),
+        ("destroy", c_void_p),
+        ("headers", c_void_p),
+        ("header_count", c_void_p),
+        ("header", c_void_p),
+        ("produce", c_void_p),
+    )
+
+
+class Sizes(Structure):
+    """What messages need as columns."""
+
+    _fields_ = tuple(
+        (name, c_int64)
+        for name in (
+            "records",
+            "key_bytes",
+            "null_keys",
+            "value_bytes",
+            "null_values",
+            "with_headers",
+            "headers",
+            "name_bytes",
+            "content_bytes",
+            "null_contents",
+        )
+    )
+
+
+class Binary(Structure):
+    """Where a binary column goes."""
+
+    _fields_ = (("ends", c_void_p), ("bytes", c_void_p), ("valid", c_void_p))
+
+
+class Columns(Structure):
+    """Where messages go."""
+
+    _fields_ = (
+        ("offsets", c_void_p),
+        ("timestamps", c_void_p),
+        ("keys", Binary),
+        ("values", Binary),
+        ("header_ends", c_void_p),
+        ("with_headers", c_void_p),
+        ("names", Binary),
+        ("contents", Binary),
+    )
+
+
+class Readable(Structure):
+    """Where a binary column comes from."""
+
+    _fields_ = (("ends", c_void_p), ("bytes", c_void_p), ("valid", c_void_p), ("first", c_int64))
+
+
+class Records(Structure):
+    """Where records to write come from."""
+
+    _fields_ = (("keys", Readable), ("values", Readable), ("timestamps", c_void_p))
+
+
+_P, _S = c_void_p, c_char_p
+_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "conf_new": (_P, ()),
+    "conf_set": (c_int, (_P, _S, _S, _S, c_size_t)),
+    "conf_destroy": (None, (_P,)),
+    "conf_set_log_cb": (None, (_P, _P)),
+    "conf_set_events": (None, (_P, c_int)),
+    "new": (_P, (c_int, _P, _S, c_size_t)),
+    "destroy_flags": (None, (_P, c_int)),
+    "last_error": (c_int, ()),
+    "poll": (c_int, (_P, c_int)),
+    "flush": (c_int, (_P, c_int)),
+    "outq_len": (c_int, (_P,)),
+    "topic_new": (_P, (_P, _S, _P)),
+    "topic_destroy": (None, (_P,)),
+    "queue_new": (_P, (_P,)),
+    "queue_get_main": (_P, (_P,)),
+    "queue_destroy": (None, (_P,)),
+    "queue_poll": (_P, (_P, c_int)),
+    "init_transactions": (_P, (_P, c_int)),
+    "begin_transaction": (_P, (_P,)),
+    "commit_transaction": (_P, (_P, c_int)),
+    "error_code": (c_int, (_P,)),
+    "error_string": (_S, (_P,)),
+    "error_is_retriable": (c_int, (_P,)),
+    "error_txn_requires_abort": (c_int, (_P,)),
+    "error_destroy": (None, (_P,)),
+    "err2str": (_S, (c_int,)),
+    "purge": (c_int, (_P, c_int)),
+    "event_message_next": (POINTER(Message), (_P,)),
+    "queue_io_event_enable": (None, (_P, c_int, _S, c_size_t)),
+    "event_type": (c_int, (_P,)),
+    "event_error": (c_int, (_P,)),
+    "event_error_string": (_S, (_P,)),
+    "event_destroy": (None, (_P,)),
+    "consume_start_queue": (c_int, (_P, c_int32, c_int64, _P)),
+    "consume_stop": (c_int, (_P, c_int32)),
+    "consume_batch_queue": (c_ssize_t, (_P, c_int, _P, c_size_t)),
+    "query_watermark_offsets": (c_int, (_P, _S, c_int32, POINTER(c_int64), POINTER(c_int64), c_int)),
+    "position": (c_int, (_P, _P)),
+    "topic_partition_list_new": (_P, (c_int,)),
+    "topic_partition_list_add": (POINTER(TopicPartition), (_P, _S, c_int32)),
+    "topic_partition_list_destroy": (None, (_P,)),
+}
+_LOOP_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "loops_version": (c_int32, ()),
+    "measure": (None, (POINTER(Functions), _P, c_int64, c_int64, POINTER(Sizes))),
+    "gather": (None, (POINTER(Functions), _P, c_int64, POINTER(Columns))),
+    "destroy": (None, (POINTER(Functions), _P, c_int64)),
+    "send": (c_int64, (POINTER(Functions), _P, _P, c_int32, POINTER(Records), c_int64, c_int64, POINTER(c_int32))),
+}
+_CALLED_BY_LOOPS = {
+    "timestamp": "message_timestamp",
+    "destroy": "message_destroy",
+    "headers": "message_headers",
+    "header_count": "header_cnt",
+    "header": "header_get_all",
+    "produce": "producev",
+}
+
+
+class Library:
+    """The functions of librdkafka without their `rd_kafka_`, and ours without their `holdfast_`; all free the GIL."""
+
+    def __init__(self, kafka: ctypes.CDLL, loops: ctypes.CDLL) -> None:
+        self.kafka = _Calls(kafka, "rd_kafka_", _PROTOTYPES)
+        self.loops = _Calls(loops, "holdfast_", _LOOP_PROTOTYPES)
+        addresses = {
+            field: ctypes.cast(getattr(kafka, f"rd_kafka_{name}"), c_void_p) for field, name in _CALLED_BY_LOOPS.items()
+        }
+        self.functions = Functions(**addresses)
+
+
+class _Calls:
+    """Functions of a library with their types, as attributes."""
+
+    def __init__(self, library: ctypes.CDLL, prefix: str, prototypes: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+        for name, (result, arguments) in prototypes.items():
+            function = getattr(library, prefix + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        """Only for those that are not there; mypy believes it for all."""
+        raise AttributeError(name)
+
+
+@functools.cache
+def library() -> Library | None:
+    """Both libraries, opened once; None: one is not there, or not as this release knows it."""
+    shipped = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
+    found = sorted(shipped.glob("librdkafka-*.so*"))
+    if len(found) != 1:
+        return None  # built from source against the system's librdkafka, or not for Linux
+    try:
+        loops = ctypes.CDLL(str(LOOPS))
+        if loops.holdfast_loops_version() != LOOPS_VERSION:
+            return None
+        return Library(ctypes.CDLL(str(found[0])), loops)
+    except (OSError, AttributeError):
+        return None  # no compiler when this was installed, or another processor's; the plain path needs neither

@@ -1,0 +1,197 @@
+"""Why: what the Kafka client says went wrong, sorted by the way out of it, in one table.
+
+Used by everything here that reads, writes or asks. Codes are plain numbers, as they come from librdkafka itself and
+from confluent_kafka alike. Must not see a value of the config: texts come here with those blanked.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError
+
+from holdfast.errors import AwayError, HoldfastError, UserActionError, WorldChangeError
+from holdfast_runtime.streams.records import FencedError, OffsetBeyondEndError, StreamMissingError
+
+# ruff: noqa: SLF001 - codes that librdkafka makes itself have no other names
+
+
+class KafkaBusyError(AwayError):
+    """A broker or the way to it is in a moment of change, or has not answered in time."""
+
+
+class KafkaAwayError(AwayError):
+    """No broker of the system can be reached."""
+
+
+class KafkaForbiddenError(WorldChangeError):
+    """The brokers know the login and do not let it do this."""
+
+
+class KafkaLoginError(UserActionError):
+    """The brokers do not accept the login, or the encryption, that the config gives."""
+
+
+class KafkaConfigError(UserActionError):
+    """The client or a broker can't work with the config, or with what it was asked for."""
+
+
+class RecordsDamagedError(UserActionError):
+    """A broker holds records that are not as they were written."""
+
+
+class _Way(NamedTuple):
+    error: type[HoldfastError]
+    cure: str
+
+
+_WAIT = _Way(KafkaBusyError, "It is tried again")
+_MISSING = _Way(StreamMissingError, "Create the topic, correct the stream's topic, or let the system's login see it")
+_FORBIDDEN = _Way(KafkaForbiddenError, "Grant it to the login of the system")
+_AWAY = _Way(KafkaAwayError, "Check that brokers run, and that their addresses can be reached from here")
+_LOGIN = _Way(KafkaLoginError, "Correct the login in the system's config or secret")
+_CONFIG = _Way(KafkaConfigError, "Correct the system's config or secret, or the settings of the topic")
+_DAMAGED = _Way(
+    RecordsDamagedError, "Bring back the topic from a copy, or start a new run (another spec.runId) past it"
+)
+_OFFSET = _Way(OffsetBeyondEndError, "Bring back the stream as it was, or start a new run (another spec.runId)")
+_FENCED = _Way(FencedError, "A newer attempt has taken over; this one ends")
+
+_CODES: Mapping[_Way, tuple[int, ...]] = {
+    _WAIT: (
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._ISR_INSUFF,
+        KafkaError._NODE_UPDATE,
+        KafkaError._WAIT_COORD,
+        KafkaError._WAIT_CACHE,
+        KafkaError._IN_PROGRESS,
+        KafkaError._PREV_IN_PROGRESS,
+        KafkaError._RETRY,
+        KafkaError._QUEUE_FULL,
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError._DESTROY_BROKER,
+        KafkaError._INTR,
+        KafkaError._OUTDATED,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.TRANSACTION_ABORTABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.REASSIGNMENT_IN_PROGRESS,
+        KafkaError.FETCH_SESSION_ID_NOT_FOUND,
+        KafkaError.INVALID_FETCH_SESSION_EPOCH,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.STALE_BROKER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+        KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.UNKNOWN_TOPIC_ID,  # the topic was made anew; the client learns its new id
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError.REBOOTSTRAP_REQUIRED,
+    ),
+    _MISSING: (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_EXCEPTION,  # a name no topic can have
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    ),
+    _FORBIDDEN: (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ),
+    _AWAY: (KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._UNKNOWN_BROKER),
+    _LOGIN: (
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.UNACCEPTABLE_CREDENTIAL,
+        KafkaError.DELEGATION_TOKEN_EXPIRED,
+        KafkaError.DELEGATION_TOKEN_NOT_FOUND,
+    ),
+    _CONFIG: (
+        KafkaError._INVALID_ARG,
+        KafkaError._NOT_CONFIGURED,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_REQUIRED_ACKS,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    ),
+    _DAMAGED: (
+        KafkaError._BAD_MSG,  # the client would go on behind the batch, whose records would be missing
+        KafkaError._BAD_COMPRESSION,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+    ),
+    _OFFSET: (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION),
+    _FENCED: (
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+        KafkaError.FENCED_INSTANCE_ID,
+    ),
+}
+_WAY_OF = {code: way for way, codes in _CODES.items() for code in codes}
+
+END_OF_PARTITION = int(KafkaError._PARTITION_EOF)
+NOT_REACHED = int(KafkaError._ALL_BROKERS_DOWN)
+"""Follows each failed connection, and says less than what came before it."""
+
+
+def is_passing(code: int) -> bool:
+    """Whether the client gets over this by itself. A code that nobody has sorted yet is not."""
+    return _WAY_OF.get(code) is _WAIT
+
+
+def is_refused_login(code: int) -> bool:
+    """Whether no waiting helps, as what the config gives is not accepted."""
+    return _WAY_OF.get(code) is _LOGIN
+
+
+def is_about_offset(code: int) -> bool:
+    """Whether the partition does not have the offset: which side it is off decides what that means."""
+    return _WAY_OF.get(code) is _OFFSET
+
+
+def trouble(code: int, what: str, said: str = "") -> HoldfastError:
+    """The error to raise: `what` names system, topic and deed, `said` is the client's own text.
+
+    A code that nobody has sorted yet is tried again, as the attempts of an app have a limit of their own.
+    """
+    way, known = _WAY_OF.get(code, _WAIT), KafkaError(code)
+    text = said or known.str()
+    return way.error(f"{what}: {text} ({known.name()}). {way.cure}.")

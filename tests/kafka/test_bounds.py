@@ -1,0 +1,172 @@
+"""What there is of topics, asked of a real broker."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from holdfast_runtime.streams.kafka import bounds as module
+from holdfast_runtime.streams.kafka.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.trouble import (
+    KafkaBusyError,
+    KafkaConfigError,
+    KafkaForbiddenError,
+    KafkaLoginError,
+)
+from holdfast_runtime.streams.records import Bounds, StreamMissingError
+from tests.kafka.broker import ANSWER_TIMEOUT, USER, Broker, free_ports, wait_until
+from tests.kafka.known import Known, create, settings_of
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def asked(broker: Broker) -> TopicBounds:
+    return TopicBounds(settings_of(broker.bootstrap))
+
+
+@pytest.fixture(scope="module")
+def creating() -> Iterator[Broker]:
+    """A broker with logins, and one that creates topics for whoever names them."""
+    with Broker(sasl=True, settings={"auto.create.topics.enable": "true"}) as running:
+        yield running
+
+
+def fill(broker: Broker, topic: str, partition: int, rows: int) -> Known:
+    known = Known(broker, topic, partition)
+    known.write([{"value": b"v"}] * rows)
+    return known
+
+
+def test_all_partitions_of_all_topics_are_answered(broker: Broker, asked: TopicBounds) -> None:
+    create(broker, "bounds.one", 1)
+    create(broker, "bounds.three", 3)
+    fill(broker, "bounds.three", 1, 7)
+    assert asked.bounds(["bounds.three", "bounds.one"]) == {
+        "bounds.one": {0: Bounds(0, 0)},
+        "bounds.three": {0: Bounds(0, 0), 1: Bounds(0, 7), 2: Bounds(0, 0)},
+    }
+    assert asked.bounds([]) == {}
+
+
+def test_ends_are_asked_each_time_and_oldest_offsets_now_and_then(
+    broker: Broker, asked: TopicBounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "bounds.moving")
+    fill(broker, "bounds.moving", 0, 10)
+    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: Bounds(0, 10)}}
+    with broker.admin() as admin:
+        (done,) = admin.delete_records([TopicPartition("bounds.moving", 0, 4)]).values()
+        done.result(ANSWER_TIMEOUT)
+    fill(broker, "bounds.moving", 0, 5)
+    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: Bounds(0, 15)}}
+    monkeypatch.setattr(module, "_FRESH", 0.0)
+    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: Bounds(4, 15)}}
+
+
+def test_the_end_is_that_of_what_is_committed(broker: Broker, asked: TopicBounds) -> None:
+    create(broker, "bounds.open")
+    known = fill(broker, "bounds.open", 0, 3)
+    producer = known.producer(transactional_id="bounds")
+    producer.init_transactions(ANSWER_TIMEOUT)
+    producer.begin_transaction()
+    known.sent(producer, [{"value": b"t"}] * 2)
+    assert asked.bounds(["bounds.open"]) == {"bounds.open": {0: Bounds(0, 3)}}
+    producer.commit_transaction(ANSWER_TIMEOUT)
+    wait_until(
+        lambda: asked.bounds(["bounds.open"])["bounds.open"][0] == Bounds(0, 6), ANSWER_TIMEOUT, "it is committed"
+    )
+
+
+def test_growth_is_seen(broker: Broker, asked: TopicBounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(broker, "bounds.grows", 2)
+    assert len(asked.bounds(["bounds.grows"])["bounds.grows"]) == 2
+    broker.grow_topic("bounds.grows", 5)
+    monkeypatch.setattr(module, "_FRESH", 0.0)
+    assert asked.bounds(["bounds.grows"]) == {"bounds.grows": dict.fromkeys(range(5), Bounds(0, 0))}
+
+
+@pytest.mark.parametrize("name", ["bounds.nowhere", ".", "two words", ""])
+def test_a_topic_that_is_not_there_is_missing(broker: Broker, asked: TopicBounds, name: str) -> None:
+    create(broker, f"bounds.there-{len(name)}")
+    with pytest.raises(StreamMissingError, match=r"Kafka system events: .*Create the topic"):
+        asked.bounds([f"bounds.there-{len(name)}", name])
+
+
+def test_asking_creates_no_topic(creating: Broker) -> None:
+    asked = TopicBounds(settings_of(creating.bootstrap))
+    with pytest.raises(StreamMissingError):
+        asked.bounds(["asked-for"])
+    with creating.admin() as admin:
+        admin.list_topics("named", timeout=ANSWER_TIMEOUT)
+        wait_until(lambda: "named" in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "naming a topic creates it")
+        assert "asked-for" not in admin.list_topics(timeout=ANSWER_TIMEOUT).topics
+
+
+def test_a_topic_made_anew_has_another_id_and_bounds_of_its_own(
+    broker: Broker, asked: TopicBounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "bounds.anew", 3)
+    fill(broker, "bounds.anew", 0, 10)
+    before = asked.topic_id("bounds.anew")
+    assert asked.topic_id("bounds.anew") == before
+    assert asked.bounds(["bounds.anew"])["bounds.anew"][0] == Bounds(0, 10)
+    with broker.admin() as admin:
+        admin.delete_topics(["bounds.anew"])["bounds.anew"].result(ANSWER_TIMEOUT)
+        wait_until(lambda: "bounds.anew" not in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "it is gone")
+    with pytest.raises(StreamMissingError):
+        asked.bounds(["bounds.anew"])
+    create(broker, "bounds.anew", 1)
+    assert asked.bounds(["bounds.anew"]) == {"bounds.anew": {0: Bounds(0, 0)}}
+    monkeypatch.setattr(module, "_FRESH", 0.0)
+    assert asked.topic_id("bounds.anew") != before
+
+
+def test_a_broker_that_is_away_is_a_matter_of_soon(capfd: pytest.CaptureFixture[str]) -> None:
+    bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
+    with pytest.raises(KafkaBusyError) as raised:
+        TopicBounds(settings_of(bootstrap), timeout=0.5).bounds(["clicks"])
+    assert f"nothing about clicks came from {bootstrap} in 0.5 s; the Kafka client last said" in str(raised.value)
+    assert "Connection refused" in str(raised.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_killed_broker_is_waited_for() -> None:
+    with Broker() as broker:
+        create(broker, "killed", 2)
+        asked = TopicBounds(settings_of(broker.bootstrap), timeout=ANSWER_TIMEOUT)
+        before = asked.bounds(["killed"])
+        broker.kill()
+        found: list[object] = []
+        waiting = threading.Thread(target=lambda: found.append(asked.bounds(["killed"])))
+        waiting.start()
+        broker.restart()
+        waiting.join(ANSWER_TIMEOUT)
+        assert found == [before]
+
+
+def test_a_wrong_login_is_for_the_user_at_once(creating: Broker, capfd: pytest.CaptureFixture[str]) -> None:
+    config = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
+    asked = TopicBounds(settings_of(creating.sasl_bootstrap, **config, sasl_password="not-the-pass.word"))  # noqa: S106
+    started = time.monotonic()
+    with pytest.raises(KafkaLoginError, match="refused the login") as raised:
+        asked.bounds(["clicks"])
+    assert time.monotonic() - started < 5
+    assert "not-the-pass.word" not in str(raised.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_topic_the_login_may_not_see_is_forbidden(creating: Broker) -> None:
+    config = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": USER}
+    asked = TopicBounds(settings_of(creating.sasl_bootstrap, **config, sasl_password="a right password"))  # noqa: S106
+    with pytest.raises(KafkaForbiddenError, match="no answer about hidden"):
+        asked.bounds(["hidden"])
+
+
+def test_a_config_the_client_rejects_names_the_key_and_no_value() -> None:
+    with pytest.raises(KafkaConfigError, match=r'"sasl\.pasword"') as raised:
+        TopicBounds(settings_of("127.0.0.1:1", sasl_pasword="hunter2")).bounds(["clicks"])  # noqa: S106
+    assert "hunter2" not in str(raised.value)
+    assert raised.value.__context__ is None

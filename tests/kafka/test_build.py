@@ -1,0 +1,44 @@
+"""The wheel carries the loops where there is a compiler, and is made without them where there is none."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOOPS = "holdfast_runtime/streams/kafka/gather.so"
+
+
+def built(folder: Path, compiler: str) -> tuple[str, list[str], str]:
+    """A wheel's name, its files, and what was said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "CC": compiler},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return wheel.name, archive.namelist(), done.stdout + done.stderr
+
+
+def test_with_a_compiler_the_wheel_is_of_this_platform(tmp_path: Path) -> None:
+    name, files, _ = built(tmp_path, os.environ.get("CC", "cc"))
+    assert "-py3-none-linux_" in name
+    assert LOOPS in files
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+def test_without_one_it_is_made_without_the_loops_and_says_so(tmp_path: Path, compiler: str) -> None:
+    name, files, said = built(tmp_path, compiler)
+    assert name.endswith("-py3-none-any.whl")
+    assert LOOPS not in files
+    assert LOOPS.replace(".so", ".c") in files
+    (warning,) = (line for line in said.splitlines() if "gather.c" in line)
+    assert compiler in warning

@@ -1,0 +1,103 @@
+"""Records of Arrow batches go into a producer of librdkafka as they are, in any slice."""
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError
+
+from holdfast_runtime.streams.kafka.clients import destroy_client, new_client
+from holdfast_runtime.streams.kafka.librdkafka import Library, library
+from holdfast_runtime.streams.kafka.sending import Sent, send
+from holdfast_runtime.streams.records import written_batch
+from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
+from tests.kafka.known import create, reader, settings_of
+
+pytestmark = pytest.mark.kafka
+
+
+@contextlib.contextmanager
+def producing(bootstrap: str, topic: str, **config: str) -> Iterator[tuple[Library, int, int]]:
+    loaded = library()
+    assert loaded is not None, "the loops are not built: `make setup`"
+    settings = settings_of(bootstrap, **config)
+    client = new_client(loaded, "producer", settings, settings.client({}, {}))
+    handle = loaded.kafka.topic_new(client, topic.encode(), None)
+    try:
+        yield loaded, client, handle
+    finally:
+        loaded.kafka.topic_destroy(handle)
+        destroy_client(loaded, client)
+
+
+def flush(loaded: Library, client: int) -> None:
+    def empty() -> bool:
+        loaded.kafka.poll(client, 0)  # what became of a record waits to be heard
+        left: int = loaded.kafka.outq_len(client)
+        return left == 0
+
+    wait_until(empty, ANSWER_TIMEOUT, "all records are written")
+
+
+def rows(count: int) -> pa.RecordBatch:
+    chance = random.Random(5)  # noqa: S311 - no secret
+
+    def some() -> bytes | None:
+        return chance.choice((None, b"", b"short", chance.randbytes(chance.randrange(300))))
+
+    return written_batch([some() for _ in range(count)], [some() for _ in range(count)], list(range(1, count + 1)))
+
+
+def seen(broker: Broker, topic: str, count: int) -> Any:
+    fetcher = reader("plain", settings_of(broker.bootstrap))
+    found = fetcher.fetch(topic, 0, 0, count)
+    fetcher.close()
+    return found.select(["key", "value", "timestamp"])
+
+
+def test_what_is_sent_is_there(broker: Broker) -> None:
+    create(broker, "sent")
+    batch = rows(500)
+    with producing(broker.bootstrap, "sent") as (loaded, client, topic):
+        assert send(loaded, client, topic, 0, batch) == Sent(500, 0)
+        flush(loaded, client)
+    assert seen(broker, "sent", 500).equals(batch)
+
+
+def test_slices_send_their_rows_alone(broker: Broker) -> None:
+    create(broker, "slices")
+    batch = rows(100)
+    with producing(broker.bootstrap, "slices") as (loaded, client, topic):
+        for start, count in ((0, 3), (3, 0), (3, 50), (53, 47)):
+            assert send(loaded, client, topic, 0, batch.slice(start, count)) == Sent(count, 0)
+        flush(loaded, client)
+    assert seen(broker, "slices", 100).equals(batch)
+
+
+def test_a_full_queue_takes_what_it_can_and_the_rest_later(broker: Broker) -> None:
+    create(broker, "full")
+    batch, first, full = rows(100), 0, 0
+    with producing(broker.bootstrap, "full", queue_buffering_max_messages="7") as (loaded, client, topic):
+        while first < 100:
+            sent = send(loaded, client, topic, 0, batch, first)
+            assert 0 <= sent.rows <= 7
+            first += sent.rows
+            if first < 100:
+                assert sent.err == KafkaError._QUEUE_FULL  # noqa: SLF001 - it has no other name
+                full += 1
+                loaded.kafka.poll(client, 10)
+        flush(loaded, client)
+    assert full > 0
+    assert seen(broker, "full", 100).equals(batch)
+
+
+def test_a_partition_that_is_not_there_takes_nothing(broker: Broker) -> None:
+    create(broker, "narrow")
+    with producing(broker.bootstrap, "narrow") as (loaded, client, topic):
+        assert send(loaded, client, topic, 0, rows(1)).rows == 1
+        flush(loaded, client)
+        sent = send(loaded, client, topic, 5, rows(1))
+        assert sent == Sent(0, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - it has no other name
