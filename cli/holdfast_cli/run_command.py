@@ -33,7 +33,7 @@ batch at hand, commits it and ends. A second Ctrl-C stops at once; nothing is lo
 Running again continues where the last run ended, as long as spec.runId and --data are the same.
 
 On a terminal there is a live screen; elsewhere, lines. With -o json each event is one line: started, progress,
-draining, ended or failed. What Spark and the functions of steps print is in apps/<app>/spark.log
+waiting, draining, ended or failed. What Spark and the functions of steps print is in apps/<app>/spark.log
 in the data directory.
 
 Exit codes: 0 it ended well, 1 the app is invalid or its plan is rejected, 2 a file can't be read, the command line is

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast_cli.amounts import count, many
-from holdfast_runtime.progress import Draining, Ended, Event, Progress, Started
+from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
 
 _WINDOW = 10.0
 """Seconds over which rates are smoothed; at least two batches."""
@@ -58,6 +58,12 @@ class Seen:
                 self.started, self.started_at = event, now
             case Progress():
                 self._add(event, now)
+            case Waiting():
+                self.fresh = (f"waiting: {event.why}",)
+                self.news.extend(self.fresh)
+            case GrowthRefused():
+                self.fresh = (event.why,)
+                self.news.extend(self.fresh)
             case Draining():
                 self.draining = True
             case Ended():

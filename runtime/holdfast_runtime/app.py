@@ -18,20 +18,23 @@ from holdfast_runtime.arrangement import Arrangement
 from holdfast_runtime.arranging import first_arrangement
 from holdfast_runtime.attempt import Attempt, Begun
 from holdfast_runtime.batch_plan import BatchPlan
+from holdfast_runtime.chores import Chores
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.growth import Growth
 from holdfast_runtime.job import Job
 from holdfast_runtime.located import registered
 from holdfast_runtime.moving_job import Moves, MovingJob
 from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.processors import by_processor
 from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
-from holdfast_runtime.query import Loop, run_query
+from holdfast_runtime.query import Loop, Totals, run_query
 from holdfast_runtime.segments.graph import Compiled, compile_graph
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.session import open_session
 from holdfast_runtime.site import Shape, Site, shape_of
 from holdfast_runtime.slot_job import PackedProgram, slot_job
+from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.until import Until
 from holdfast_runtime.wall_clock import now
 
@@ -49,7 +52,8 @@ class RunOptions:
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> Ended:
     """Run an app on this host until it ends, or until it is asked to drain; raises what went wrong."""
     home, run = options.data.app(app.name), app.spec.run_id
-    with home.taken(), LocalCoordinator(home.run(run).metadata, app.name, run) as coordinator:
+    topics = kafka_counts(app.spec, options.data.secrets)
+    with home.taken(), LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator:
         site = Site(
             master=options.master,
             shape=shape_of(options.master) or Shape(0, 1),
@@ -69,16 +73,30 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
         site.coordinator.listen(event)
         listen(event)
 
-    attempt = Attempt(app, site.places, site.coordinator, now)
+    outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, now)
     with _session(app, site) as spark:
-        wiring = _Wiring(app, site, attempt, spark, compile_graph(app.spec, attempt.plan, select_schema(spark)))
-        arrangement = first_arrangement(spark, site, list(attempt.tasks), drain)
-        if arrangement is None:
-            return Ended(Ending.DRAINED, 0, 0, 0, 0.0)
-        begun = attempt.begin(arrangement.placement)
-        with wiring.job(arrangement, begun) as job:
-            tell(wiring.started(arrangement, begun))
-            return run_query(spark, wiring.loop(begun, job, until, tell, drain))
+        totals = Totals()
+        while True:
+            ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside, totals)
+            if ended.ending is not Ending.GROWN:
+                return ended
+            topics = kafka_counts(app.spec, site.places.secrets)
+            attempt = Attempt(app, site.places, site.coordinator, now, topics)
+
+
+def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
+    site, attempt = wiring.site, wiring.attempt
+    arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
+    if arrangement is None:
+        return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
+    begun = attempt.begin(arrangement.placement, site.shape.slots)
+    with wiring.job(arrangement, begun) as job, Chores(attempt.processed) as chores:
+        outside.listen(wiring.started(arrangement, begun))
+        return run_query(wiring.spark, wiring.loop(begun, job, chores, outside, totals))
+
+
+def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled:
+    return compile_graph(app.spec, attempt.plan, select_schema(spark))
 
 
 @contextmanager
@@ -97,6 +115,15 @@ def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """Who asked for the run."""
+
+    until: Until
+    listen: Listener
+    drain: threading.Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +161,10 @@ class _Wiring:
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
         )
 
-    def loop(self, begun: Begun, job: MovingJob, until: Until, listen: Listener, drain: threading.Event) -> Loop:
+    def loop(self, begun: Begun, job: MovingJob, chores: Chores, outside: _Outside, totals: Totals) -> Loop:
         """The batch loop, ready to go."""
+        growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
+        live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
         return Loop(
             name=self.app.name,
             checkpoint=self.site.places.query,
@@ -143,11 +172,16 @@ class _Wiring:
             epoch=begun.number,
             reading=begun.reading,
             bounds=self.attempt.bounds,
+            # On a cluster the operator ends an attempt whose inputs have grown, unless it is told to go on.
+            grown=growth.taken if live else lambda _: False,
+            ids=self.attempt.ids,
             job=job.between,
+            processed=chores.processed,
             check=self.site.coordinator.check,
-            until=until,
-            listen=listen,
-            drain=drain,
+            until=outside.until,
+            listen=outside.listen,
+            drain=outside.drain,
+            totals=totals,
         )
 
     def _look(self, now: Arrangement) -> Arrangement:

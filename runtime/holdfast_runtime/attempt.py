@@ -7,7 +7,7 @@ Must not import Spark: users' tests run attempts without a JVM. Must not decide 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Known, Plan, plan
@@ -22,6 +22,7 @@ from holdfast_runtime.places import Places
 from holdfast_runtime.program import Program, StatePlaces, written_streams
 from holdfast_runtime.ranges import Limits, Order
 from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.records import Bounds
 from holdfast_runtime.streams.systems import Streams, Where
 
@@ -45,17 +46,25 @@ class Begun:
 class Attempt:
     """One attempt; streams of the log that are not there are made."""
 
-    def __init__(self, app: StreamApp, places: Places, coordinator: Coordinator, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        app: StreamApp,
+        places: Places,
+        coordinator: Coordinator,
+        clock: Callable[[], int],
+        topics: Mapping[str, int | None] | None = None,
+    ) -> None:
+        """`topics`: newer partition counts than the coordinator's, by stream."""
         self._app, self._coordinator, self._places = app, coordinator, places
         self._record = coordinator.record()
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
-        self.plan = _accepted(app, Known(topics=coordinator.topics, record=self._record))
+        self.plan = _accepted(app, Known(topics=topics or coordinator.topics, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
         self._owner = f"{app.name}/{app.spec.run_id}"
         now = clock()
         rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
-        self._where = Where(places.log, coordinator.paces(rates, now))
-        self._streams = Streams(app.spec, self.plan, self._where, clock)
+        self._where = Where(places.log, coordinator.paces(rates, now), secrets=places.secrets)
+        self._streams = Streams(app.name, app.spec, self.plan, self._where, clock)
         for stream in self.plan.streams:
             if stream.count is not None:
                 self._streams.ensure(stream.name, stream.count.actual, now)
@@ -73,11 +82,16 @@ class Attempt:
             owner=self._owner,
         )
 
-    def begin(self, placement: Placement) -> Begun:
-        """From here on, earlier attempts can't write any more, and tasks run where they are placed."""
+    def begin(self, placement: Placement, slots: int) -> Begun:
+        """From here on, earlier attempts can't write any more, and tasks run where they are placed.
+
+        `slots`: how many there are at most.
+        """
         spec, self._child_after = self._app.spec, self._order()
         number = self._coordinator.next_attempt()
-        self._streams.fence(written_streams(spec, self.plan), self._owner, number)
+        who = Who(self._app.name, spec.run_id, number)
+        before = self._streams.begin(written_streams(spec, self.plan), who, min(slots, len(self.tasks)))
+        self._where = replace(self._where, before=before)
         self.move(placement)
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
@@ -90,8 +104,18 @@ class Attempt:
 
     def bounds(self) -> Mapping[StreamPartition, Bounds]:
         """What there is of everything that is read."""
-        read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
-        return {partition: bounds for stream in read for partition, bounds in self._streams.bounds(stream).items()}
+        return self._streams.bounds(self._read())
+
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics of what is read, where a system gives one."""
+        return self._streams.ids(self._read())
+
+    def processed(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Everything before these positions is processed for good."""
+        self._streams.tidy(positions)
+
+    def _read(self) -> list[str]:
+        return sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
 
     def _order(self) -> dict[StreamPartition, ParentEnd]:
         """Which new partitions wait for which old ones, and how long."""

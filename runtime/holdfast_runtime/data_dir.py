@@ -99,10 +99,15 @@ class DataDir:
         """What one app keeps."""
         return AppDir(self.path / "apps" / folder_name(name))
 
+    @property
+    def secrets(self) -> Path:
+        """A folder for each Secret a spec names, with a file for each of its entries."""
+        return Path(os.environ.get("HOLDFAST_SECRETS") or self.path / "secrets")
+
     def places(self, app: str, run_id: str) -> Places:
         """Where one run of an app keeps what."""
         run = self.app(app).run(run_id)
-        return Places(query=run.query, durable=run.durable, state=run.state, log=self.log)
+        return Places(query=run.query, durable=run.durable, state=run.state, log=self.log, secrets=self.secrets)
 
 
 def folder_name(name: str) -> str:

@@ -71,7 +71,7 @@ def _told(run: Callable[[], Ended], termination: Path) -> int:
 
 def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
     read, log = read_folder(given.folder), DriverLog(now)
-    places = places_of(read, given.state, given.log)
+    places = places_of(read, given.folder, given.state, given.log)
     claim_run(places.query.parent, read.told)
     maps = ApiConfigMaps.connected(read.told.namespace)
     _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)

@@ -16,7 +16,7 @@ from holdfast.spec.parse import parse_app
 from holdfast_runtime.data_dir import folder_name
 from holdfast_runtime.places import Places
 
-_APP, _SPARK = "app.json", "spark.json"
+_APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
 
 
 class DriverFolderError(UserActionError):
@@ -50,12 +50,17 @@ def read_folder(folder: Path) -> DriverFolder:
         raise DriverFolderError(message) from error
 
 
-def places_of(read: DriverFolder, state: Path, log: Path | None) -> Places:
-    """Where the app's run keeps what; raises `CheckpointLocationError`. Namespaces may share a location."""
+def places_of(read: DriverFolder, folder: Path, state: Path, log: Path | None) -> Places:
+    """Where the app's run keeps what; raises `CheckpointLocationError`. Namespaces may share a location.
+
+    `folder`: where all pods of the app have what the operator mounts.
+    """
     run = _shared(read.app)
     for name in (read.told.namespace, read.told.app, read.told.run):
         run /= folder_name(name)
-    return Places(query=run / "query", durable=run / "state", state=state / "tasks", log=log, sync=True)
+    return Places(
+        query=run / "query", durable=run / "state", state=state / "tasks", log=log, sync=True, secrets=folder / _SECRETS
+    )
 
 
 def _shared(app: StreamApp) -> Path:

@@ -6,7 +6,7 @@ Must not say what is a secret, nor how every batch went: that is in the report a
 import logging
 from collections.abc import Callable
 
-from holdfast_runtime.progress import Draining, Ended, Event, Progress, Started
+from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
 
 _LOG = logging.getLogger("holdfast")
 _APART = 60_000
@@ -36,6 +36,10 @@ class DriverLog:
                 )
             case Progress():
                 self._progress(event)
+            case Waiting():
+                _LOG.warning("waiting: %s", event.why)
+            case GrowthRefused():
+                _LOG.warning("%s", event.why)
             case Draining():
                 _LOG.info("draining: the batch at hand is finished")
             case Ended():

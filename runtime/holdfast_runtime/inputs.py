@@ -17,14 +17,12 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.report import TaskReport
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
 from holdfast_runtime.streams.generator import GeneratorFunctionError
-from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.records import NO_TIME, Range
 from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.timed import Timed
 
 _LONGEST = 2**31 - 1
 """Arrow miscounts where no end is given."""
-NO_TIME = -(2**63)
-"""The timestamp of a record of an intermediate stream whose row has no event time."""
 
 
 @dataclass(slots=True)

@@ -32,6 +32,8 @@ class Seen:
     """Task -> the clock at which it wants to take part although nothing is there to read."""
     record_bytes: Mapping[str, float] = field(default_factory=dict)
     """Stream -> average size of its records."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Stream -> the id of its topic, where a system gives one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Reading:
 
 def next_offsets(before: Offsets, reading: Reading, seen: Seen) -> Offsets:
     """The offsets after the next batch; `before` itself if there is none."""
+    _check_same(before, seen)
     fresh = {one: seen.bounds[one].oldest for one in reading.partitions if one not in before.positions}
     positions = {**before.positions, **fresh}
     ends = dict(before.ends)
@@ -73,6 +76,7 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen) -> Offsets:
         ends=ends,
         starts={partition: start for partition, (start, _) in ranges.items()},
         taking_part=tuple(taking_part),
+        ids={**before.ids, **seen.ids},
     )
 
 
@@ -80,6 +84,18 @@ def lag(reading: Reading, seen: Seen, after: Offsets) -> int:
     """How many records are there and unread when a batch is done."""
     backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends)
     return sum(backlog.lag for backlog in backlogs.values())
+
+
+def _check_same(before: Offsets, seen: Seen) -> None:
+    """Refuse to read a topic that was made anew under the name of the one that was read."""
+    for stream, known in before.ids.items():
+        found = seen.ids.get(stream, known)
+        if found != known:
+            message = (
+                f"the topic of stream {stream} was deleted and made anew: it has the id {found}, and what was read so "
+                f"far came from {known}. Start a new run (another spec.runId) to read the new one from its beginning"
+            )
+            raise PositionLostError(message)
 
 
 def _takes_part(

@@ -36,6 +36,8 @@ class Offsets:
     """Where the batch began to read, of each partition it read."""
     taking_part: tuple[str, ...] = ()
     """The tasks of the batch."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Stream -> the id of its topic, where a system gives one: positions mean nothing in another topic of its name."""
 
     def text(self) -> str:
         """As JSON; equal offsets give equal texts, since Spark compares texts."""
@@ -49,6 +51,7 @@ class Offsets:
                 "ends": _tree(self.ends),
                 "starts": _tree(self.starts),
                 "takingPart": list(self.taking_part),
+                "ids": dict(sorted(self.ids.items())),
             },
             separators=(",", ":"),
         )
@@ -67,7 +70,8 @@ class Offsets:
             turns = {str(task): int(turn) for task, turn in tree["turns"].items()}
             positions, ends, starts = (_read(tree[name]) for name in ("positions", "ends", "starts"))
             taking_part = tuple(map(str, tree["takingPart"]))
-            return cls(int(tree["batch"]), int(tree["now"]), positions, turns, ends, starts, taking_part)
+            ids = {str(stream): str(id_) for stream, id_ in tree.get("ids", {}).items()}
+            return cls(int(tree["batch"]), int(tree["now"]), positions, turns, ends, starts, taking_part, ids)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (
                 f"the offset log holds {text[:200]!r}, which Holdfast did not write; put the checkpoint back, or start "

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.inputs import NO_TIME
 from holdfast_runtime.streams.codecs import Codec
+from holdfast_runtime.streams.kafka.transactions import Sender
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.partitioner import place, split
-from holdfast_runtime.streams.records import WRITTEN, Marker, written_batch
+from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, written_batch
 from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.timed import Timed
 
@@ -87,15 +87,14 @@ class Sent:
     outputs: Mapping[str, bytes]
 
 
-def write(sent: Sequence[Sent], streams: Streams, at: Callable[[str], None] = lambda _: None) -> None:
-    """Write what tasks send; what is there already is left as it is. `at` is told each partition."""
+def write(sent: Sequence[Sent], streams: Streams, sender: Sender, at: Callable[[str], None] = lambda _: None) -> None:
+    """Write what tasks send; what is there already is left as it is. `at` is told each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
     for one in sent:
         for partition, content in one.outputs.items():
             writes.setdefault(partition, []).append((_unpacked(content), one.marker))
-    for partition in sorted(writes):
-        streams.append_all(parse_partition(partition), writes[partition])
-        at("partition written")
+    if writes:
+        streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at)
 
 
 def _packed(parts: Sequence[pa.RecordBatch]) -> bytes:

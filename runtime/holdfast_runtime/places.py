@@ -21,3 +21,5 @@ class Places:
     """Shared: the streams of the embedded log; None: there is none."""
     sync: bool = False
     """Whether a durable copy has to survive its machine."""
+    secrets: Path | None = None
+    """Of each location: a folder for each Secret of the app, with a file for each of its entries."""

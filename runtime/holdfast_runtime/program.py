@@ -19,6 +19,7 @@ from holdfast_runtime.data_dir import folder_name
 from holdfast_runtime.segments.graph import Compiled, Node
 from holdfast_runtime.state.durable import At, Durable, SnapshotPolicy
 from holdfast_runtime.state.place import DEFAULT_QUOTA, Identity, Place
+from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.systems import Where
 from holdfast_runtime.task_clock import ClockPlan, Source, Told
 
@@ -62,6 +63,10 @@ class Program:
     def names(self) -> tuple[str, ...]:
         """Tasks in a fixed order: between segments they go by their number in it."""
         return tuple(self.tasks)
+
+    def who(self, attempt: int) -> Who:
+        """In whose name an attempt writes."""
+        return Who(self.app, self.spec.run_id, attempt)
 
     def identity(self, task: str) -> Identity:
         """Whose state a task's is."""

@@ -70,8 +70,24 @@ class Ending(StrEnum):
     """All inputs have ended."""
     IDLE = "idle"
     """Nothing is left to read, and that is what was waited for."""
+    GROWN = "grown"
+    """Inputs have more partitions; the next attempt reads them."""
     ENOUGH = "enough"
     """The number of batches or the time it was given is used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something outside does not answer; the batch at hand, or the next one, waits for it."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthRefused:
+    """Inputs have more partitions than are read, and the app can't go on with them."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +106,5 @@ class Ended:
     seconds: float
 
 
-Event = Started | Progress | Draining | Ended
+Event = Started | Progress | Waiting | GrowthRefused | Draining | Ended
 Listener = Callable[[Event], None]

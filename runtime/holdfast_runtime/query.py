@@ -11,8 +11,8 @@ stopped. Must not know how batches are planned, nor what slots do.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -20,13 +20,13 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.errors import HoldfastError, RetrySoonError
+from holdfast.errors import AwayError, HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.batch_plan import batch_to
 from holdfast_runtime.job import Job
-from holdfast_runtime.next_batch import Reading, lag, next_offsets
+from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
 from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress
+from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress, Waiting
 from holdfast_runtime.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.source import NAME, OffsetSource, answering
 from holdfast_runtime.standing import Standing
@@ -37,6 +37,7 @@ from holdfast_runtime.wall_clock import now
 _RETRY_FOR = 30.0
 _LOOK_EVERY = 0.05
 _LONGEST = 4000
+_SAID_EVERY = 30.0
 
 
 class QueryDiedError(HoldfastError):
@@ -58,13 +59,21 @@ class Loop:
     epoch: int
     reading: Reading
     bounds: Callable[[], Mapping[StreamPartition, Bounds]]
+    grown: Callable[[Collection[StreamPartition]], bool]
+    """Whether there is more to read than this attempt does, for the next one to take up."""
+    ids: Callable[[], Mapping[str, str]]
+    """Stream -> the id of its topic, where a system gives one."""
     job: Callable[[], Job]
     """Asked between two batches."""
+    processed: Callable[[Mapping[StreamPartition, int]], None]
+    """Told what has been read up to where, for good."""
     check: Callable[[], None]
     """Raises what forbids the run to go on."""
     until: Until
     listen: Listener
     drain: threading.Event
+    totals: "Totals"
+    """Of all attempts of this driver."""
 
 
 def run_query(spark: SparkSession, loop: Loop) -> Ended:
@@ -90,11 +99,23 @@ def run_query(spark: SparkSession, loop: Loop) -> Ended:
 
 
 @dataclass(slots=True)
-class _Totals:
+class Totals:
+    """What a driver has done so far."""
+
     batches: int = 0
     rows_in: int = 0
     rows_out: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float | None = None
+    """When the first query began, on a clock that never goes back."""
+
+    @property
+    def seconds(self) -> float:
+        """Since then."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
+
+    def begin(self) -> None:
+        """Count from now, if that has not begun."""
+        self.began = time.monotonic() if self.began is None else self.began
 
     def add(self, rows_in: int, rows_out: int) -> None:
         """One more batch."""
@@ -109,7 +130,8 @@ class _Runner:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._job = loop.job()
-        self._totals = _Totals()
+        self._totals = loop.totals
+        self._totals.begin()
         self._standing = Standing()
         self._answered: Offsets | None = None
         """What the planner said last, until it is run."""
@@ -119,6 +141,7 @@ class _Runner:
         """Whether Spark has run any batch of this query."""
         self._ending: Ending | None = None
         self._failure: Exception | None = None
+        self._said_waiting = -_SAID_EVERY
         self._between = threading.Event()
         """No batch is at work, and none will start."""
 
@@ -163,30 +186,45 @@ class _Runner:
         """How the run ended."""
         totals = self._totals
         ending = self._ending or Ending.DRAINED
-        seconds = time.monotonic() - totals.began
-        return Ended(ending, totals.batches, totals.rows_in, totals.rows_out, seconds)
+        return Ended(ending, totals.batches, totals.rows_in, totals.rows_out, totals.seconds)
 
     def _answer(self, before: Offsets) -> Offsets:
         if self._between.is_set():
             return before
         self._job = self._loop.job()
+        self._loop.processed(before.positions)
         if self._loop.drain.is_set():
             return self._over(Ending.DRAINED, before)
-        inputs = self._loop.reading.inputs
         began = time.perf_counter()
-        seen = self._standing.seen(self._loop.bounds(), now())
-        after = next_offsets(before, self._loop.reading, seen)
+        try:
+            bounds, ids = self._loop.bounds(), self._loop.ids()
+        except AwayError as error:
+            self._waits(error)
+            return before
+        if self._loop.grown(bounds):
+            return self._over(Ending.GROWN, before)
+        after = self._next(before, self._standing.seen(bounds, now(), ids))
         self._planned_in = (time.perf_counter() - began) * 1000
+        return after
+
+    def _next(self, before: Offsets, seen: Seen) -> Offsets:
+        after = next_offsets(before, self._loop.reading, seen)
         idle = after is before
-        if idle and inputs.keys() <= self._standing.ended:
+        if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
             return self._over(Ending.COMPLETED, before)
-        spent = time.monotonic() - self._totals.began
-        ending = self._loop.until.reached(batches=self._totals.batches, seconds=spent, idle=idle)
+        totals = self._totals
+        ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=idle)
         if ending is not None:
             return self._over(ending, before)
         self._lag = lag(self._loop.reading, seen, after)
         self._answered = None if idle else after
         return after
+
+    def _waits(self, error: AwayError) -> None:
+        """Say it, but not at each try."""
+        if time.monotonic() - self._said_waiting >= _SAID_EVERY:
+            self._said_waiting = time.monotonic()
+            self._loop.listen(Waiting(str(error)))
 
     def _over(self, ending: Ending, before: Offsets) -> Offsets:
         self._ending = ending
@@ -218,6 +256,9 @@ class _Runner:
         while True:
             try:
                 return read_reports(self._job.run(plan))
+            except AwayError as error:
+                self._waits(error)
+                deadline = time.monotonic() + _RETRY_FOR
             except RetrySoonError:
                 if time.monotonic() > deadline:
                     raise

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
-from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 
 
 @dataclass(slots=True)
@@ -63,6 +63,10 @@ class SlotRetryError(RetrySoonError):
     """A slot lost a race; the batch can be run again as it is."""
 
 
+class SlotWaitsError(AwayError):
+    """A slot waited for something outside; the batch can be run again as it is."""
+
+
 class SlotStoppedError(HoldfastError):
     """A slot may not go on: a newer attempt is at work, or Holdfast itself is wrong."""
 
@@ -70,6 +74,7 @@ class SlotStoppedError(HoldfastError):
 _WAYS_OUT: tuple[tuple[str, type[HoldfastError], type[HoldfastError]], ...] = (
     ("user", UserActionError, SlotUserError),
     ("world", WorldChangeError, SlotWorldError),
+    ("away", AwayError, SlotWaitsError),
     ("retry", RetrySoonError, SlotRetryError),
     ("stop", HoldfastError, SlotStoppedError),
 )
@@ -102,7 +107,7 @@ def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
     """The reports of all slots; raises what failed in any of them, the gravest first."""
     trees = [json.loads(text) for text in texts]
     failures = [Failure(tree["wayOut"], tree["message"]) for tree in trees if "wayOut" in tree]
-    for name in ("stop", "user", "world", "retry"):
+    for name in ("stop", "user", "world", "away", "retry"):
         for failure in failures:
             if failure.way_out == name:
                 failure.throw()

@@ -21,6 +21,11 @@ class Shape:
     cores: int
     """Of each."""
 
+    @property
+    def slots(self) -> int:
+        """How many tasks of Spark run at once, at most."""
+        return max(1, self.executors) * self.cores
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

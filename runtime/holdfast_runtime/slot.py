@@ -29,6 +29,7 @@ from holdfast_runtime.state.task_store import CONTROL, TaskStore
 from holdfast_runtime.state.view import viewed
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.streams.kafka.transactions import Sender
 from holdfast_runtime.streams.records import Marker
 from holdfast_runtime.task_clock import MARKS, Brought, Stored, moved
 from holdfast_runtime.task_offsets import check_delta, check_offsets, keep_offsets
@@ -48,8 +49,11 @@ def _going_on(_: str) -> None:
 class Slot:
     """One slot in one batch; `at` is told each step of the commit, so that tests can die there."""
 
-    def __init__(self, workshop: Workshop, plan: BatchPlan, tasks: Sequence[str], at: At = _going_on) -> None:
+    def __init__(
+        self, workshop: Workshop, plan: BatchPlan, number: int, tasks: Sequence[str], at: At = _going_on
+    ) -> None:
         self._shop, self._plan, self._at = workshop, plan, at
+        self._sender = Sender(workshop.program.who(plan.epoch), number)
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
         self._phases = Phases()
 
@@ -161,7 +165,7 @@ class Slot:
                 check_delta(delta, self._turns[delta.identity.task])
             sent = [Sent(self._marker(delta), delta.outputs) for delta in deltas]
             with self._phases.measured("write"):
-                write(sent, self._shop.streams, self._at)
+                write(sent, self._shop.streams, self._sender, self._at)
 
         with ExitStack() as stack, self._phases.measured("commit"):
             parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]

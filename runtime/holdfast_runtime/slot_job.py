@@ -112,4 +112,5 @@ def _slot(work: _Work) -> Slot:
     plan = BatchPlan.parse(batch_plan())
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - `batch_plan` says so better
-    return Slot(shop, plan, work.slots[context.partitionId()])
+    number = context.partitionId()
+    return Slot(shop, plan, number, work.slots[number])

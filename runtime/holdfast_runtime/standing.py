@@ -30,9 +30,9 @@ class Standing:
     marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
     """Task -> how far event time has come in it, and what holds it back."""
 
-    def seen(self, bounds: Mapping[StreamPartition, Bounds], now: int) -> Seen:
+    def seen(self, bounds: Mapping[StreamPartition, Bounds], now: int, ids: Mapping[str, str] | None = None) -> Seen:
         """What the next batch is decided by."""
-        return Seen(bounds, now, self.first, self.wakes, self.record_bytes)
+        return Seen(bounds, now, self.first, self.wakes, self.record_bytes, ids or {})
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
         """A batch has run at this clock; `replay`: one that an earlier attempt had planned, for tasks of its choice."""

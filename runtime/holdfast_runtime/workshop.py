@@ -54,7 +54,7 @@ class Workshop:
     def __init__(self, program: Program, clock: Callable[[], int] | None = None) -> None:
         spec, plan = program.spec, program.plan
         self.program = program
-        self.streams = Streams(spec, plan, program.where, clock or now)
+        self.streams = Streams(program.app, spec, plan, program.where, clock or now)
         self.names = program.names
         self.number = {task: at for at, task in enumerate(self.names)}
         compiled = program.compiled

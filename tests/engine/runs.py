@@ -79,11 +79,21 @@ def feed(data: Path, count: int, first: int = 0) -> None:
 
 def check(data: Path, count: int) -> None:
     """Every row that is kept once, numbered without a gap, and in order for each key."""
+    check_rows(written(data), count)
+
+
+def written(data: Path) -> list[dict[str, Any]]:
+    """What the app has written, in the order of each partition."""
     log = EmbeddedLog(data / "log")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for partition, (oldest, end) in sorted(log.bounds("numbered").items()):
         fetched = log.fetch(Range(partition, oldest, end))
         rows += [json.loads(value) for value in fetched.column("value").to_pylist()]
+    return rows
+
+
+def check_rows(rows: list[dict[str, Any]], count: int) -> None:
+    """The same of rows in the order of each partition."""
     kept = [number for number in range(count) if number % 10 != 3]
     assert sorted(row["id"] for row in rows) == kept
     assert len({row["stamp"] for row in rows}) == len(rows)

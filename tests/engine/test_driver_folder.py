@@ -48,7 +48,9 @@ def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> 
 def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_disk_of_the_location(
     tmp_path: Path,
 ) -> None:
-    places = places_of(told(tmp_path, "file:///shared/check%20points"), Path("/var/lib/holdfast"), None)
+    places = places_of(
+        told(tmp_path, "file:///shared/check%20points"), Path("/etc/holdfast"), Path("/var/lib/holdfast"), None
+    )
     run = Path("/shared/check points/team-a/ads/Run.1")
     assert (places.query, places.durable) == (run / "query", run / "state")
     assert places.state == Path("/var/lib/holdfast/tasks")
@@ -62,12 +64,12 @@ def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_d
 )
 def test_a_location_that_this_release_cannot_use_is_refused(tmp_path: Path, location: str, why: str) -> None:
     with pytest.raises(CheckpointLocationError, match=why):
-        places_of(told(tmp_path, location), Path("/state"), None)
+        places_of(told(tmp_path, location), tmp_path, Path("/state"), None)
 
 
 def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointLocationError, match=r"checkpoint\.location is not set"):
-        places_of(read_folder(folder(tmp_path)), Path("/state"), None)
+        places_of(read_folder(folder(tmp_path)), tmp_path, Path("/state"), None)
 
 
 @pytest.mark.parametrize("name", ["app.json", "attempt.json", "spark.json"])

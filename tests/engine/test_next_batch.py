@@ -141,3 +141,11 @@ def test_batches_read_every_record_once_and_in_order(worlds: list[Mapping[Stream
                 position[wanted.partition] = wanted.end
         offsets = after
     assert all(position[one] <= grown[one] for one in position)
+
+
+def test_a_topic_that_was_made_anew_is_not_read_on_as_if_it_were_the_old_one() -> None:
+    first = next_offsets(Offsets(), READING, replace(seen(first=True, a_0=(0, 5)), ids={"a": "one"}))
+    assert Offsets.parse(first.text()).ids == {"a": "one"}
+    assert next_offsets(first, READING, replace(seen(a_0=(0, 5)), ids={"a": "one"})) is first
+    with pytest.raises(PositionLostError, match="stream a was deleted and made anew: it has the id two"):
+        next_offsets(first, READING, replace(seen(a_0=(0, 9)), ids={"a": "two"}))

@@ -41,4 +41,4 @@ spec:
 def test_an_app_that_needs_the_embedded_log_is_refused_where_there_is_none(text: str, what: str) -> None:
     app = parse_app(YAML(typ="safe").load(text))
     with pytest.raises(SystemNotBuiltError, match=f"{what}.* one host alone has"):
-        Streams(app.spec, plan(app, Known()), Where(None, {"demo": Pace(10, 0)}), lambda: 0)
+        Streams(app.name, app.spec, plan(app, Known()), Where(None, {"demo": Pace(10, 0)}), lambda: 0)

@@ -22,11 +22,31 @@ GOLDEN = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }
+# Key, its partition of 12 by murmur2, by crc32: answers of the clients, which tests/kafka/test_interop.py asks again.
+PLACES = [
+    (b"", 9, 0),
+    (b"21", 0, 4),
+    (b"42", 4, 8),
+    (b"-1000", 7, 3),
+    (b"foobar", 6, 5),
+    ("Straße".encode(), 1, 5),
+    ("鍵".encode(), 0, 8),
+    (b"\xff\xfe\xfd", 8, 1),
+    (b"order-1234567", 9, 5),
+    (b"2026-01-01T00:00:00Z", 8, 3),
+    (b'["a",1]', 8, 1),
+]
 some_keys = st.lists(st.none() | st.binary(max_size=40) | st.binary(min_size=60, max_size=200), max_size=40)
 
 
 def test_murmur2_is_that_of_java() -> None:
     assert murmur2(pa.array(list(GOLDEN), pa.binary())).astype(np.int32).tolist() == list(GOLDEN.values())
+
+
+def test_keys_are_where_the_clients_of_kafka_put_them() -> None:
+    keys = pa.array([key for key, _, _ in PLACES], pa.binary())
+    assert place(keys, 12).tolist() == [by_murmur2 for _, by_murmur2, _ in PLACES]
+    assert place(keys, 12, "crc32").tolist() == [by_crc32 for _, _, by_crc32 in PLACES]
 
 
 @given(keys=some_keys, cut=st.integers(0, 40))

@@ -31,6 +31,9 @@ class KafkaSystem(SpecModel):
     """Settings of librdkafka, passed through. Passwords do not belong here: name a Secret in `secretName`."""
     secret_name: Annotated[ObjectName | None, Change.RESTART] = None
     """A Secret of the app's namespace whose entries are settings of librdkafka too, e.g. `sasl.password`."""
+    delivery: Annotated[Literal["ExactlyOnce", "AtLeastOnce"], Change.RESTART] = "ExactlyOnce"
+    """AtLeastOnce writes without transactions: sooner, with less work for the brokers, and twice after a failure.
+    Default: ExactlyOnce."""
 
 
 class LogSystem(SpecModel):

@@ -26,8 +26,10 @@ _HERE = "local"
 class LocalCoordinator:
     """One run of one app on this host."""
 
-    def __init__(self, directory: Path, app: str, run_id: str) -> None:
+    def __init__(self, directory: Path, app: str, run_id: str, topics: Mapping[str, int | None] | None = None) -> None:
+        """`topics`: partition counts of streams that are in Kafka."""
         directory.mkdir(parents=True, exist_ok=True)
+        self._topics = topics or {}
         self._run = run_id
         self._files = FileStore(directory)
         self._store: MetadataStore = self._files
@@ -43,8 +45,8 @@ class LocalCoordinator:
 
     @property
     def topics(self) -> Mapping[str, int | None]:
-        """None: streams that run on one host have their counts in the spec."""
-        return {}
+        """As the brokers said; streams that run on one host have their counts in the spec."""
+        return self._topics
 
     def next_attempt(self) -> int:
         """A number no attempt of this run had, larger than all before it: its fencing epoch."""

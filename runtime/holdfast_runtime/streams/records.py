@@ -20,6 +20,8 @@ WRITTEN = pa.schema(
 """Records as they are written: a null value is a tombstone, a null key is no key; milliseconds since 1970."""
 FETCHED = pa.schema([pa.field("offset", pa.int64(), nullable=False), *WRITTEN])
 """Records as they are fetched."""
+NO_TIME = -(2**63)
+"""The timestamp of a record of an intermediate stream whose row has no event time."""
 _MOST_BYTES = 2**31 - 1
 """What one column of one Arrow batch can hold."""
 

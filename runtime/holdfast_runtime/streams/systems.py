@@ -3,28 +3,34 @@
 Built from the spec alone, in the driver and in every worker. Must not decide what is read or written.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
 
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
-from holdfast.spec.streams import System
+from holdfast.spec.streams import System as SystemSpec
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.codecs import arrow_schema, codec_for
 from holdfast_runtime.streams.functions import load_function
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
+from holdfast_runtime.streams.kafka.credentials import kafka_settings
+from holdfast_runtime.streams.kafka.markers import Turns, Who
+from holdfast_runtime.streams.kafka.system import Kafka
+from holdfast_runtime.streams.kafka.topics import Topics
+from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.pace import Pace
 from holdfast_runtime.streams.records import Bounds, Marker, Range, ReadOnlyError
 
+_OWN = "the app makes for itself"
+
 
 class SystemNotBuiltError(UserActionError):
-    """A kind of system this release can plan for but not run."""
+    """A kind of system that can't be had here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,13 @@ class Where:
     """Generator system -> how many rows it has made by when."""
     sync: bool = False
     """Whether an append to the log waits for the disk."""
+    secrets: Path | None = None
+    """A folder with a folder for each Secret, a file for each of its entries."""
+    before: Mapping[str, Turns] = field(default_factory=dict)
+    """Kafka system -> what earlier attempts of the run have written into it."""
+
+
+System = EmbeddedLog | Generator | Kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +57,52 @@ class _Held:
     """A stream and who holds it."""
 
     topic: str
-    system: EmbeddedLog | Generator
+    system: System
+    own: bool
+    """The app makes it for itself."""
 
 
 class Streams:
     """All streams of an app."""
 
-    def __init__(self, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> None:
+    def __init__(self, app: str, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> None:
+        """`app`: its name."""
         systems = {
-            system.name: _built(system, spec, plan, where, clock)
+            system.name: _kafka(system, app, where)
+            if system.kafka is not None
+            else _single_host(system, spec, plan, where, clock)
             for system in spec.systems
             if any(stream.system == system.name for stream in spec.streams)
         }
         declared = {stream.name: stream for stream in spec.streams}
+        # What an app makes for itself goes where hosts can share it, if it has such a place.
+        shared = next((one for one in systems.values() if isinstance(one, Kafka)), None)
         self._held = {
-            stream.name: _Held(
-                stream.topic,
-                systems[declared[stream.name].system]
-                if stream.name in declared
-                else _embedded_log(where, f"stream {stream.name}, which the app makes for itself,"),
-            )
+            stream.name: _Held(stream.topic, systems[declared[stream.name].system], own=False)
+            if stream.name in declared
+            else _Held(stream.topic, shared or _embedded_log(where, f"stream {stream.name}, which {_OWN},"), own=True)
             for stream in plan.streams
         }
 
-    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
-        """What there is of each partition of a stream, now."""
-        held = self._held[stream]
-        found = held.system.bounds(held.topic)
-        return {StreamPartition(stream, one.partition): bounds for one, bounds in found.items()}
+    def bounds(self, streams: Collection[str]) -> dict[StreamPartition, Bounds]:
+        """What there is of each partition of these streams, now."""
+        found: dict[StreamPartition, Bounds] = {}
+        of_kafka: dict[int, list[str]] = {}
+        for stream in streams:
+            held = self._held[stream]
+            if isinstance(held.system, Kafka):
+                of_kafka.setdefault(id(held.system), []).append(stream)
+            else:
+                some = held.system.bounds(held.topic)
+                found |= {StreamPartition(stream, one.partition): bounds for one, bounds in some.items()}
+        for names in of_kafka.values():
+            found |= self._kafka_bounds(names)
+        return found
+
+    def ids(self, streams: Collection[str]) -> dict[str, str]:
+        """The ids of the topics of these streams, where their system gives one."""
+        held = {stream: self._held[stream] for stream in streams}
+        return {name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, Kafka)}
 
     def fetch(self, wanted: Range) -> pa.RecordBatch:
         """Exactly the records of a range, as they are stored."""
@@ -83,69 +114,110 @@ class Streams:
         held = self._held[wanted.partition.stream]
         return held.system.rows(_in(held, wanted)) if isinstance(held.system, Generator) else None
 
-    def append_all(self, partition: StreamPartition, writes: Sequence[tuple[pa.RecordBatch, Marker]]) -> list[bool]:
-        """Write the records of several tasks; False where a task's batch is there already."""
-        held = self._log(partition.stream)
-        return held.system.append_all(StreamPartition(held.topic, partition.partition), writes)
+    def write(self, sender: Sender, writes: Writes, at: At) -> None:
+        """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
+        of_kafka: dict[int, tuple[Kafka, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]]] = {}
+        for partition, parts in writes.items():
+            held = self._written(partition.stream)
+            place = StreamPartition(held.topic, partition.partition)
+            if isinstance(held.system, EmbeddedLog):
+                held.system.append_all(place, parts)
+                at("partition written")
+            elif isinstance(held.system, Kafka):
+                of_kafka.setdefault(id(held.system), (held.system, {}))[1][place] = parts
+        for system, some in of_kafka.values():
+            system.write(sender, some, at)
 
     def ensure(self, stream: str, partitions: int, now: int) -> None:
-        """Make a stream with so many partitions if it is not there, and grow one that has fewer; never shrink one."""
+        """Make a stream with so many partitions if it is not there; one of the log that has fewer grows."""
         held = self._held[stream]
+        if isinstance(held.system, Kafka):
+            held.system.ensure(held.topic, partitions, intermediate=held.own)
         if not isinstance(held.system, EmbeddedLog):
             return
         if held.system.has(held.topic) and held.system.meta(held.topic).partitions < partitions:
             held.system.grow(held.topic, partitions)
         held.system.ensure(held.topic, partitions, now=now)
 
-    def fence(self, streams: Sequence[str], owner: str, epoch: int) -> None:
-        """From now on, refuse what earlier attempts want to write to these streams."""
+    def begin(self, streams: Sequence[str], who: Who, slots: int) -> dict[str, Turns]:
+        """From now on, refuse what earlier attempts want to write to these streams; what they have written, by system.
+
+        `slots`: how many this attempt has at most.
+        """
+        kafkas: dict[str, Kafka] = {}
         for stream in streams:
-            held = self._log(stream)
-            held.system.fence([held.topic], owner, epoch)
+            held = self._written(stream)
+            if isinstance(held.system, EmbeddedLog):
+                held.system.fence([held.topic], f"{who.app}/{who.run}", who.number)
+            elif isinstance(held.system, Kafka):
+                kafkas[held.system.settings.system] = held.system
+        return {name: system.begin(who, slots) for name, system in kafkas.items()}
+
+    def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""
+        found: dict[int, tuple[Kafka, dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        for partition, offset in positions.items():
+            held = self._held.get(partition.stream)
+            if held is not None and isinstance(held.system, Kafka):
+                _, read, own = found.setdefault(id(held.system), (held.system, {}, {}))
+                (own if held.own else read)[held.topic, partition.partition] = offset
+        for system, read, own in found.values():
+            system.tidy(read, own)
 
     def partitions(self, stream: str) -> int | None:
         """How many partitions a stream has in its system; None: it is not there yet."""
         held = self._held[stream]
         if isinstance(held.system, EmbeddedLog):
             return held.system.meta(held.topic).partitions if held.system.has(held.topic) else None
-        return len(held.system.bounds(held.topic))
+        return len(self.bounds([stream]))
 
-    def _log(self, stream: str) -> "_Written":
+    def _kafka_bounds(self, streams: Sequence[str]) -> dict[StreamPartition, Bounds]:
+        """Of streams in one Kafka system, with one question."""
+        topics = {stream: self._held[stream].topic for stream in streams}
+        system = self._held[streams[0]].system
+        assert isinstance(system, Kafka)  # noqa: S101 - who asks knows
+        found = system.bounds(sorted(set(topics.values())))
+        return {
+            StreamPartition(stream, number): bounds
+            for stream, topic in topics.items()
+            for number, bounds in found[topic].items()
+        }
+
+    def _written(self, stream: str) -> _Held:
         held = self._held[stream]
-        if not isinstance(held.system, EmbeddedLog):
+        if isinstance(held.system, Generator):
             message = f"stream {stream} can't be written: its system makes rows up; move it to a log system"
             raise ReadOnlyError(message)
-        return _Written(held.topic, held.system)
+        return held
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A stream that can be written."""
-
-    topic: str
-    system: EmbeddedLog
+def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
+    """How many partitions an app's streams in Kafka have, by stream; None: there is no such topic."""
+    found: dict[str, int | None] = {}
+    for system in spec.systems:
+        if system.kafka is not None:
+            topics = Topics(kafka_settings(system, secrets))
+            found |= {
+                one.name: topics.count(one.topic or one.name) for one in spec.streams if one.system == system.name
+            }
+    return found
 
 
 def _in(held: _Held, wanted: Range) -> Range:
     return wanted._replace(partition=StreamPartition(held.topic, wanted.partition.partition))
 
 
-def _built(
-    system: System, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]
+def _kafka(system: SystemSpec, app: str, where: Where) -> Kafka:
+    exactly_once = system.kafka is not None and system.kafka.delivery == "ExactlyOnce"
+    return Kafka(kafka_settings(system, where.secrets), app, exactly_once, where.before.get(system.name, {}))
+
+
+def _single_host(
+    system: SystemSpec, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]
 ) -> EmbeddedLog | Generator:
-    match system.kind:
-        case "log":
-            return _embedded_log(where, f"system {system.name}")
-        case "generator":
-            return _generator(system, spec, plan, where, clock)
-        case "kafka":
-            message = (
-                f"system {system.name} is a Kafka cluster: this release plans such apps but does not run them yet; "
-                "use a system `log: {}` to try the app on this machine"
-            )
-            raise SystemNotBuiltError(message)
-        case unknown:
-            assert_never(unknown)  # type: ignore[arg-type] # the spec's rules know no other kind
+    if system.generator is not None:
+        return _generator(system, spec, plan, where, clock)
+    return _embedded_log(where, f"system {system.name}")
 
 
 def _embedded_log(where: Where, what: str) -> EmbeddedLog:
@@ -155,7 +227,7 @@ def _embedded_log(where: Where, what: str) -> EmbeddedLog:
     return EmbeddedLog(where.log, sync=where.sync)
 
 
-def _generator(system: System, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> Generator:
+def _generator(system: SystemSpec, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> Generator:
     assert system.generator is not None  # noqa: S101 - its kind says so
     streams = []
     for stream in spec.streams:

@@ -275,12 +275,12 @@ class TestDriver:
             compiled = compile_graph(spec, attempt.plan, columns_of_selects(spec, self._spark))
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
             assert placement is not None  # noqa: S101 - the one processor is up
+            begun = attempt.begin(placement, self._slots)
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
             slots = packed(placement.assignment, self._slots)
             job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
-            begun = attempt.begin(placement)
         self._program, self._job, self._epoch, self._reading = program, job, begun.number, begun.reading
         self._bounds = attempt.bounds
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)

@@ -34,7 +34,10 @@ class JobHere:
     def run(self, batch: str) -> list[str]:
         """One slot after the other."""
         plan = BatchPlan.parse(batch)
-        return [_answer(Slot(self._shop, plan, tasks, self._at)) for tasks in self._slots.values()]
+        return [
+            _answer(Slot(self._shop, plan, number, tasks, self._at))
+            for number, tasks in enumerate(self._slots.values())
+        ]
 
 
 def job_of(

@@ -1,0 +1,219 @@
+"""Why: records on their way to brokers, through librdkafka: by its own calls where they can be had, else by Python's.
+
+The same for both: calls that fail raise `ChannelError` with what the client says of it. Must not wait for what it is
+not asked to wait for, nor decide what follows.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from holdfast_runtime.streams.kafka.clients import destroy_client, failed_records, new_client
+from holdfast_runtime.streams.kafka.librdkafka import Handle, Library, library
+from holdfast_runtime.streams.kafka.quiet import QUIET
+from holdfast_runtime.streams.kafka.sending import send
+from holdfast_runtime.streams.kafka.settings import Config, KafkaSettings
+from holdfast_runtime.streams.kafka.times import kafka_times
+
+_NAP = 0.01
+_QUEUE_FULL = int(KafkaError._QUEUE_FULL)  # noqa: SLF001 - it has no other name
+_PURGE_ALL = 0x3
+_TELL_FAILURES_ONLY = {"delivery.report.only.error": "true"}
+
+
+class ChannelError(Exception):
+    """The client says no."""
+
+    def __init__(self, code: int, text: str, *, again: bool = False) -> None:
+        self.code, self.text, self.again = code, text, again
+        """`again`: the same call, or the same transaction from its beginning, may succeed."""
+        super().__init__(text)
+
+
+class Channel(Protocol):
+    """One client that writes. Seconds are how long a call may take."""
+
+    def init(self, seconds: float) -> None:
+        """Take the transactional id."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def commit(self, seconds: float) -> None:
+        """Commit it, with all that was given."""
+
+    def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Take records, in their order."""
+
+    def flush(self, seconds: float) -> int:
+        """Wait until brokers have what was given; how many records they have not. Raises if some can't be had."""
+
+    def close(self) -> None:
+        """Forget what no broker has."""
+
+
+def open_channel(settings: KafkaSettings, config: Config, *, fast: bool = True) -> Channel:
+    """A client with this config, which `settings` made."""
+    found = library() if fast else None
+    return PlainChannel(settings, config) if found is None else FastChannel(found, settings, config)
+
+
+class FastChannel:
+    """By librdkafka's own calls: no Python object for each record."""
+
+    def __init__(self, library: Library, settings: KafkaSettings, config: Config) -> None:
+        self._library = library
+        self._client = new_client(library, "producer", settings, {**config, **_TELL_FAILURES_ONLY})
+        self._queue: Handle = library.kafka.queue_get_main(self._client)
+        self._topics: dict[str, Handle] = {}
+        self._open = True
+
+    def init(self, seconds: float) -> None:
+        """Take the transactional id."""
+        self._checked(self._library.kafka.init_transactions(self._client, int(seconds * 1000)))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._checked(self._library.kafka.begin_transaction(self._client))
+
+    def commit(self, seconds: float) -> None:
+        """Commit it, with all that was given."""
+        deadline = time.monotonic() + seconds
+        # It would wait for records that have failed until somebody hears of it; that they have, it says itself.
+        while self._left() and time.monotonic() < deadline:
+            failed_records(self._library, self._queue)
+        self._checked(self._library.kafka.commit_transaction(self._client, int(seconds * 1000)))
+
+    def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Take records, in their order."""
+        at = records.schema.get_field_index("timestamp")
+        given = records.set_column(at, records.schema.field(at), kafka_times(records.column(at)))
+        first = 0
+        while first < given.num_rows:
+            rows, err = send(self._library, self._client, self._topic(topic), partition, given, first)
+            first += rows
+            if err == _QUEUE_FULL:
+                self._check_delivered()
+                self._library.kafka.flush(self._client, int(_NAP * 1000))
+            elif err:
+                raise ChannelError(err, self._text(err))
+
+    def flush(self, seconds: float) -> int:
+        """Wait until brokers have what was given; how many records they have not."""
+        deadline = time.monotonic() + seconds
+        while (left := self._left()) and time.monotonic() < deadline:
+            self._check_delivered()
+        self._check_delivered()
+        return left
+
+    def close(self) -> None:
+        """Forget what no broker has."""
+        if self._open:
+            self._open = False
+            kafka = self._library.kafka
+            kafka.purge(self._client, _PURGE_ALL)
+            with contextlib.suppress(ChannelError):
+                self._check_delivered()
+            for topic in self._topics.values():
+                kafka.topic_destroy(topic)
+            kafka.queue_destroy(self._queue)
+            destroy_client(self._library, self._client)
+
+    def _left(self) -> int:
+        """How many records are not with brokers after a while."""
+        self._library.kafka.flush(self._client, int(_NAP * 1000))
+        return int(self._library.kafka.outq_len(self._client))
+
+    def _topic(self, name: str) -> Handle:
+        if name not in self._topics:
+            self._topics[name] = self._library.kafka.topic_new(self._client, name.encode(), None)
+        return self._topics[name]
+
+    def _check_delivered(self) -> None:
+        for err in failed_records(self._library, self._queue):
+            raise ChannelError(err, self._text(err))
+
+    def _checked(self, error: Handle | None) -> None:
+        if error is None:
+            return
+        kafka = self._library.kafka
+        code = int(kafka.error_code(error))
+        text = (kafka.error_string(error) or b"").decode(errors="replace")
+        again = bool(kafka.error_is_retriable(error) or kafka.error_txn_requires_abort(error))
+        kafka.error_destroy(error)
+        raise ChannelError(code, text, again=again)
+
+    def _text(self, code: int) -> str:
+        return str((self._library.kafka.err2str(code) or b"").decode(errors="replace"))
+
+
+class PlainChannel:
+    """By the calls of confluent-kafka."""
+
+    def __init__(self, settings: KafkaSettings, config: Config) -> None:
+        self._failed: list[KafkaError] = []
+        own: dict[str, Any] = {**config, "delivery.report.only.error": True, "on_delivery": self._told}
+        try:
+            self._client = Producer(own, logger=QUIET)
+        except KafkaException as error:
+            raise settings.invalid(error.args[0].str()) from None
+
+    def init(self, seconds: float) -> None:
+        """Take the transactional id."""
+        self._call(lambda: self._client.init_transactions(seconds))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call(self._client.begin_transaction)
+
+    def commit(self, seconds: float) -> None:
+        """Commit it, with all that was given."""
+        self._call(lambda: self._client.commit_transaction(seconds))
+
+    def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Take records, in their order."""
+        self._call(lambda: self._give(topic, partition, records))
+
+    def flush(self, seconds: float) -> int:
+        """Wait until brokers have what was given; how many records they have not."""
+        left = int(self._client.flush(seconds))
+        if self._failed:
+            failed = self._failed[0]
+            raise ChannelError(failed.code(), failed.str())
+        return left
+
+    def close(self) -> None:
+        """Forget what no broker has."""
+        self._client.purge()
+        self._client.poll(0)
+
+    def _give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        for key, value, at in _rows(records):
+            while True:
+                try:
+                    self._client.produce(topic, value, key, partition, timestamp=at)
+                    break
+                except BufferError:
+                    self._client.poll(_NAP)
+
+    def _told(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+    @staticmethod
+    def _call(act: Callable[[], object]) -> None:
+        try:
+            act()
+        except KafkaException as error:
+            said: KafkaError = error.args[0]
+            again = said.retriable() or said.txn_requires_abort()
+            raise ChannelError(said.code(), said.str(), again=again) from None
+
+
+def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    columns = records.column("key"), records.column("value"), kafka_times(records.column("timestamp"))
+    return zip(*(column.to_pylist() for column in columns), strict=True)

@@ -1,0 +1,175 @@
+"""Why: what an app notes in its marker topic, so that no attempt repeats what another has written.
+
+    partition 0        which attempt writes now                                       outside of transactions
+    partition 1        what was written before it began                               outside of transactions
+    partition 2 + s    slot s: which turns of which tasks its last transaction holds  inside of them
+
+Each slot has a partition of its own: a reader of committed records sees none behind an open transaction of the same
+partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write topics.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.records import FencedError
+
+ATTEMPTS, BEFORE = 0, 1
+Turns = Mapping[str, int]
+"""Task -> its turn."""
+Noted = tuple[bytes, bytes | None]
+"""Key and value of a record; None: it is taken back."""
+
+
+class MarkerUnreadableError(UserActionError):
+    """The marker topic holds something else than this release of Holdfast writes."""
+
+
+def marker_topic(app: str) -> str:
+    """The marker topic of an app. No stream that an app makes for itself has a dot in its name."""
+    return f"{app}.holdfast"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Who:
+    """One attempt of one run."""
+
+    app: str
+    run: str
+    number: int
+
+    def transactional_id(self, slot: int) -> str:
+        """In whose name a slot writes."""
+        return f"{marker_topic(self.app)}/{self.run}/{self.number}/{slot}"
+
+
+def slot_partition(slot: int) -> int:
+    """Where a slot's markers are."""
+    return 2 + slot
+
+
+def attempt_note(who: Who, slots: int) -> Noted:
+    """An attempt begins; it never has more slots."""
+    return _key("attempt", who), _value({"slots": slots})
+
+
+def slot_note(who: Who, slot: int, turns: Turns) -> Noted:
+    """The transaction this is in holds these turns."""
+    return _key("slot", who, slot), _value({"turns": dict(turns)})
+
+
+def before_note(who: Who, turns: Turns) -> Noted:
+    """What earlier attempts of its run had written when this one began."""
+    return _key("before", who), _value({"turns": dict(turns)})
+
+
+def check_newest(who: Who, newest: Who | None) -> None:
+    """Refuse to write where somebody else may."""
+    if newest != who:
+        other = "nobody" if newest is None else f"attempt {newest.number} of run {newest.run}"
+        message = f"attempt {who.number} of run {who.run} of {who.app} may not write any more: {other} does"
+        raise FencedError(message)
+
+
+def partition_of(key: bytes) -> tuple[int, bool]:
+    """Where a note with this key is, and whether it says that an attempt begins."""
+    kind, _, _, *slot = json.loads(key)
+    is_attempt = kind == "attempt"
+    return slot_partition(slot[0]) if slot else ATTEMPTS if is_attempt else BEFORE, is_attempt
+
+
+def taken_back(key: bytes) -> Noted:
+    """Nobody needs this note any more."""
+    return key, None
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the notes of an app say together."""
+
+    app: str
+    last: str | None = None
+    """The run of the attempt that noted itself last."""
+    slots: dict[Who, int] = field(default_factory=dict)
+    """Attempts nobody has shut out yet -> how many slots they have at most."""
+    turns: dict[Who, dict[str, int]] = field(default_factory=dict)
+    """Attempt -> task -> the last turn that it, or whoever was before it, has written."""
+    keys: dict[bytes, Who] = field(default_factory=dict)
+    """Notes that stand -> whose they are."""
+
+    def add(self, notes: Iterable[Noted]) -> "Notes":
+        """With these notes, in the order of their partition."""
+        for key, value in notes:
+            kind, who = self._read_key(key)
+            if kind == "attempt" and value is not None:
+                self.last = who.run
+                self.slots[who] = _number(_tree(key, value), "slots", key)
+            elif kind == "attempt":
+                self.slots.pop(who, None)
+            elif value is not None:
+                self._merge(who, _tree(key, value).get("turns"), key)
+            if value is None:
+                self.keys.pop(key, None)
+            else:
+                self.keys[key] = who
+        return self
+
+    @property
+    def newest(self) -> Who | None:
+        """Who may write: the highest of the run that began last, also if an older one notes itself again."""
+        return max((who for who in self.slots if who.run == self.last), default=None)
+
+    def of_run(self, run: str) -> Turns:
+        """What the attempts of a run have written."""
+        found: dict[str, int] = {}
+        for who, turns in self.turns.items():
+            if who.run == run:
+                found = {task: max(found.get(task, 0), turns.get(task, 0)) for task in {*found, *turns}}
+        return found
+
+    def _merge(self, who: Who, turns: object, key: bytes) -> None:
+        if not isinstance(turns, dict):
+            raise _unreadable(key)
+        known = self.turns.setdefault(who, {})
+        for task, turn in turns.items():
+            known[task] = max(known.get(task, 0), int(turn))
+
+    def _read_key(self, key: bytes) -> tuple[str, Who]:
+        try:
+            kind, run, number, *_ = json.loads(key)
+            return str(kind), Who(self.app, str(run), int(number))
+        except (ValueError, TypeError) as error:
+            raise _unreadable(key) from error
+
+
+def _key(kind: str, who: Who, *more: int) -> bytes:
+    return json.dumps([kind, who.run, who.number, *more], separators=(",", ":")).encode()
+
+
+def _value(tree: Mapping[str, object]) -> bytes:
+    return json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _tree(key: bytes, value: bytes) -> dict[str, object]:
+    try:
+        tree = json.loads(value)
+    except ValueError as error:
+        raise _unreadable(key) from error
+    if not isinstance(tree, dict):
+        raise _unreadable(key)
+    return tree
+
+
+def _number(tree: Mapping[str, object], name: str, key: bytes) -> int:
+    value = tree.get(name)
+    if not isinstance(value, int):
+        raise _unreadable(key)
+    return value
+
+
+def _unreadable(key: bytes) -> MarkerUnreadableError:
+    return MarkerUnreadableError(
+        f"the marker topic holds a record with the key {key[:200]!r} that this release of Holdfast did not write; run "
+        "the release that wrote it, or delete the topic if no batch of the app is half written"
+    )

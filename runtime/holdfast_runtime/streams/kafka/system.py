@@ -1,0 +1,114 @@
+"""Why: one Kafka cluster as the runtime sees it: its clients, opened when they are used, once per process.
+
+Must not be carried across a fork: each process makes its own.
+"""
+
+import pickle
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from holdfast_runtime.streams.kafka.agent import RemoteWriter, Writer, agent
+from holdfast_runtime.streams.kafka.beginning import begin_attempt
+from holdfast_runtime.streams.kafka.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.fetching import Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.marker_topic import MarkerTopic
+from holdfast_runtime.streams.kafka.markers import Turns, Who, marker_topic, slot_partition
+from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.tidying import Places, Tidying
+from holdfast_runtime.streams.kafka.times import event_times
+from holdfast_runtime.streams.kafka.topics import INTERMEDIATE, MARKERS, Topics
+from holdfast_runtime.streams.kafka.transactions import At, Sender, Transactions, Writes
+from holdfast_runtime.streams.kafka.untransacted import Untransacted
+from holdfast_runtime.streams.records import Bounds, Range
+
+
+@dataclass(frozen=True, slots=True)
+class MakeWriter:
+    """Makes what writes for a process."""
+
+    settings: KafkaSettings
+    app: str
+    exactly_once: bool
+    before: Turns
+
+    def __call__(self) -> Writer:
+        """Without any connection yet."""
+        if not self.exactly_once:
+            return Untransacted(self.settings)
+        return Transactions(self.settings, self.before, MarkerTopic(self.settings, marker_topic(self.app)))
+
+
+@dataclass(slots=True)
+class Kafka:
+    """One Kafka system of an app."""
+
+    settings: KafkaSettings
+    app: str
+    exactly_once: bool = True
+    before: Turns = field(default_factory=dict)
+    """What earlier attempts of the run have written into it."""
+    _fetcher: Fetching | None = None
+    _bounds: TopicBounds | None = None
+    _tidying: Tidying | None = None
+    _writer: Writer | None = None
+
+    def bounds(self, topics: Collection[str]) -> dict[str, dict[int, Bounds]]:
+        """What there is of each partition of these topics, now, as far as it is committed."""
+        return self._asked().bounds(topics)
+
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic: another one than before, if it was made anew."""
+        return self._asked().topic_id(topic)
+
+    def fetch(self, wanted: Range) -> pa.RecordBatch:
+        """Exactly the records of a range; the stream of its partition is the topic."""
+        if self._fetcher is None:
+            self._fetcher = make_fetcher(self.settings)
+        topic, number = wanted.partition
+        found = self._fetcher.fetch(topic, number, wanted.start, wanted.end)
+        at = found.schema.get_field_index("timestamp")
+        return found.set_column(at, found.schema.field(at), event_times(found.column(at)))
+
+    def ensure(self, topic: str, partitions: int, *, intermediate: bool) -> None:
+        """The topic, made with so many partitions if it is not there."""
+        Topics(self.settings).ensure(topic, partitions, INTERMEDIATE if intermediate else {})
+
+    def begin(self, who: Who, slots: int) -> Turns:
+        """From here on only this attempt writes; what earlier ones of its run had written."""
+        if not self.exactly_once:
+            return {}
+        topics, markers = Topics(self.settings), MarkerTopic(self.settings, marker_topic(self.app))
+        wanted = slot_partition(slots)
+        found = topics.ensure(markers.topic, wanted, MARKERS, ours=True)
+        try:
+            return begin_attempt(who, slots, self.settings, markers, found)
+        finally:
+            markers.close()
+
+    def write(self, sender: Sender, writes: Writes, at: At) -> None:
+        """Write what has not been written; all of it is there when this returns."""
+        if self._writer is None:
+            make, found = MakeWriter(self.settings, self.app, self.exactly_once, self.before), agent()
+            self._writer = make() if found is None else RemoteWriter(found, self.settings.system, pickle.dumps(make))
+        self._writer.send(sender, writes, at)
+
+    def tidy(self, read: Places, own: Places) -> None:
+        """Say how far the app has read, and delete what it has read of its own."""
+        if self._tidying is None:
+            self._tidying = Tidying(self.settings)
+        self._tidying.publish(self.app, {**read, **own})
+        self._tidying.delete(own)
+
+    def close(self) -> None:
+        """Give up all clients."""
+        for client in (self._fetcher, self._writer):
+            if client is not None:
+                client.close()
+        self._fetcher = self._writer = self._bounds = None
+
+    def _asked(self) -> TopicBounds:
+        if self._bounds is None:
+            self._bounds = TopicBounds(self.settings)
+        return self._bounds

@@ -1,0 +1,53 @@
+"""Why: an app may choose to write without transactions: what is written twice after a failure is its user's business.
+
+All of a batch is there when a write returns, and nothing shuts out an earlier attempt. Must not be used unasked.
+"""
+
+from dataclasses import dataclass
+
+from holdfast_runtime.streams.kafka.channel import Channel, ChannelError, open_channel
+from holdfast_runtime.streams.kafka.producer import USUAL
+from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
+
+_PATIENCE = 60.0
+_IN_ORDER = {"enable.idempotence": "true"}
+
+
+@dataclass(slots=True)
+class Untransacted:
+    """Those of one process, in one Kafka system."""
+
+    settings: KafkaSettings
+    _channel: Channel | None = None
+
+    def send(self, sender: Sender, writes: Writes, at: At) -> None:  # noqa: ARG002 - as with transactions
+        """Write it; all of it is there when this returns."""
+        where = f"Kafka system {self.settings.system}"
+        try:
+            left = self._sent(writes)
+        except ChannelError as error:
+            self.close()
+            text = self.settings.without_values(error.text)
+            raise trouble(error.code, f"{where}: records can't be written", text) from None
+        if left:
+            # What is in its queue belongs to this try: the next one writes all of it again.
+            self.close()
+            message = f"{where}: {left} records were not taken within {_PATIENCE:.0f} s. It is tried again"
+            raise KafkaBusyError(message)
+        at("records written")
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _sent(self, writes: Writes) -> int:
+        if self._channel is None:
+            self._channel = open_channel(self.settings, self.settings.client(USUAL, _IN_ORDER))
+        for partition, parts in writes.items():
+            for records, _ in parts:
+                self._channel.give(partition.stream, partition.partition, records)
+        return self._channel.flush(_PATIENCE)

@@ -1,0 +1,74 @@
+"""The app of tests/engine/runs.py on a broker: what was lost, doubled or disordered shows in its rows."""
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from tests.engine.runs import APP, KEYS, check_rows
+from tests.kafka.broker import Broker
+from tests.kafka.sent import seen_by_partition
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Its topics are its own, so that tests can share a broker."""
+
+    broker: Broker
+    name: str
+
+    @classmethod
+    def new(cls, broker: Broker, partitions: int = 2) -> "Counted":
+        """With an input of so many partitions; what it writes is Holdfast's to make."""
+        made = cls(broker, f"counted-{uuid.uuid4().hex[:6]}")
+        broker.create_topic(made.rows, partitions)
+        return made
+
+    @property
+    def rows(self) -> str:
+        """The topic it reads."""
+        return f"{self.name}-rows"
+
+    @property
+    def numbered(self) -> str:
+        """The topic it writes."""
+        return f"{self.name}-numbered"
+
+    def text(self) -> str:
+        """Its YAML."""
+        text = APP.replace("name: counted}", f"name: {self.name}}}")
+        text = text.replace("log: {}", f'kafka: {{bootstrapServers: "{self.broker.bootstrap}"}}')
+        for stream, topic in (("rows", self.rows), ("numbered", self.numbered)):
+            text = text.replace(f"{{name: {stream},", f"{{name: {stream}, topic: {topic},")
+        return text
+
+    def file(self, folder: Path) -> Path:
+        """Its file."""
+        path = folder / f"{self.name}.yaml"
+        path.write_text(self.text())
+        return path
+
+    def feed(self, count: int, first: int = 0) -> None:
+        """Rows `first` to `first + count`, the key of each by its number, as a Java client would place them."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "partitioner": "murmur2_random"})
+        for n in range(first, first + count):
+            value = b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60)
+            producer.produce(self.rows, value, b"%d" % (n % KEYS), on_delivery=_well)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def written(self) -> list[dict[str, Any]]:
+        """What a reader of committed records sees of it, in the order of each partition."""
+        parts = sorted(seen_by_partition(self.broker, self.numbered).items())
+        return [json.loads(value) for _, values in parts for value in values]
+
+    def check(self, count: int) -> None:
+        """Every row that is kept once, numbered without a gap, and in order for each key."""
+        check_rows(self.written(), count)
+
+
+def _well(error: object, _: object) -> None:
+    assert error is None, error

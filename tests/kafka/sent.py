@@ -1,0 +1,111 @@
+"""What tests send in transactions, and what others then see of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, TopicPartition
+
+from holdfast.spec.streams import KafkaSystem, System
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.kafka.markers import Who
+from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.system import Kafka
+from holdfast_runtime.streams.kafka.transactions import Sender, Writes
+from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
+from holdfast_runtime.streams.records import Marker, written_batch
+from tests.kafka.broker import Broker
+
+
+def settings_of(bootstrap: str, **config: str) -> KafkaSettings:
+    """As a spec would have them."""
+    config = {name.replace("_", "."): value for name, value in config.items()}
+    return KafkaSettings.of(System(name="events", kafka=KafkaSystem(bootstrap_servers=bootstrap, config=config)), {})
+
+
+@dataclass
+class Attempt:
+    """One attempt of an app that writes to one topic of two partitions."""
+
+    bootstrap: str
+    app: str
+    number: int
+    slots: int = 2
+    run: str = "1"
+    before: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def who(self) -> Who:
+        return Who(self.app, self.run, self.number)
+
+    def begin(self) -> "Attempt":
+        """It may write from here on."""
+        self.before = dict(Kafka(settings_of(self.bootstrap), self.app).begin(self.who, self.slots))
+        return self
+
+    @contextmanager
+    def worker(self) -> Iterator["Worker"]:
+        """One of its processes."""
+        kafka = Kafka(settings_of(self.bootstrap), self.app, before=self.before)
+        try:
+            yield Worker(self, kafka)
+        finally:
+            kafka.close()
+
+
+@dataclass
+class Worker:
+    """A process that writes, as far as it matters here."""
+
+    attempt: Attempt
+    kafka: Kafka
+
+    def send(self, batch: int, tasks: str = "a", slot: int = 0, rows: int = 3, at=lambda _: None) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        """The rows of these tasks, each named by task, batch and number."""
+        self.kafka.write(Sender(self.attempt.who, slot), writes(self.attempt, batch, tasks, rows), at)
+
+
+def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:
+    """Each task's rows, half of them to each partition."""
+    found: dict[StreamPartition, list[tuple[object, Marker]]] = {}
+    for task in tasks:
+        marker = Marker("owner", task, batch, attempt.number)
+        for partition in (0, 1):
+            values = [b"%s-%d-%d" % (task.encode(), batch, row) for row in range(partition, rows, 2)]
+            if values:
+                records = written_batch([task.encode()] * len(values), values, 1_000)
+                found.setdefault(StreamPartition(f"{attempt.app}-out", partition), []).append((records, marker))
+    return found
+
+
+def rows_of(tasks: str, batches: range, rows: int = 3) -> list[str]:
+    """What is to be seen when these batches are written."""
+    return sorted(f"{task}-{batch}-{row}" for task in tasks for batch in batches for row in range(rows))
+
+
+def seen(broker: Broker, topic: str) -> list[str]:
+    """The values a reader of committed records sees, of all partitions, sorted."""
+    return sorted(value for values in seen_by_partition(broker, topic).values() for value in values)
+
+
+def seen_by_partition(broker: Broker, topic: str) -> dict[int, list[str]]:
+    """Partition -> the values a reader of committed records sees, in order."""
+    own = {"group.id": "seen", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, **own, "isolation.level": "read_committed"})
+    try:
+        known = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in known])
+        found: dict[int, list[str]] = {number: [] for number in known}
+        open_ = set(known)
+        while open_:
+            message = consumer.poll(30)
+            assert message is not None, "the broker is silent"
+            error, number = message.error(), message.partition() or 0
+            if error is None:
+                found[number].append((message.value() or b"").decode())
+            else:
+                assert error.code() == END_OF_PARTITION, error
+                open_.discard(number)
+        return found
+    finally:
+        consumer.close()

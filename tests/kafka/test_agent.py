@@ -1,0 +1,79 @@
+"""One process writes for all workers of an executor: what that changes, and what it must not."""
+
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.streams.kafka.system import MakeWriter
+from tests.kafka.broker import Broker
+from tests.kafka.sent import Attempt, rows_of, seen, settings_of
+
+pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
+# A parent that begins the agent, and two workers of it that take turns with one slot.
+PARENT = """
+import json, os, pickle, sys
+from holdfast_runtime.streams.kafka import agent
+agent.begin_agent()
+from tests.kafka.sent import Attempt, writes
+from holdfast_runtime.streams.kafka.agent import RemoteWriter
+from holdfast_runtime.streams.kafka.system import MakeWriter
+from holdfast_runtime.streams.kafka.transactions import Sender
+from tests.kafka.sent import settings_of
+bootstrap, app = sys.argv[1:3]
+attempt = Attempt(bootstrap, app, 1)
+make = pickle.dumps(MakeWriter(settings_of(bootstrap), app, True, {}))
+steps = []
+for batch in range(1, 7):
+    if os.fork() == 0:
+        writer = RemoteWriter(agent.agent(), "events", make)
+        writer.send(Sender(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        os._exit(0)
+    os.wait()
+children = [int(one) for one in open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read().split()]
+print(json.dumps(children), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def app(broker: Broker) -> str:
+    name = f"app-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(f"{name}-out", 2)
+    Attempt(broker.bootstrap, name, 1).begin()
+    return name
+
+
+@pytest.fixture
+def parent(broker: Broker, app: str) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", PARENT, broker.bootstrap, app]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def test_a_slot_that_comes_to_another_worker_each_time_is_written_by_one_process(
+    broker: Broker, app: str, parent: "subprocess.Popen[str]"
+) -> None:
+    assert parent.stdout is not None
+    (agent,) = json.loads(parent.stdout.readline())
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 7))
+    end = os.pidfd_open(agent)
+    os.kill(parent.pid, signal.SIGKILL)
+    assert select.select([end], [], [], 30)[0], "the agent outlives its parent"
+    os.close(end)
+
+
+def test_what_makes_a_writer_shows_no_password() -> None:
+    make = MakeWriter(settings_of("127.0.0.1:1", sasl_password="hidden-word"), "app", True, {})  # noqa: S106
+    assert "hidden-word" not in repr(make)
+    assert pickle.loads(pickle.dumps(make)) == make  # noqa: S301

@@ -1,0 +1,49 @@
+"""Writers that are killed at every step of a transaction, and at any moment: what readers see is there once."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.broker import Broker
+from tests.kafka.sent import rows_of, seen_by_partition
+
+pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
+STEPS = ("transaction begun", "transaction filled", "transaction committed", "batch done")
+KILLS = int(os.environ.get("HOLDFAST_KAFKA_KILLS", "12"))
+SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
+BATCHES = 4 * KILLS
+
+
+def run(broker: Broker, app: str, number: int, folder: Path, die: str) -> int:
+    command = [sys.executable, "-m", "tests.kafka.writer", broker.bootstrap, app, str(number), str(folder)]
+    done = subprocess.run(
+        [*command, str(BATCHES), die], cwd=ROOT, timeout=120, check=False, capture_output=True, text=True
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-4000:]
+    return done.returncode
+
+
+def test_whatever_kills_writers_each_record_is_there_once_and_in_order(broker: Broker, tmp_path: Path) -> None:
+    app, dice, number, kills = f"app-{uuid.uuid4().hex[:8]}", random.Random(SEED), 0, 0  # noqa: S311 - to see the same again
+    broker.create_topic(f"{app}-out", 2)
+    while True:
+        number += 1
+        some = f"{dice.choice(STEPS)}:{dice.randint(1, 6)}"
+        die = "" if kills >= KILLS else some if number % 3 else f"{dice.uniform(0.05, 1.5):.3f}"
+        if run(broker, app, number, tmp_path, die) == 0:
+            break
+        kills += 1
+    assert kills == KILLS
+    found = seen_by_partition(broker, f"{app}-out")
+    assert sorted(value for values in found.values() for value in values) == rows_of("abcd", range(1, BATCHES + 1), 20)
+    for values in found.values():
+        for task in "abcd":
+            mine = [tuple(map(int, value.split("-")[1:])) for value in values if value.startswith(task)]
+            assert mine == sorted(mine)

@@ -1,0 +1,71 @@
+"""Notes of the marker topic, without a broker."""
+
+import pytest
+
+from holdfast_runtime.streams.kafka.markers import (
+    ATTEMPTS,
+    BEFORE,
+    MarkerUnreadableError,
+    Notes,
+    Who,
+    attempt_note,
+    before_note,
+    partition_of,
+    slot_note,
+    slot_partition,
+    taken_back,
+)
+from holdfast_runtime.streams.kafka.times import event_times, kafka_times
+from holdfast_runtime.streams.records import NO_TIME
+
+ONE, TWO, OTHER = Who("app", "1", 1), Who("app", "1", 2), Who("app", "2", 1)
+
+
+def test_the_newest_attempt_is_the_highest_of_the_run_that_began_last() -> None:
+    assert Notes("app").newest is None
+    assert Notes("app").add([attempt_note(TWO, 3), attempt_note(ONE, 3)]).newest == TWO
+    assert Notes("app").add([attempt_note(TWO, 3), attempt_note(OTHER, 1)]).newest == OTHER
+    key, _ = attempt_note(ONE, 3)
+    assert Notes("app").add([attempt_note(ONE, 3), attempt_note(TWO, 3), taken_back(key)]).slots == {TWO: 3}
+
+
+def test_what_a_run_has_written_is_the_highest_turn_of_each_task() -> None:
+    notes = Notes("app").add(
+        [slot_note(ONE, 0, {"a": 3, "b": 1}), before_note(TWO, {"b": 2}), slot_note(OTHER, 0, {"a": 9})]
+    )
+    assert notes.of_run("1") == {"a": 3, "b": 2}
+    assert notes.of_run("3") == {}
+
+
+@pytest.mark.parametrize(
+    ("note", "place"),
+    [
+        (attempt_note(ONE, 1), (ATTEMPTS, True)),
+        (before_note(ONE, {}), (BEFORE, False)),
+        (slot_note(ONE, 4, {}), (slot_partition(4), False)),
+    ],
+)
+def test_a_note_says_where_it_is(note: tuple[bytes, bytes], place: tuple[int, bool]) -> None:
+    assert partition_of(note[0]) == place
+
+
+@pytest.mark.parametrize(
+    "note", [(b"", b""), (b"[1]", b"{}"), (b'["attempt","1",1]', b"{}"), (b'["slot","1",1,0]', b"")]
+)
+def test_a_note_of_somebody_else_is_not_taken_for_ours(note: tuple[bytes, bytes]) -> None:
+    with pytest.raises(MarkerUnreadableError, match="did not write"):
+        Notes("app").add([note])
+
+
+def test_names_of_runs_and_apps_never_meet() -> None:
+    names = {Who(app, run, 1).transactional_id(0) for app in ("a", "a-b") for run in ("1", "b/1")}
+    assert len(names) == 4
+
+
+def test_event_times_that_kafka_does_not_know_come_back_as_they_were() -> None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    times = pa.array([NO_TIME, -5_000_000_000_000, -1, 0, 1, 1_700_000_000_000], pa.int64())
+    assert (kafka_times(times).to_numpy() > 0).all()
+    assert event_times(kafka_times(times)).equals(times)
+    assert kafka_times(times.slice(4)).equals(times.slice(4))

@@ -1,0 +1,151 @@
+"""Whole runs on real Spark and a real broker: whatever dies, readers of committed records see each row once."""
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
+
+from tests.engine.runs import Run, children, die
+from tests.kafka.broker import Broker, wait_until
+from tests.kafka.counted import Counted
+
+pytestmark = pytest.mark.kafka
+ROWS = 6_000
+BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def test_a_driver_killed_again_and_again_loses_and_doubles_nothing(broker: Broker, tmp_path: Path) -> None:
+    counted, chance = Counted.new(broker), random.Random(5)  # noqa: S311 - a seed, to see the same again
+    app = counted.file(tmp_path)
+    counted.feed(ROWS)
+    for _ in range(2):
+        with Run(app, tmp_path / "data") as run:
+            run.until("progress", chance.randint(2, 4))
+            run.killed()
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        assert run.ended()["ending"] == "idle"
+    counted.check(ROWS)
+
+
+def test_an_executor_and_workers_that_die_take_nothing_with_them(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    counted.feed(ROWS)
+    with Run(counted.file(tmp_path), tmp_path / "data", "--master", "local-cluster[2,1,1024]", "--until-idle") as run:
+        run.until("progress", 3)
+        die(run.children("CoarseGrainedExecutorBackend")[0])
+        run.ended()
+    counted.check(ROWS)
+
+
+def test_a_driver_that_was_stopped_while_its_successor_worked_writes_nothing(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    app = counted.file(tmp_path)
+    counted.feed(ROWS)
+    with Run(app, tmp_path / "data") as zombie:
+        zombie.until("progress", 2)
+        stopped = children(zombie.process.pid, "")
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            # Locks are a matter of one host: on another, the successor has the same files and knows of none.
+            for lock in (tmp_path / "data").rglob("*.lock"):
+                lock.unlink()
+            with Run(app, tmp_path / "data", "--until-idle") as successor:
+                assert successor.ended()["ending"] == "idle"
+            counted.check(ROWS)
+        finally:
+            for process in reversed(stopped):
+                os.kill(process, signal.SIGCONT)
+        assert zombie.process.wait(120) != 0
+    counted.check(ROWS)
+
+
+def test_a_broker_that_is_killed_and_comes_back_is_waited_for(own_broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(own_broker)
+    counted.feed(ROWS)
+    with Run(counted.file(tmp_path), tmp_path / "data", "--until-idle") as run:
+        run.until("progress", 3)
+        own_broker.kill()
+        own_broker.restart()
+        run.ended()
+    counted.check(ROWS)
+
+
+def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_apps_own(
+    broker: Broker, tmp_path: Path
+) -> None:
+    counted = Counted.new(broker)
+    counted.feed(1_000)
+    with Run(counted.file(tmp_path), tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    moved = f"{counted.name}-moved"
+    with broker.admin() as admin:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(counted.name)])[counted.name].result(30)
+        offsets = {(one.topic, one.partition): one.offset for one in asked.topic_partitions or ()}
+        for topic, partitions in ((counted.rows, 2), (moved, 3)):
+            for number in range(partitions):
+                place = TopicPartition(topic, number)
+                oldest, end = (admin.list_offsets({place: spec})[place].result(30).offset for spec in BOTH_ENDS)
+                assert offsets[topic, number] == end
+                assert oldest == (0 if topic == counted.rows else end)
+    counted.check(1_000)
+
+
+def test_a_topic_that_was_made_anew_stops_the_app_with_the_choice(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    counted.feed(500)
+    app = counted.file(tmp_path)
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    with broker.admin() as admin:
+        admin.delete_topics([counted.rows])[counted.rows].result(30)
+        wait_until(lambda: counted.rows not in admin.list_topics(timeout=30).topics, 30, "the topic is gone")
+    broker.create_topic(counted.rows, 2)
+    counted.feed(2_000)
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        said = run.until("failed")["message"]
+    assert "the topic of stream rows was deleted and made anew" in said
+    assert "spec.runId" in said
+
+
+def test_partitions_that_are_added_under_load_are_read_by_the_run_that_is_there(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    counted.feed(2_000)
+    with Run(counted.file(tmp_path), tmp_path / "data") as run:
+        run.until("progress", 2)
+        first = 2_000
+        for partitions in (4, 12):
+            broker.grow_topic(counted.rows, partitions)
+            started = run.until("started")
+            assert started["tasks"] == 3  # of the widest stream, which is the app's own
+            counted.feed(2_000, first)
+            first += 2_000
+        wait_until(lambda: len(counted.written()) == first - first // 10, 120, "all is written")
+        run.process.send_signal(signal.SIGTERM)
+        assert run.ended()["ending"] == "drained"
+    counted.check(first)
+
+
+def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    counted.feed(500)
+    with Run(counted.file(tmp_path), tmp_path / "data") as run:
+        run.until("progress")
+        broker.grow_topic(counted.rows, 3)
+        said = run.until("growthRefused")["why"]
+        run.process.send_signal(signal.SIGTERM)
+        run.ended()
+    assert "rows has grown from 2 to 3 partitions" in said
+    assert "NotAMultiple" in said
+    counted.check(500)

@@ -1,0 +1,172 @@
+"""What slots write to Kafka is there once, whatever dies, moves or comes back from the dead."""
+
+import uuid
+
+import pytest
+
+from holdfast_runtime.streams.kafka import beginning
+from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
+from holdfast_runtime.streams.kafka.producer import TransactionalProducer
+from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
+from holdfast_runtime.streams.records import FencedError, written_batch
+from tests.kafka.broker import Broker
+from tests.kafka.sent import Attempt, rows_of, seen, settings_of
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def app(broker: Broker) -> str:
+    name = f"app-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(f"{name}-out", 2)
+    return name
+
+
+def attempt(broker: Broker, app: str, number: int, **more: object) -> Attempt:
+    return Attempt(broker.bootstrap, app, number, **more)  # type: ignore[arg-type]
+
+
+def test_a_batch_that_is_sent_again_is_there_once(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as worker:
+        worker.send(1, "ab")
+        worker.send(1, "ab")
+        worker.send(2, "ab")
+    with first.worker() as another:
+        another.send(2, "ab")
+    assert seen(broker, f"{app}-out") == rows_of("ab", range(1, 3))
+
+
+def test_only_the_tasks_that_are_missing_are_written(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as worker:
+        worker.send(1, "a", slot=0)
+    second = attempt(broker, app, 2).begin()
+    assert second.before == {"a": 1}
+    with second.worker() as worker:
+        worker.send(1, "ab", slot=1)
+    assert seen(broker, f"{app}-out") == rows_of("ab", range(1, 2))
+
+
+def test_what_several_attempts_wrote_is_known_to_the_next(broker: Broker, app: str) -> None:
+    for number in (1, 2, 3):
+        now = attempt(broker, app, number).begin()
+        with now.worker() as worker:
+            worker.send(number, "ab"[number % 2])
+    assert attempt(broker, app, 4).begin().before == {"a": 2, "b": 3}
+
+
+def test_a_slot_may_go_to_and_fro_between_processes(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as one, first.worker() as other:
+        for batch in range(1, 7):
+            (one, other)[batch % 2].send(batch)
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 7))
+
+
+def test_an_open_transaction_of_another_slot_hides_no_marker(broker: Broker, app: str) -> None:
+    # With all markers in one partition, a reader of committed records stops before the marker that is looked for, and
+    # the batch is written twice.
+    first = attempt(broker, app, 1).begin()
+    holder = TransactionalProducer(settings_of(broker.bootstrap), first.who.transactional_id(1))
+    holder.open()
+    holder.begin()
+    key, value = slot_note(first.who, 1, {"b": 1})
+    holder.put(f"{app}.holdfast", slot_partition(1), written_batch([key], [value], 1_000))
+    holder.put(f"{app}-out", 0, written_batch([b"b"], [b"b-1-0"], 1_000))
+    holder.flush()
+    with first.worker() as worker:
+        worker.send(1, "a", slot=0)
+    with first.worker() as again:
+        again.send(1, "a", slot=0)
+    holder.commit()
+    holder.close()
+    assert seen(broker, f"{app}-out") == sorted([*rows_of("a", range(1, 2)), "b-1-0"])
+
+
+def test_an_earlier_attempt_that_was_stopped_before_its_commit_commits_nothing(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as zombie:
+
+        def successor(step: str) -> None:
+            if step == "transaction filled":
+                second = attempt(broker, app, 2).begin()
+                with second.worker() as worker:
+                    worker.send(1)
+                    worker.send(2)
+
+        with pytest.raises(FencedError, match=r"attempt 1 of run 1 of .* may not write any more: attempt 2"):
+            zombie.send(1, at=successor)
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
+
+
+def test_an_earlier_attempt_that_comes_back_before_it_had_a_name_takes_none(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    second = attempt(broker, app, 2).begin()
+    with first.worker() as zombie, second.worker() as worker:
+        worker.send(1)
+        with pytest.raises(FencedError):
+            zombie.send(1)
+        worker.send(2)
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
+
+
+def test_an_earlier_attempt_that_begins_late_shuts_nobody_out(broker: Broker, app: str) -> None:
+    second = attempt(broker, app, 2).begin()
+    with second.worker() as worker:
+        worker.send(1)
+        with pytest.raises(FencedError):
+            attempt(broker, app, 1).begin()
+        worker.send(2)
+        with second.worker() as fresh:
+            fresh.send(3)
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 4))
+
+
+def test_another_run_shuts_out_the_run_before(broker: Broker, app: str) -> None:
+    old = attempt(broker, app, 7).begin()
+    with old.worker() as zombie:
+        zombie.send(5)
+        new = attempt(broker, app, 1, run="2").begin()
+        assert new.before == {}
+        with pytest.raises(FencedError, match="attempt 1 of run 2"):
+            zombie.send(6)
+        with new.worker() as worker:
+            worker.send(1)
+    assert seen(broker, f"{app}-out") == sorted(rows_of("a", range(5, 6)) + rows_of("a", range(1, 2)))
+
+
+def test_a_checkpoint_older_than_what_was_written_is_said_and_not_skipped(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as worker:
+        worker.send(9)
+    second = attempt(broker, app, 2).begin()
+    with second.worker() as worker, pytest.raises(OutputsAheadError, match=r"a has written its batch 9 .* is at 3"):
+        worker.send(3)
+
+
+def test_an_attempt_with_more_slots_gets_room_for_their_markers(broker: Broker, app: str) -> None:
+    attempt(broker, app, 1, slots=1).begin()
+    wide = attempt(broker, app, 2, slots=5).begin()
+    with wide.worker() as worker:
+        worker.send(1, "a", slot=4)
+    assert attempt(broker, app, 3, slots=1).begin().before == {"a": 1}
+
+
+def test_a_crash_between_beginning_and_tidying_loses_no_marker(
+    broker: Broker, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as worker:
+        worker.send(1)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number, step in enumerate(("_shut_out", "before_note", "_superfluous"), start=2):
+        now = attempt(broker, app, number)
+        with monkeypatch.context() as patched:
+            patched.setattr(beginning, step, dies)
+            with pytest.raises(KeyboardInterrupt):
+                now.begin()
+    assert attempt(broker, app, 5).begin().before == {"a": 1}
