@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from holdfast.spec.app import KIND, StreamApp
 from holdfast.spec.parse import parse_app
+from holdfast.spec.streams import LogSystem, System
 from holdfast_runtime.testing.errors import TestMisuseError
 
 AppLike = StreamApp | Mapping[str, Any] | Path | str
@@ -31,6 +32,25 @@ def app_of(given: AppLike) -> StreamApp:
         message = f"{given if is_path else 'the text'} holds {len(apps)} StreamApps; a TestDriver runs one"
         raise TestMisuseError(message)
     return parse_app(apps[0])
+
+
+def offline(app: StreamApp) -> StreamApp:
+    """The same app with its Kafka topics in the embedded log; inputs that say no number of partitions have one each."""
+    spec = app.spec
+    kafka = {system.name for system in spec.systems if system.kafka is not None}
+    if not kafka:
+        return app
+    systems = tuple(
+        System(name=system.name, log=LogSystem()) if system.name in kafka else system for system in spec.systems
+    )
+    written = {step.to for step in spec.steps}
+    streams = tuple(
+        stream.model_copy(update={"partitions": stream.partitions or 1})
+        if stream.system in kafka and stream.name not in written
+        else stream
+        for stream in spec.streams
+    )
+    return app.model_copy(update={"spec": spec.model_copy(update={"systems": systems, "streams": streams})})
 
 
 def grown(app: StreamApp, stream: str, partitions: int) -> StreamApp:

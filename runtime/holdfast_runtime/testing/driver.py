@@ -34,7 +34,7 @@ from holdfast_runtime.state.place import drop
 from holdfast_runtime.steps.key_state import Timer
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.open_partitions import close_under
-from holdfast_runtime.testing.apps import AppLike, app_of, grown
+from holdfast_runtime.testing.apps import AppLike, app_of, grown, offline
 from holdfast_runtime.testing.crash import CrashPoint
 from holdfast_runtime.testing.errors import TestMisuseError
 from holdfast_runtime.testing.history import History
@@ -107,9 +107,9 @@ class TestDriver:
 
         `data`: where logs, state and checkpoint are, a temporary directory unless given. `slots`: over how many
         slots tasks are spread. `now`: where the clock begins; without, where the last batch was, or at 2026-01-01 UTC.
-        `spark`: a session, for apps with filter or select.
+        `spark`: a session, for apps with filter or select. Topics of Kafka are played by the embedded log.
         """
-        self._app, self._slots, self._spark, self._lab = app_of(app), slots, spark, lab or Lab()
+        self._app, self._slots, self._spark, self._lab = offline(app_of(app)), slots, spark, lab or Lab()
         self._crash = CrashPoint()
         self._stack = ExitStack()
         folder = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))

@@ -1,0 +1,87 @@
+"""Whether an app can go on with inputs that have grown: pure, no broker."""
+
+import pytest
+
+from holdfast.planning.plan import Known, plan
+from holdfast.spec.app import StreamApp
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import Record
+from holdfast_runtime.growth import Growth, GrowthHaltedError
+from holdfast_runtime.progress import Event, GrowthRefused
+from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing.apps import app_of
+
+TREE = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "counts"},
+    "spec": {
+        "systems": [{"name": "events", "kafka": {"bootstrapServers": "nowhere:9"}}],
+        "streams": [
+            {"name": "clicks", "system": "events", "key": ["ad"], "schema": "ad STRING"},
+            {"name": "counted", "system": "events", "key": ["ad"]},
+        ],
+        "steps": [
+            {
+                "name": "count",
+                "from": ["clicks"],
+                "process": {"function": "f:count", "by": ["ad"], "schema": "ad STRING, n BIGINT"},
+            },
+            {"name": "out", "from": ["count"], "to": "counted"},
+        ],
+        "runtime": {
+            "code": {
+                "f": "def count(ad, rows, state):\n"
+                "    state['n'] = state.get('n', 0) + len(list(rows))\n"
+                "    yield {'ad': ad, 'n': state['n']}\n"
+            }
+        },
+    },
+}
+
+
+def clicks(count: int) -> list[StreamPartition]:
+    return [StreamPartition("clicks", number) for number in range(count)]
+
+
+def watched(app: StreamApp, told: list[Event]) -> Growth:
+    """Of an app that reads two partitions."""
+    planned = plan(app, Known(topics={"clicks": 2, "counted": 2}))
+    record = Record("1", {task.name: task.inputs for task in planned.tasks}, {}, {}, {})
+    return Growth(app, planned, lambda: record, told.append)
+
+
+def policy(name: str) -> StreamApp:
+    app = app_of(TREE)
+    return app.model_copy(update={"spec": app.spec.model_copy(update={"on_partition_growth": name})})
+
+
+def test_a_multiple_is_taken_and_the_same_number_is_nothing_new() -> None:
+    told: list[Event] = []
+    growth = watched(app_of(TREE), told)
+    assert not growth.taken(clicks(2))
+    assert growth.taken(clicks(4))
+    assert told == []
+
+
+def test_what_is_no_multiple_is_said_once_and_what_becomes_one_is_taken() -> None:
+    told: list[Event] = []
+    growth = watched(app_of(TREE), told)
+    assert not growth.taken(clicks(3))
+    assert not growth.taken(clicks(3))
+    (refused,) = told
+    assert isinstance(refused, GrowthRefused)
+    assert "clicks has grown from 2 to 3 partitions, and the app goes on with what it had: NotAMultiple" in refused.why
+    assert growth.taken(clicks(4))
+
+
+def test_halt_stops_the_app_with_the_cure() -> None:
+    with pytest.raises(GrowthHaltedError, match=r"clicks has grown from 2 to 4 .* set spec.onPartitionGrowth"):
+        watched(policy("Halt"), []).taken(clicks(4))
+
+
+def test_an_app_on_kafka_is_tested_without_a_broker() -> None:
+    with TestDriver(TREE) as driver:
+        driver.feed("clicks", [{"ad": "a"}, {"ad": "a"}])
+        driver.run()
+        assert driver.rows("counted") == [{"ad": "a", "n": 2}]
