@@ -7,7 +7,7 @@ must have read the same before a figure is printed. `--no-spark` leaves out the 
 
 import sys
 
-sys.path[0] += "/.."  # first of all: here, `operator` is a folder
+sys.path[0] += "/.."  # the broker is that of the tests
 
 import argparse
 import hashlib

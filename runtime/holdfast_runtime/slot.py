@@ -10,7 +10,7 @@ travels. Must not know Spark: rows come and go as Arrow batches.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import pyarrow as pa
@@ -59,6 +59,7 @@ class Slot:
 
     def first(self) -> Batches:
         """The first of several segments."""
+        self._expect()
         for task in self._turns:
             yield from self._passed_on(0, task, *self._shielded(task, partial(self._started, task)))
 
@@ -91,6 +92,7 @@ class Slot:
 
     def only(self) -> Batches:
         """The one segment of an app without Spark SQL."""
+        self._expect()
         reports = {task: TaskReport(task) for task in self._turns}
 
         def compute(store: TaskStore) -> tuple[Note, Rows]:
@@ -98,6 +100,11 @@ class Slot:
             return note, self._stepped(0, note, rows, store)
 
         yield _text(self._answer(compute, reports))
+
+    def _expect(self) -> None:
+        """All that the slot will fetch, task by task, may come from now on. What is wrong shows when it is fetched."""
+        with suppress(HoldfastError):
+            self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.ranges])
 
     def _started(self, task: str) -> tuple[Note, Rows]:
         """What the first segment does for a task."""

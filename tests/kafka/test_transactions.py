@@ -2,14 +2,17 @@
 
 import uuid
 
+import pyarrow as pa
 import pytest
 
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka import beginning
 from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.producer import TransactionalProducer
+from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
-from holdfast_runtime.streams.records import FencedError, written_batch
-from tests.kafka.broker import Broker
+from holdfast_runtime.streams.records import NO_TIME, FencedError, Range, written_batch
+from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
 pytestmark = pytest.mark.kafka
@@ -170,3 +173,25 @@ def test_a_crash_between_beginning_and_tidying_loses_no_marker(
             with pytest.raises(KeyboardInterrupt):
                 now.begin()
     assert attempt(broker, app, 5).begin().before == {"a": 1}
+
+
+def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps_own(broker: Broker, app: str) -> None:
+    kafka, topic = Kafka(settings_of(broker.bootstrap), app), f"{app}-moved"
+    kafka.ensure(topic, 1, intermediate=True)
+    times = pa.array([NO_TIME, -(10**14), -1, 0, 1, 1_700_000_000_000, 10**15])
+    producer = TransactionalProducer(kafka.settings, f"{app}-times")
+    producer.open()
+    producer.begin()
+    producer.put(topic, 0, written_batch([None] * len(times), [b"row"] * len(times), times))
+    producer.commit()
+    producer.close()
+    fetched: list[pa.RecordBatch] = []
+
+    def there() -> bool:
+        bounds = kafka.bounds([topic])[topic][0]
+        fetched[:] = [kafka.fetch(Range(StreamPartition(topic, 0), 0, bounds.end))]
+        return bool(fetched[0].num_rows)
+
+    wait_until(there, 30, "the transaction is seen")
+    kafka.close()
+    assert fetched[0].column("timestamp").equals(times)

@@ -50,7 +50,7 @@ class Channel(Protocol):
         """Take records, in their order."""
 
     def flush(self, seconds: float) -> int:
-        """Wait until brokers have what was given; how many records they have not. Raises if some can't be had."""
+        """Wait until brokers have what was given; how much they have not, 0: all is there. Raises what failed."""
 
     def close(self) -> None:
         """Forget what no broker has."""
@@ -103,7 +103,7 @@ class FastChannel:
                 raise ChannelError(err, self._text(err))
 
     def flush(self, seconds: float) -> int:
-        """Wait until brokers have what was given; how many records they have not."""
+        """Wait until brokers have what was given; how much they have not, 0 if all is there."""
         deadline = time.monotonic() + seconds
         while (left := self._left()) and time.monotonic() < deadline:
             self._check_delivered()
@@ -124,7 +124,7 @@ class FastChannel:
             destroy_client(self._library, self._client)
 
     def _left(self) -> int:
-        """How many records are not with brokers after a while."""
+        """Whether something is not with brokers after a while, or has not been heard of."""
         self._library.kafka.flush(self._client, int(_NAP * 1000))
         return int(self._library.kafka.outq_len(self._client))
 
@@ -179,7 +179,7 @@ class PlainChannel:
         self._call(lambda: self._give(topic, partition, records))
 
     def flush(self, seconds: float) -> int:
-        """Wait until brokers have what was given; how many records they have not."""
+        """Wait until brokers have what was given; how much they have not, 0 if all is there."""
         left = int(self._client.flush(seconds))
         if self._failed:
             failed = self._failed[0]

@@ -4,7 +4,7 @@ Must not be carried across a fork: each process makes its own.
 """
 
 import pickle
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -64,12 +64,15 @@ class Kafka:
 
     def fetch(self, wanted: Range) -> pa.RecordBatch:
         """Exactly the records of a range; the stream of its partition is the topic."""
-        if self._fetcher is None:
-            self._fetcher = make_fetcher(self.settings)
         topic, number = wanted.partition
-        found = self._fetcher.fetch(topic, number, wanted.start, wanted.end)
+        found = self._reader().fetch(topic, number, wanted.start, wanted.end)
         at = found.schema.get_field_index("timestamp")
         return found.set_column(at, found.schema.field(at), event_times(found.column(at)))
+
+    def expect(self, wanted: Sequence[Range]) -> None:
+        """Have these ranges fetched side by side."""
+        if len(wanted) > 1:
+            self._reader().begin((*one.partition, one.start) for one in wanted)
 
     def ensure(self, topic: str, partitions: int, *, intermediate: bool) -> None:
         """The topic, made with so many partitions if it is not there."""
@@ -107,6 +110,11 @@ class Kafka:
             if client is not None:
                 client.close()
         self._fetcher = self._writer = self._bounds = None
+
+    def _reader(self) -> Fetching:
+        if self._fetcher is None:
+            self._fetcher = make_fetcher(self.settings)
+        return self._fetcher
 
     def _asked(self) -> TopicBounds:
         if self._bounds is None:

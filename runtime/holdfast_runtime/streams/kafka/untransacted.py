@@ -34,7 +34,7 @@ class Untransacted:
         if left:
             # What is in its queue belongs to this try: the next one writes all of it again.
             self.close()
-            message = f"{where}: {left} records were not taken within {_PATIENCE:.0f} s. It is tried again"
+            message = f"{where}: not all records were taken within {_PATIENCE:g} s. It is tried again"
             raise KafkaBusyError(message)
         at("records written")
 

@@ -1,1 +1,0 @@
-"""How many apps one operator can look after, on a real API server."""
