@@ -4,6 +4,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka import beginning
@@ -11,6 +12,7 @@ from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.producer import TransactionalProducer
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
+from holdfast_runtime.streams.kafka.trouble import KafkaConfigError
 from holdfast_runtime.streams.records import NO_TIME, FencedError, Range, written_batch
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
@@ -195,3 +197,18 @@ def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps
     wait_until(there, 30, "the transaction is seen")
     kafka.close()
     assert fetched[0].column("timestamp").equals(times)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_record_that_brokers_never_take_is_not_tried_for_ever(broker: Broker, app: str, fast: bool) -> None:
+    topic = f"{app}-small"
+    with broker.admin() as admin:
+        new = NewTopic(topic, 1, 1, config={"max.message.bytes": "1000"})
+        admin.create_topics([new])[topic].result(30)
+    producer = TransactionalProducer(settings_of(broker.bootstrap), f"{app}-{fast}", fast=fast)
+    producer.open()
+    producer.begin()
+    producer.put(topic, 0, written_batch([None], [b"x" * 5_000], 1_000))
+    with pytest.raises(KafkaConfigError, match="the settings of the topic"):
+        producer.commit()
+    producer.close()

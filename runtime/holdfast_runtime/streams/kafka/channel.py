@@ -6,7 +6,7 @@ not asked to wait for, nor decide what follows.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.sending import send
 from holdfast_runtime.streams.kafka.settings import Config, KafkaSettings
 from holdfast_runtime.streams.kafka.times import kafka_times
+from holdfast_runtime.streams.kafka.trouble import is_passing
 
 _NAP = 0.01
 _QUEUE_FULL = int(KafkaError._QUEUE_FULL)  # noqa: SLF001 - it has no other name
@@ -82,11 +83,12 @@ class FastChannel:
 
     def commit(self, seconds: float) -> None:
         """Commit it, with all that was given."""
-        deadline = time.monotonic() + seconds
-        # It would wait for records that have failed until somebody hears of it; that they have, it says itself.
+        deadline, failed = time.monotonic() + seconds, list[int]()
+        # It would wait for records that have failed until somebody hears of it.
         while self._left() and time.monotonic() < deadline:
-            failed_records(self._library, self._queue)
-        self._checked(self._library.kafka.commit_transaction(self._client, int(seconds * 1000)))
+            failed += failed_records(self._library, self._queue)
+        with _for_good(failed, self._text):
+            self._checked(self._library.kafka.commit_transaction(self._client, int(seconds * 1000)))
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
@@ -172,7 +174,8 @@ class PlainChannel:
 
     def commit(self, seconds: float) -> None:
         """Commit it, with all that was given."""
-        self._call(lambda: self._client.commit_transaction(seconds))
+        with _for_good([error.code() for error in self._failed], lambda code: KafkaError(code).str()):
+            self._call(lambda: self._client.commit_transaction(seconds))
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
@@ -212,6 +215,18 @@ class PlainChannel:
             said: KafkaError = error.args[0]
             again = said.retriable() or said.txn_requires_abort()
             raise ChannelError(said.code(), said.str(), again=again) from None
+
+
+@contextlib.contextmanager
+def _for_good(failed: Sequence[int], text: Callable[[int], str]) -> Iterator[None]:
+    """A transaction that can't be committed may be tried again; not if one of its records would fail again."""
+    try:
+        yield
+    except ChannelError as error:
+        cause = next((code for code in failed if not is_passing(code)), None)
+        if error.again and cause is not None:
+            raise ChannelError(cause, text(cause)) from None
+        raise
 
 
 def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
