@@ -106,10 +106,10 @@ class Kafka:
 
     def close(self) -> None:
         """Give up all clients."""
-        for client in (self._fetcher, self._writer):
+        for client in (self._fetcher, self._writer, self._tidying):
             if client is not None:
                 client.close()
-        self._fetcher = self._writer = self._bounds = None
+        self._fetcher = self._writer = self._tidying = self._bounds = None
 
     def _reader(self) -> Fetching:
         if self._fetcher is None:
