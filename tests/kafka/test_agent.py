@@ -19,9 +19,11 @@ from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
-# A parent that begins the agent, and two workers of it that take turns with one slot.
+# A parent that begins the agent, a stranger who calls it, and workers that take turns with one slot.
 PARENT = """
 import json, os, pickle, sys
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
 from holdfast_runtime.streams.kafka import agent
 agent.begin_agent()
 from tests.kafka.sent import Attempt, writes
@@ -30,9 +32,12 @@ from holdfast_runtime.streams.kafka.system import MakeWriter
 from holdfast_runtime.streams.kafka.transactions import Sender
 from tests.kafka.sent import settings_of
 bootstrap, app = sys.argv[1:3]
+try:
+    Client(agent.agent().name, family="AF_UNIX", authkey=b"a stranger")
+except AuthenticationError:
+    pass
 attempt = Attempt(bootstrap, app, 1)
 make = pickle.dumps(MakeWriter(settings_of(bootstrap), app, True, {}))
-steps = []
 for batch in range(1, 7):
     if os.fork() == 0:
         writer = RemoteWriter(agent.agent(), "events", make)

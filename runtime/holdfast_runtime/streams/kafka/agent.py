@@ -12,12 +12,11 @@ import pickle
 import secrets
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -50,7 +49,8 @@ Make = Callable[[], Writer]
 class Address:
     """Where the agent of this process is."""
 
-    path: str
+    name: str
+    """Of an abstract Unix socket."""
     secret: bytes = field(repr=False)
 
 
@@ -62,7 +62,8 @@ def agent() -> Address | None:
 def begin_agent() -> None:
     """Fork the agent, for all processes that are forked from this one later."""
     global _HERE  # noqa: PLW0603 - a forked process knows it by nothing else
-    address = Address(str(Path(tempfile.mkdtemp(prefix="holdfast-")) / "agent"), secrets.token_bytes(16))
+    # An abstract name: there is no file that could be left behind.
+    address = Address(f"\0holdfast-{secrets.token_hex(8)}", secrets.token_bytes(16))
     parent, (there, begun) = os.getpid(), os.pipe()
     if os.fork():
         os.close(begun)
@@ -74,7 +75,7 @@ def begin_agent() -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() == parent:
             _only_speak_to_workers()
-            with Listener(address.path, family="AF_UNIX", backlog=64, authkey=address.secret) as listener:
+            with Listener(address.name, family="AF_UNIX", backlog=64, authkey=address.secret) as listener:
                 os.write(begun, b"1")
                 os.close(begun)
                 serve(listener)
@@ -94,7 +95,10 @@ def serve(listener: Listener) -> None:
     """Answer workers until the process ends."""
     writers = _Writers()
     while True:
-        connection = listener.accept()
+        try:
+            connection = listener.accept()
+        except (OSError, EOFError, AuthenticationError):
+            continue  # somebody else's, or a worker that died while it called
         threading.Thread(target=writers.answer, args=(connection,), daemon=True).start()
 
 
@@ -159,7 +163,7 @@ class RemoteWriter:
         """Write what has not been written; all of it is there when this returns."""
         try:
             if self._connection is None:
-                self._connection = Client(self.address.path, family="AF_UNIX", authkey=self.address.secret)
+                self._connection = Client(self.address.name, family="AF_UNIX", authkey=self.address.secret)
             self._connection.send_bytes(pickle.dumps((self.system, self.make, sender, _packed(writes)), protocol=5))
             failed = self._connection.recv()
         except (EOFError, OSError) as error:
