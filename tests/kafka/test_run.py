@@ -150,3 +150,17 @@ def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Bro
     assert "rows has grown from 2 to 3 partitions" in said
     assert "NotAMultiple" in said
     counted.check(500)
+
+
+def test_a_run_whose_data_were_removed_is_refused_with_the_cure(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    counted.feed(300)
+    app = counted.file(tmp_path)
+    for _ in range(2):
+        with Run(app, tmp_path / "data", "--until-idle") as run:
+            run.ended()
+    with Run(app, tmp_path / "elsewhere", "--until-idle") as run:
+        said = run.until("failed")["message"]
+    assert "attempt 2 of run 1 does" in said
+    assert "start under a new spec.runId" in said
+    counted.check(300)

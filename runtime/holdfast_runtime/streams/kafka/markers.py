@@ -68,7 +68,11 @@ def check_newest(who: Who, newest: Who | None) -> None:
     """Refuse to write where somebody else may."""
     if newest != who:
         other = "nobody" if newest is None else f"attempt {newest.number} of run {newest.run}"
-        message = f"attempt {who.number} of run {who.run} of {who.app} may not write any more: {other} does"
+        message = (
+            f"attempt {who.number} of run {who.run} of {who.app} may not write any more: {other} does. If none such "
+            f"is at work, the checkpoint of the run was lost: bring it back (--data on a laptop), or start under "
+            f"a new spec.runId"
+        )
         raise FencedError(message)
 
 
