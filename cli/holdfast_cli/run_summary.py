@@ -16,6 +16,7 @@ _WHY = {
     Ending.DRAINED: "it was asked to stop",
     Ending.COMPLETED: "all inputs have ended",
     Ending.IDLE: "nothing is left to read",
+    Ending.GROWN: "its inputs have grown, and the next attempt reads all of them",
     Ending.ENOUGH: "it did what it was given",
 }
 

@@ -17,6 +17,7 @@ BASE: dict[str, Any] = {
                     "bootstrapServers": "kafka:9092",
                     "config": {"client.id": "holdfast"},
                     "secretName": "kafka-auth",
+                    "delivery": "ExactlyOnce",
                 },
             },
             {"name": "files", "log": {}},

@@ -68,6 +68,7 @@ _SYSTEMS = (
         ({"a": 5}, {"a": True}, {"a": ["b"]}, {str(n): "x" for n in range(201)}),
     ),
     Row("spec.systems.events.kafka.secretName", "text", _OBJECT_GOOD, _OBJECT_BAD),
+    Row("spec.systems.events.kafka.delivery", "text", ("ExactlyOnce", "AtLeastOnce"), ("", "exactlyOnce", "Once")),
     Row("spec.systems.files.log", "object", ({},), ({"folder": "x"},)),
     Row("spec.systems.made.generator", "object", (), ({},)),
     Row("spec.systems.made.generator.function", "text", _FUNCTION, _NO_FUNCTION, required=True),
