@@ -60,6 +60,7 @@ class Attempt:
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
         self.plan = _accepted(app, Known(topics=topics or coordinator.topics, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
+        self._read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
         self._owner = f"{app.name}/{app.spec.run_id}"
         now = clock()
         rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
@@ -104,18 +105,15 @@ class Attempt:
 
     def bounds(self) -> Mapping[StreamPartition, Bounds]:
         """What there is of everything that is read."""
-        return self._streams.bounds(self._read())
+        return self._streams.bounds(self._read)
 
     def ids(self) -> Mapping[str, str]:
         """The ids of the topics of what is read, where a system gives one."""
-        return self._streams.ids(self._read())
+        return self._streams.ids(self._read)
 
     def processed(self, positions: Mapping[StreamPartition, int]) -> None:
         """Everything before these positions is processed for good."""
         self._streams.tidy(positions)
-
-    def _read(self) -> list[str]:
-        return sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
 
     def _order(self) -> dict[StreamPartition, ParentEnd]:
         """Which new partitions wait for which old ones, and how long."""

@@ -30,8 +30,18 @@ class Growth:
     plan: Plan
     record: Callable[[], Record | None]
     listen: Listener
+    _planned: Counts = field(init=False)
+    """What the attempt reads and writes, without what the app makes for itself."""
     _refused: Counts = field(default_factory=dict)
     """What was found not to be possible."""
+
+    def __post_init__(self) -> None:
+        declared = {stream.name for stream in self.app.spec.streams}
+        self._planned = {
+            stream.name: stream.count.actual
+            for stream in self.plan.streams
+            if stream.count is not None and stream.name in declared
+        }
 
     def taken(self, bounds: Collection[StreamPartition]) -> bool:
         """Whether there are more partitions than are read, and another attempt can read them."""
@@ -41,7 +51,7 @@ class Growth:
         if self.app.spec.on_partition_growth == "Halt":
             message = f"{self._said(grown)}; set spec.onPartitionGrowth to Restart or Live to go on"
             raise GrowthHaltedError(message)
-        found = plan(self.app, Known(topics={**self._planned(), **grown}, record=self.record()))
+        found = plan(self.app, Known(topics={**self._planned, **grown}, record=self.record()))
         if found.valid:
             return True
         self._refused = grown
@@ -49,18 +59,10 @@ class Growth:
         self.listen(GrowthRefused(f"{self._said(grown)}, and the app goes on with what it had: {told}"))
         return False
 
-    def _planned(self) -> dict[str, int]:
-        declared = {stream.name for stream in self.app.spec.streams}
-        return {
-            stream.name: stream.count.actual
-            for stream in self.plan.streams
-            if stream.count is not None and stream.name in declared
-        }
-
     def _grown(self, bounds: Collection[StreamPartition]) -> dict[str, int]:
         there = Counter(partition.stream for partition in bounds)
-        return {name: there[name] for name, planned in self._planned().items() if there[name] > planned}
+        return {name: there[name] for name, planned in self._planned.items() if there[name] > planned}
 
     def _said(self, grown: Counts) -> str:
-        planned = self._planned()
-        return ", ".join(f"{name} has grown from {planned[name]} to {now} partitions" for name, now in grown.items())
+        told = (f"{name} has grown from {self._planned[name]} to {now} partitions" for name, now in grown.items())
+        return ", ".join(told)

@@ -145,12 +145,17 @@ def joined(parts: Sequence[pa.RecordBatch], wanted: Range) -> pa.RecordBatch:
     return pa.concat_batches(parts)
 
 
-def check_range(wanted: Range, bounds: Bounds) -> None:
-    """Refuse a range that is not there as a whole."""
-    partition, start, end = wanted
-    if start > end or start < 0:
+def check_order(wanted: Range) -> None:
+    """Refuse what can't be a range of any partition."""
+    if wanted.start > wanted.end or wanted.start < 0:
         message = f"{wanted} is no range: it must not start below 0 or end before it starts"
         raise ValueError(message)
+
+
+def check_range(wanted: Range, bounds: Bounds) -> None:
+    """Refuse a range that is not there as a whole."""
+    check_order(wanted)
+    partition, start, end = wanted
     if start == end:
         return
     if start < bounds.oldest:

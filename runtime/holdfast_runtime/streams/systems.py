@@ -87,16 +87,18 @@ class Streams:
     def bounds(self, streams: Collection[str]) -> dict[StreamPartition, Bounds]:
         """What there is of each partition of these streams, now."""
         found: dict[StreamPartition, Bounds] = {}
-        of_kafka: dict[int, list[str]] = {}
+        of_kafka: dict[Kafka, dict[str, str]] = {}
         for stream in streams:
             held = self._held[stream]
             if isinstance(held.system, Kafka):
-                of_kafka.setdefault(id(held.system), []).append(stream)
+                of_kafka.setdefault(held.system, {})[stream] = held.topic
             else:
                 some = held.system.bounds(held.topic)
                 found |= {StreamPartition(stream, one.partition): bounds for one, bounds in some.items()}
-        for names in of_kafka.values():
-            found |= self._kafka_bounds(names)
+        for system, topics in of_kafka.items():
+            there = system.bounds(sorted(set(topics.values())))
+            for stream, topic in topics.items():
+                found |= {StreamPartition(stream, number): bounds for number, bounds in there[topic].items()}
         return found
 
     def ids(self, streams: Collection[str]) -> dict[str, str]:
@@ -111,12 +113,12 @@ class Streams:
 
     def expect(self, wanted: Sequence[Range]) -> None:
         """Say which ranges are fetched next, where that makes them come sooner."""
-        of_kafka: dict[int, tuple[Kafka, list[Range]]] = {}
+        of_kafka: dict[Kafka, list[Range]] = {}
         for one in wanted:
             held = self._held[one.partition.stream]
             if isinstance(held.system, Kafka):
-                of_kafka.setdefault(id(held.system), (held.system, []))[1].append(_in(held, one))
-        for system, ranges in of_kafka.values():
+                of_kafka.setdefault(held.system, []).append(_in(held, one))
+        for system, ranges in of_kafka.items():
             system.expect(ranges)
 
     def rows(self, wanted: Range) -> pa.RecordBatch | None:
@@ -126,7 +128,7 @@ class Streams:
 
     def write(self, sender: Sender, writes: Writes, at: At) -> None:
         """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
-        of_kafka: dict[int, tuple[Kafka, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]]] = {}
+        of_kafka: dict[Kafka, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
         for partition, parts in writes.items():
             held = self._written(partition.stream)
             place = StreamPartition(held.topic, partition.partition)
@@ -134,8 +136,8 @@ class Streams:
                 held.system.append_all(place, parts)
                 at("partition written")
             elif isinstance(held.system, Kafka):
-                of_kafka.setdefault(id(held.system), (held.system, {}))[1][place] = parts
-        for system, some in of_kafka.values():
+                of_kafka.setdefault(held.system, {})[place] = parts
+        for system, some in of_kafka.items():
             system.write(sender, some, at)
 
     def ensure(self, stream: str, partitions: int, now: int) -> None:
@@ -165,13 +167,13 @@ class Streams:
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""
-        found: dict[int, tuple[Kafka, dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        found: dict[Kafka, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
         for partition, offset in positions.items():
             held = self._held.get(partition.stream)
             if held is not None and isinstance(held.system, Kafka):
-                _, read, own = found.setdefault(id(held.system), (held.system, {}, {}))
+                read, own = found.setdefault(held.system, ({}, {}))
                 (own if held.own else read)[held.topic, partition.partition] = offset
-        for system, read, own in found.values():
+        for system, (read, own) in found.items():
             system.tidy(read, own)
 
     def partitions(self, stream: str) -> int | None:
@@ -180,18 +182,6 @@ class Streams:
         if isinstance(held.system, EmbeddedLog):
             return held.system.meta(held.topic).partitions if held.system.has(held.topic) else None
         return len(self.bounds([stream]))
-
-    def _kafka_bounds(self, streams: Sequence[str]) -> dict[StreamPartition, Bounds]:
-        """Of streams in one Kafka system, with one question."""
-        topics = {stream: self._held[stream].topic for stream in streams}
-        system = self._held[streams[0]].system
-        assert isinstance(system, Kafka)  # noqa: S101 - who asks knows
-        found = system.bounds(sorted(set(topics.values())))
-        return {
-            StreamPartition(stream, number): bounds
-            for stream, topic in topics.items()
-            for number, bounds in found[topic].items()
-        }
 
     def _written(self, stream: str) -> _Held:
         held = self._held[stream]

@@ -22,7 +22,7 @@ from holdfast_runtime.streams.kafka.reading import Limits, Reading
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
-from holdfast_runtime.streams.records import Range, RangeTooLargeError, joined
+from holdfast_runtime.streams.records import Range, RangeTooLargeError, check_order, joined
 
 _IDLE = 30.0
 """Seconds after which a partition that nobody asks for is fetched no more."""
@@ -70,9 +70,7 @@ class Fetcher:
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
         """The records with start <= offset < end that a reader of committed records sees."""
         wanted = Range(StreamPartition(topic, partition), start, end)
-        if start > end or start < 0:
-            message = f"{wanted} is no range: it must not start below 0 or end before it starts"
-            raise ValueError(message)
+        check_order(wanted)
         if start == end:
             return joined([], wanted)
         self._leave_parent()

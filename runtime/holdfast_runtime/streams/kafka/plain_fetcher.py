@@ -23,7 +23,7 @@ from holdfast_runtime.streams.kafka.reading import Limits, Reading
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION, trouble
-from holdfast_runtime.streams.records import FETCHED, Bounds, Range, joined
+from holdfast_runtime.streams.records import FETCHED, Bounds, Range, check_order, joined
 
 _MOST = 2_000
 """Messages taken at once: more are slower, as the garbage collector and the cache of a core see them all."""
@@ -45,9 +45,7 @@ class PlainFetcher:
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
         """The records with start <= offset < end that a reader of committed records sees."""
         wanted = Range(StreamPartition(topic, partition), start, end)
-        if start > end or start < 0:
-            message = f"{wanted} is no range: it must not start below 0 or end before it starts"
-            raise ValueError(message)
+        check_order(wanted)
         if start == end:
             return joined([], wanted)
         self._leave_parent()

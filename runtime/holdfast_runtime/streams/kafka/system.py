@@ -40,7 +40,7 @@ class MakeWriter:
         return Transactions(self.settings, self.before, MarkerTopic(self.settings, marker_topic(self.app)))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Kafka:
     """One Kafka system of an app."""
 
@@ -49,6 +49,7 @@ class Kafka:
     exactly_once: bool = True
     before: Turns = field(default_factory=dict)
     """What earlier attempts of the run have written into it."""
+    _topics: Topics | None = None
     _fetcher: Fetching | None = None
     _bounds: TopicBounds | None = None
     _tidying: Tidying | None = None
@@ -76,15 +77,15 @@ class Kafka:
 
     def ensure(self, topic: str, partitions: int, *, intermediate: bool) -> None:
         """The topic, made with so many partitions if it is not there."""
-        Topics(self.settings).ensure(topic, partitions, INTERMEDIATE if intermediate else {})
+        self._made().ensure(topic, partitions, INTERMEDIATE if intermediate else {})
 
     def begin(self, who: Who, slots: int) -> Turns:
         """From here on only this attempt writes; what earlier ones of its run had written."""
         if not self.exactly_once:
             return {}
-        topics, markers = Topics(self.settings), MarkerTopic(self.settings, marker_topic(self.app))
+        markers = MarkerTopic(self.settings, marker_topic(self.app))
         wanted = slot_partition(slots)
-        found = topics.ensure(markers.topic, wanted, MARKERS, ours=True)
+        found = self._made().ensure(markers.topic, wanted, MARKERS, ours=True)
         try:
             return begin_attempt(who, slots, self.settings, markers, found)
         finally:
@@ -109,7 +110,12 @@ class Kafka:
         for client in (self._fetcher, self._writer, self._tidying):
             if client is not None:
                 client.close()
-        self._fetcher = self._writer = self._tidying = self._bounds = None
+        self._fetcher = self._writer = self._tidying = self._bounds = self._topics = None
+
+    def _made(self) -> Topics:
+        if self._topics is None:
+            self._topics = Topics(self.settings)
+        return self._topics
 
     def _reader(self) -> Fetching:
         if self._fetcher is None:

@@ -39,11 +39,12 @@ class Topics:
     """The topics of one Kafka system, to be made."""
 
     settings: KafkaSettings
+    _client: AdminClient | None = None
 
     def count(self, topic: str) -> int | None:
         """How many partitions a topic has; None: it is not there."""
         try:
-            return self._count(AdminClient(self.settings.asking(), logger=QUIET), topic)
+            return self._count(self._asked(), topic)
         except KafkaException as error:
             raise trouble(error.args[0].code(), self._where(topic), error.args[0].str()) from None
 
@@ -52,7 +53,7 @@ class Topics:
 
         `ours`: nobody else uses it; more partitions are well, and where they are fewer it gets more.
         """
-        client = AdminClient(self.settings.asking(), logger=QUIET)
+        client = self._asked()
         try:
             found = self._count(client, topic)
             if not found:
@@ -70,6 +71,11 @@ class Topics:
             f"partitions: {found} for its stream, or write to another topic"
         )
         raise TopicPartitionsError(message)
+
+    def _asked(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient(self.settings.asking(), logger=QUIET)
+        return self._client
 
     def _where(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
