@@ -159,6 +159,34 @@ def test_unchanged_state_is_not_written() -> None:
     assert run.tables.table("counted").written == 2
 
 
+def test_state_that_changes_inside_or_only_in_type_is_written() -> None:
+    changes: list[Callable[[Any], object]] = [
+        lambda state: state.update(seen=[1], n=1),
+        lambda state: state["seen"].append(2),
+        lambda state: state.update(n=1.0),
+        lambda state: state.update(n=True),
+        lambda state: state.update(n=state.pop("n"), seen=state.pop("seen")),
+    ]
+    found: list[str] = []
+
+    def step(_: Any, rows: list[dict[str, Any]], state: Any) -> None:
+        found.append(repr(dict(state)))
+        if rows[0]["cents"] < len(changes):
+            changes[rows[0]["cents"]](state)
+
+    run = Running(step)
+    for number in range(len(changes) + 1):
+        run([{"sku": "a", "shop": 1, "cents": number}])
+    assert found == [
+        "{}",
+        "{'seen': [1], 'n': 1}",
+        "{'seen': [1, 2], 'n': 1}",
+        "{'seen': [1, 2], 'n': 1.0}",
+        "{'seen': [1, 2], 'n': True}",
+        "{'n': True, 'seen': [1, 2]}",
+    ]
+
+
 def test_a_row_may_leave_out_columns_and_they_are_null() -> None:
     assert values(Running(lambda *_: [{"n": 1}, {}])(rows_of("a"))) == [(None, 1), (None, None)]
 

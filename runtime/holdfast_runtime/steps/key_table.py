@@ -12,7 +12,7 @@ from typing import NoReturn
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.key_rows import KeyRow, read_rows, write_row
 from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting
-from holdfast_runtime.steps.state_values import Unsupported, supported, unsupported
+from holdfast_runtime.steps.state_values import Unsupported, same, supported, unsupported
 from holdfast_runtime.steps.tables import Tables
 from holdfast_runtime.steps.timers import Due, Kind, due, earliest, index_key
 
@@ -88,6 +88,8 @@ class KeyTable:
             state, before = one.state, one.before
             timers = all_waiting(state)
             touched = max(self._touched, before.touched) if self._touched and before else self._touched
+            if before and touched == before.touched and not (timers or before.timers) and same(state, before.values):
+                continue
             if not state and not timers:
                 content, touched = None, 0
             else:

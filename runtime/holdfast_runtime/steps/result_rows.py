@@ -72,6 +72,8 @@ def _wrong(kind: pa.DataType, values: Sequence[Any], path: str) -> tuple[str, An
     bad = {one for one in kinds if not accepts(one)}
     if bad:
         return path, next(value for value in values if type(value) in bad)
+    if not pa.types.is_nested(kind):
+        return None
     there = [value for value in values if value is not None]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _wrong(kind.value_type, list(chain.from_iterable(there)), f"{path}[]")

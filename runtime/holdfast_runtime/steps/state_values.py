@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from operator import is_
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -60,6 +61,16 @@ def supported(values: dict[Any, Any]) -> bool:
     if kinds <= _SIMPLE and _SIMPLE.issuperset(map(type, values)):
         return not (kinds & _ZONED) or not _bad_zone(values.values())
     return next(_faults(dict(values), "", 0), None) is None
+
+
+def same(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
+    """Whether these are the very objects of before, none of which could have changed: cheaper than to pack them."""
+    return (
+        len(values) == len(before)
+        and all(map(is_, values, before))
+        and all(map(is_, values.values(), before.values()))
+        and _SIMPLE.issuperset(map(type, values.values()))
+    )
 
 
 def unsupported(values: dict[Any, Any]) -> Unsupported | None:

@@ -19,6 +19,7 @@ FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 MICROS_PER_MILLI = 1000
 CONTROL = [chr(code) for code in range(0x20)]
+_SPECIAL = np.isin(np.arange(256), [*range(0x20), ord('"'), ord("\\")])
 
 
 def json_objects(rows: pa.RecordBatch) -> pa.StringArray:
@@ -27,17 +28,37 @@ def json_objects(rows: pa.RecordBatch) -> pa.StringArray:
 
 
 def _object(names: list[str], columns: list[pa.Array], length: int, path: str) -> pa.StringArray:
-    members = []
-    for name, column in zip(names, columns, strict=True):
-        if not pa.types.is_null(column.type):
-            head = f",{json.dumps(name, ensure_ascii=False)}:"
-            members.append(pc.fill_null(_text(column, f"{path}{name}", head), ""))
+    members = [(name, one) for name, one in zip(names, columns, strict=True) if not pa.types.is_null(one.type)]
     if not members:
         return pa.array(["{}"] * length, pa.string())
-    # Each member brings its comma and the first is taken out again: of arrays that are null throughout, pyarrow's join
-    # that skips nulls makes no rows at all.
-    objects = pc.binary_join_element_wise("{", *members, "}", "")
-    return pc.replace_substring(objects, pattern="{,", replacement="{", max_replacements=1)
+    # Each member brings its comma, and the first is taken out again where the first column may not be in an object: of
+    # arrays that are null throughout, pyarrow's join that skips nulls makes no rows at all.
+    first_is_sure = members[0][1].null_count == 0
+    parts: list[pa.Array | str] = ["{"]
+    for number, (name, column) in enumerate(members):
+        comma = "" if first_is_sure and number == 0 else ","
+        head = f"{comma}{json.dumps(name, ensure_ascii=False)}:"
+        if column.null_count:
+            parts.append(pc.fill_null(_text(column, f"{path}{name}", head), ""))
+        elif pa.types.is_string(column.type):
+            parts += [f'{head}"', _escaped(column), '"']
+        else:
+            parts += [head, _text(column, f"{path}{name}")]
+    objects = pc.binary_join_element_wise(*_fewer([*parts, "}"]), "")
+    return (
+        objects if first_is_sure else pc.replace_substring(objects, pattern="{,", replacement="{", max_replacements=1)
+    )
+
+
+def _fewer(parts: list[pa.Array | str]) -> list[pa.Array | str]:
+    """The same with texts beside each other as one."""
+    found: list[pa.Array | str] = []
+    for part in parts:
+        if isinstance(part, str) and found and isinstance(found[-1], str):
+            found[-1] += part
+        else:
+            found.append(part)
+    return found
 
 
 def _text(array: pa.Array, path: str, head: str = "") -> pa.StringArray:  # noqa: PLR0911 - one per family of types
@@ -97,12 +118,24 @@ def _joined(lists: pa.Array, elements: pa.StringArray) -> pa.StringArray:
 
 
 def _escaped(texts: pa.StringArray) -> pa.StringArray:
+    if not _any_special(texts):
+        return texts
     texts = pc.replace_substring(texts, pattern="\\", replacement="\\\\")
     texts = pc.replace_substring(texts, pattern='"', replacement='\\"')
     if pc.any(pc.match_substring_regex(texts, pattern=r"[\x00-\x1f]")).as_py():
         for char in CONTROL:
             texts = pc.replace_substring(texts, pattern=char, replacement=json.dumps(char)[1:-1])
     return texts
+
+
+def _any_special(texts: pa.StringArray) -> bool:
+    """Whether there is anything to escape: a look at all bytes, which most batches need only once."""
+    _, ends, data = texts.buffers()
+    if not len(texts) or data is None:
+        return False
+    first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
+    content = np.frombuffer(data, np.uint8)[first:last]
+    return bool(_SPECIAL[content].any())
 
 
 def _floating(array: pa.Array) -> pa.StringArray:
