@@ -10,23 +10,16 @@ import sys
 sys.path[0] += "/.."  # the broker is that of the tests
 
 import argparse
-import hashlib
 import os
-import shutil
 import statistics
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from bench.engine.fresh import Measurement, measure
-from holdfast_runtime.streams.kafka.clients import destroy_client, new_client
-from holdfast_runtime.streams.kafka.librdkafka import library
-from holdfast_runtime.streams.kafka.sending import send
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.records import written_batch
+from bench.kafka.jars import jars
+from bench.kafka.topics import filler
 from tests.kafka.broker import Broker
 
 TOPIC, PARTITIONS, BYTES = "bench", 4, 100
@@ -39,51 +32,23 @@ WAYS: Mapping[str, Mapping[str, str]] = {
     "spark": {},
 }
 """Name -> settings of the client."""
-POM = Path(__file__).with_name("spark_kafka.xml")
 
 
 def fill(bootstrap: str, rows: int) -> None:
     """Write the topic."""
-    loaded = library()
-    if loaded is None:
-        sys.exit("the loops of gather.c are not built: `make setup`")
-    settings = KafkaSettings("bench", bootstrap, {"linger.ms": "50", "batch.size": "524288"})
-    client = new_client(loaded, "producer", settings, settings.client({}, {}))
-    topic = loaded.kafka.topic_new(client, TOPIC.encode(), None)
     chance = np.random.default_rng(7)
-    for first in range(0, rows // PARTITIONS, SENT):
-        count = min(SENT, rows // PARTITIONS - first)
-        for partition in range(PARTITIONS):
-            keys = pa.array([b"%08d" % key for key in chance.integers(0, 10**8, count)], pa.binary())
-            content = chance.integers(32, 127, count * BYTES, dtype=np.uint8)
-            ends = pa.py_buffer(np.arange(0, count * BYTES + 1, BYTES, dtype=np.int32))
-            values = pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(content)])
-            batch, taken = written_batch(keys, values, 1_700_000_000_000), 0
-            while taken < count:
-                taken += send(loaded, client, topic, partition, batch, taken).rows
-                loaded.kafka.poll(client, 10)
-    while loaded.kafka.outq_len(client):
-        loaded.kafka.poll(client, 100)
-    loaded.kafka.topic_destroy(topic)
-    destroy_client(loaded, client)
+    with filler(bootstrap, TOPIC) as to:
+        for first in range(0, rows // PARTITIONS, SENT):
+            count = min(SENT, rows // PARTITIONS - first)
+            for partition in range(PARTITIONS):
+                keys = pa.array([b"%08d" % key for key in chance.integers(0, 10**8, count)], pa.binary())
+                content = chance.integers(32, 127, count * BYTES, dtype=np.uint8)
+                ends = pa.py_buffer(np.arange(0, count * BYTES + 1, BYTES, dtype=np.int32))
+                values = pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(content)])
+                to.send(partition, keys, values)
 
 
-def spark_jars() -> str:
-    """Spark's Kafka source, made by Maven once and kept."""
-    mvn = shutil.which("mvn")
-    if mvn is None:
-        sys.exit("Spark's Kafka source is taken from Maven Central: install Maven, or give --no-spark")
-    version = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    jars = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast" / f"spark-kafka-{version}"
-    if not jars.is_dir():
-        draft = jars.with_suffix(f".{os.getpid()}")
-        copy = [mvn, "-B", "-q", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        subprocess.run([*copy, f"-DoutputDirectory={draft}"], check=True, timeout=600)  # noqa: S603 - Maven
-        draft.rename(jars)
-    return ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
-
-
-def one(way: str, bootstrap: str, rows: int, jars: str) -> Measurement:
+def one(way: str, bootstrap: str, rows: int, spark: str) -> Measurement:
     """Measure a way once."""
     os.environ["HOLDFAST_KAFKA_READER"] = "plain" if way == "plain" else ""
     request = {
@@ -93,19 +58,19 @@ def one(way: str, bootstrap: str, rows: int, jars: str) -> Measurement:
         "partitions": PARTITIONS,
         "rows": rows,
         "config": WAYS[way],
-        "jars": jars,
+        "jars": spark,
         "warm": 2 if way == "spark" else 0,  # its JVM compiles the first ones
         "passes": 5 if way.startswith("fast") else 3,
     }
     return measure(way, CHILD, request)
 
 
-def paired(ways: Sequence[str], bootstrap: str, rows: int, jars: str, rounds: int) -> dict[str, list[Measurement]]:
+def paired(ways: Sequence[str], bootstrap: str, rows: int, spark: str, rounds: int) -> dict[str, list[Measurement]]:
     """Every way once per round, forwards and backwards in turn, so that a slow minute hits all alike."""
     found: dict[str, list[Measurement]] = {way: [] for way in ways}
     for number in range(rounds):
         for way in ways if number % 2 == 0 else reversed(ways):
-            found[way].append(one(way, bootstrap, rows, jars))
+            found[way].append(one(way, bootstrap, rows, spark))
     return found
 
 
@@ -145,13 +110,13 @@ def main() -> None:
     parser.add_argument("--no-spark", action="store_true", help="our fetchers alone")
     chosen = parser.parse_args()
     ways = [way for way in WAYS if way != "spark" or not chosen.no_spark]
-    jars = "" if chosen.no_spark else spark_jars()
+    spark = "" if chosen.no_spark else ",".join(jars("spark-kafka"))
     rows = chosen.rows // PARTITIONS * PARTITIONS
     with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         fill(broker.bootstrap, rows)
         print(f"{rows} records of {BYTES} bytes in {PARTITIONS} partitions; medians of {chosen.rounds} rounds")
-        show(paired(ways, broker.bootstrap, rows, jars, chosen.rounds))
+        show(paired(ways, broker.bootstrap, rows, spark, chosen.rounds))
 
 
 if __name__ == "__main__":

@@ -166,16 +166,16 @@ def restart(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) 
     rows = spark.readStream.schema(data.ROW).option("maxFilesPerTrigger", 1).parquet(f"{files}/*.parquet")
     began = time.time()
     query = _each_batch(_latest(rows), scratch, lambda frame, _: found.append(frame.toArrow()), checkpoint)
-    first = _batches(query)[0]
+    first = batches_of(query)[0]
     answer(
         scratch,
-        (began, _end(first)),
+        (began, end_of(first)),
         first["numInputRows"],
         [first["durationMs"]["triggerExecution"] / 1e3],
         digest=data.digest(found[0]),
         notes={
             "state MB": first["stateOperators"][0]["customMetrics"]["rocksdbSstFileSize"] / 1e6,
-            "from start": _end(first) - process_started(),
+            "from start": end_of(first) - process_started(),
         },
     )
 
@@ -200,18 +200,20 @@ def _each_batch(
     return query
 
 
-def _batches(query: StreamingQuery) -> list[dict[str, Any]]:
+def batches_of(query: StreamingQuery) -> list[dict[str, Any]]:
     """The progress of each trigger that ran a batch."""
     found = [json.loads(one.json) for one in query.recentProgress]
     return [one for one in found if "addBatch" in one["durationMs"]]
 
 
-def _begin(batch: dict[str, Any]) -> float:
+def begin_of(batch: dict[str, Any]) -> float:
+    """Seconds since 1970."""
     return datetime.fromisoformat(batch["timestamp"]).timestamp()
 
 
-def _end(batch: dict[str, Any]) -> float:
-    return _begin(batch) + float(batch["durationMs"]["triggerExecution"]) / 1e3
+def end_of(batch: dict[str, Any]) -> float:
+    """Seconds since 1970."""
+    return begin_of(batch) + float(batch["durationMs"]["triggerExecution"]) / 1e3
 
 
 def _answer(scratch: Path, query: StreamingQuery, warm: int, rows: int, digest: str = "") -> None:
@@ -219,11 +221,11 @@ def _answer(scratch: Path, query: StreamingQuery, warm: int, rows: int, digest: 
 
     Spark's own count will not do: filters are pushed into the JSON scan, so it counts what is left of the rows.
     """
-    batches = _batches(query)[warm:]
+    batches = batches_of(query)[warm:]
     spent = {name: sorted(batch["durationMs"].get(name, 0) for batch in batches) for name in PARTS}
     answer(
         scratch,
-        (_begin(batches[0]), _end(batches[-1])),
+        (begin_of(batches[0]), end_of(batches[-1])),
         rows * len(batches),
         [batch["durationMs"]["triggerExecution"] / 1e3 for batch in batches],
         digest=digest,

@@ -1,0 +1,109 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.state.KeyValueStore;
+
+/**
+ * The work of the benchmark in Kafka Streams, of settings given as pairs NAME VALUE:
+ * bootstrap, work (stateless, enrich), values (json, text), guarantee, in, names, out, rows, warm, directory.
+ * Prints when the record after `warm` was taken and when all were, in seconds since 1970. Without rows it runs on.
+ * With `text`, values are put together without being read: the least that could be done.
+ */
+public class KafkaStreams {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  public static void main(String[] arguments) throws Exception {
+    Properties given = new Properties();
+    for (int i = 0; i < arguments.length; i += 2) given.put(arguments[i], arguments[i + 1]);
+    long rows = Long.parseLong(given.getProperty("rows")), warm = Long.parseLong(given.getProperty("warm"));
+    AtomicLong taken = new AtomicLong(), began = new AtomicLong(), ended = new AtomicLong();
+    CountDownLatch done = new CountDownLatch(1);
+    StreamsBuilder builder = new StreamsBuilder();
+    KStream<String, String> in = builder.<String, String>stream(given.getProperty("in"));
+    KStream<String, String> out = given.getProperty("work").equals("stateless")
+        ? in.mapValues(KafkaStreams::kept).filter((key, value) -> value != null)
+        : enriched(builder, in, given);
+    out.to(given.getProperty("out"));
+    // Behind the work: a record is counted when it has been through all of it.
+    in.foreach((key, value) -> {
+      long number = taken.incrementAndGet();
+      if (number == warm) began.set(System.currentTimeMillis());
+      if (number == rows) { ended.set(System.currentTimeMillis()); done.countDown(); }
+    });
+    var streams = new org.apache.kafka.streams.KafkaStreams(builder.build(), settings(given));
+    streams.start();
+    done.await();
+    streams.close(Duration.ofSeconds(60));
+    System.out.printf(Locale.ROOT, "%.3f %.3f%n", began.get() / 1e3, ended.get() / 1e3);
+  }
+
+  private static KStream<String, String> enriched(StreamsBuilder builder, KStream<String, String> in, Properties given) {
+    KTable<String, String> names = builder.table(given.getProperty("names"),
+        Materialized.<String, String, KeyValueStore<Bytes, byte[]>>as("names").withCachingDisabled());
+    return in.leftJoin(names, given.getProperty("values").equals("text") ? KafkaStreams::glued : KafkaStreams::named);
+  }
+
+  private static String named(String event, String name) {
+    ObjectNode row = (ObjectNode) read(event);
+    row.set("name", name == null ? null : read(name).get("name"));
+    return row.toString();
+  }
+
+  private static String glued(String event, String name) {
+    String field = name == null ? "\"name\":null}" : name.substring(name.indexOf("\"name\":"));
+    return event.substring(0, event.length() - 1) + "," + field;
+  }
+
+  private static String kept(String click) {
+    JsonNode row = read(click);
+    double price = row.get("price").asDouble();
+    long count = row.get("count").asLong();
+    if (price < 25 || count % 10 == 0) return null;
+    return JSON.createObjectNode()
+        .put("ad_id", row.get("ad_id").asText())
+        .put("campaign", row.get("campaign").asText().toUpperCase(Locale.ROOT))
+        .put("ts", row.get("ts").asText())
+        .put("worth", price * count)
+        .put("count", count)
+        .toString();
+  }
+
+  private static JsonNode read(String text) {
+    try {
+      return JSON.readTree(text);
+    } catch (Exception error) {
+      throw new IllegalArgumentException(text, error);
+    }
+  }
+
+  private static Properties settings(Properties given) {
+    Properties settings = new Properties();
+    settings.put("application.id", given.getProperty("out"));
+    settings.put("bootstrap.servers", given.getProperty("bootstrap"));
+    settings.put("state.dir", given.getProperty("directory"));
+    settings.put("processing.guarantee", given.getProperty("guarantee"));
+    settings.put("num.stream.threads", "2");
+    settings.put("replication.factor", "1");
+    settings.put("auto.offset.reset", "earliest");
+    settings.put("consumer.isolation.level", "read_committed");
+    settings.put("consumer.max.poll.records", "5000");
+    settings.put("producer.batch.size", "524288");
+    settings.put("max.task.idle.ms", "500");
+    Serde<String> text = Serdes.String();
+    settings.put("default.key.serde", text.getClass());
+    settings.put("default.value.serde", text.getClass());
+    return settings;
+  }
+}

@@ -1,0 +1,90 @@
+"""Why: what is in the topics, and what must come out, the same for every engine and at each run.
+
+Clicks are those of `bench.engine.data`: JSON of about 150 bytes, without keys. Events are JSON of about 100 bytes, at
+random of so many keys; each key has a name in a topic of its own. Must not know an engine.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json
+
+from bench.engine.data import Clicks, hexadecimal, records, text
+from bench.kafka.topics import TIME, contents, filler
+from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.records import written_batch
+
+PARTITIONS = 4
+PAYLOAD = 60
+AT_ONCE = 100_000
+EVENT = "key STRING, payload STRING, name STRING"
+NAMED = pa.schema({"key": pa.string(), "payload": pa.string(), "name": pa.string()})
+_KEY = "key-"
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events and the names of their keys."""
+
+    rows: int
+    keys: int
+
+    def fill(self, bootstrap: str, events: str, names: str) -> None:
+        """Write both topics, placed as Java clients would."""
+        # Names are older, for those who read by time.
+        for topic, time, parts in ((names, TIME - 1, self._names()), (events, TIME, self._events())):
+            with filler(bootstrap, topic) as to:
+                for keys, values in parts:
+                    for partition, part in split(written_batch(keys, values, 0), place(keys, PARTITIONS)):
+                        to.send(partition, part.column("key"), part.column("value"), time)
+
+    def _names(self) -> Iterator[tuple[pa.Array, pa.Array]]:
+        numbers = np.arange(self.keys)
+        keys = _keys(numbers)
+        yield (
+            keys.cast(pa.binary()),
+            _joined('{"key":"', keys, '","name":"name of ', text(numbers * 7919 % 1_000_003), '"}'),
+        )
+
+    def _events(self) -> Iterator[tuple[pa.Array, pa.Array]]:
+        for first in range(0, self.rows, AT_ONCE):
+            chance, count = np.random.default_rng([5, first]), min(AT_ONCE, self.rows - first)
+            keys = _keys(chance.integers(0, self.keys, count))
+            yield (
+                keys.cast(pa.binary()),
+                _joined('{"key":"', keys, '","payload":"', hexadecimal(chance, count, PAYLOAD), '"}'),
+            )
+
+
+def fill_clicks(clicks: Clicks, bootstrap: str, topic: str) -> None:
+    """Write clicks, file after file, each partition a share of each."""
+    share = clicks.rows // PARTITIONS
+    with filler(bootstrap, topic) as to:
+        for path in sorted(clicks.directory().glob("*.json")):
+            values = records(path)
+            for partition in range(PARTITIONS):
+                to.send(partition, pa.nulls(share, pa.binary()), values.slice(partition * share, share))
+
+
+def table(bootstrap: str, topic: str, schema: pa.Schema) -> pa.Table:
+    """What an engine has written."""
+    options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    found = []
+    for values in contents(bootstrap, topic):
+        if len(values):
+            lines = pa.BufferReader(_joined(values, "\n").buffers()[2])
+            found.append(json.read_json(lines, parse_options=options).select(schema.names))
+    return pa.concat_tables(found)
+
+
+def _keys(numbers: np.ndarray) -> pa.Array:
+    return pc.binary_join_element_wise(_KEY, pc.utf8_lpad(text(numbers), 7, "0"), "")
+
+
+def _joined(*parts: pa.Array | str) -> pa.Array:
+    """As binary."""
+    binary = [pa.scalar(one.encode()) if isinstance(one, str) else one.cast(pa.binary()) for one in parts]
+    return pc.binary_join_element_wise(*binary, pa.scalar(b""))

@@ -1,0 +1,177 @@
+"""Why: how long a row is on its way at a steady rate, from the moment it was made to the moment another program has it.
+
+Clicks come with the time of their making as `ts`, so many a second in steps of ten milliseconds; a reader of committed
+records takes the time when it gets what was made of them. Engines filter and select as in `stateless`, and no row is
+dropped. All are asked to go on as soon as they can: a trigger of 0 s, and `commit.interval.ms` of Kafka Streams as it
+comes (100 ms with transactions; 30 s without, where it holds nothing back). Must not know how an engine works.
+"""
+
+import json
+import os
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.engine.data import quoted, text
+from bench.engine.fresh import ROOT, Measurement
+from bench.engine.peers import SAME, TUNED
+from bench.kafka.given import PARTITIONS
+from bench.kafka.jars import jars
+from bench.kafka.topics import filler
+from bench.kafka.ways import ALO, EOS, removed
+from tests.kafka.broker import Broker
+
+STEP = 0.01
+PATIENCE = 120.0
+NAMES = ("p50", "p90", "p99", "p99.9", "most")
+_SHARES = (50, 90, 99, 99.9, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How much, for how long, and how many seconds of it don't count."""
+
+    broker: Broker
+    rows_per_second: int
+    seconds: int
+    warm: int
+
+
+class Reader(threading.Thread):
+    """Reads all that is written to a topic, and takes the time."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        config = {"bootstrap.servers": bootstrap, "group.id": "latency", "enable.auto.commit": False}
+        self._consumer = Consumer({**config, "isolation.level": "read_committed", "fetch.wait.max.ms": 10})
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        self.made: list[float] = []
+        self.late: list[float] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Until it is over."""
+        while not self.over.is_set():
+            found = self._consumer.consume(10_000, 0) or [one for one in [self._consumer.poll(0.1)] if one is not None]
+            now = time.time()
+            values = [value for one in found if one.error() is None and (value := one.value())]
+            times = [np.datetime64(json.loads(value)["ts"].rstrip("Z"), "ms").astype(int) / 1e3 for value in values]
+            self.made += times
+            self.late += [now - one for one in times]
+        self._consumer.close()
+
+
+def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[str]]) -> Measurement:
+    """One way: started, given rows, read, ended. `start`: makes its command line from a request and a directory."""
+    name = secrets.token_hex(4)
+    topic, out = f"lat-in-{name}", f"lat-out-{name}"
+    for one in (topic, out):
+        rate.broker.create_topic(one, PARTITIONS)
+    request = {"bootstrap": rate.broker.bootstrap, "work": "stateless", "rows_in": topic, "names": "", "out": out}
+    reader = Reader(rate.broker.bootstrap, out)
+    reader.start()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch, (Path(scratch) / "log").open("wb") as log:
+        command = start(request, Path(scratch))
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+        process = subprocess.Popen(  # noqa: S603 - one of ours
+            command, cwd=scratch, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            _feed(rate.broker.bootstrap, topic, 10, 1)  # it is there when this comes out
+            _wait(lambda: len(reader.late) >= 10, process, Path(scratch) / "log")
+            began = time.time()
+            sent = 10 + _feed(rate.broker.bootstrap, topic, rate.rows_per_second, rate.seconds + rate.warm)
+            _wait(lambda: len(reader.late) >= sent, process, Path(scratch) / "log")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            reader.over.set()
+            reader.join()
+    removed(rate.broker, "lat-")
+    if len(reader.late) != sent:
+        sys.exit(f"{way} wrote {len(reader.late)} rows of {sent}")
+    counted = [1e3 * late for made, late in zip(reader.made, reader.late, strict=True) if made >= began + rate.warm]
+    notes = dict(zip(NAMES, np.percentile(counted, _SHARES).tolist(), strict=True))
+    return Measurement(way, len(counted), rate.seconds, 0.0, (statistics.median(counted) / 1e3,), str(sent), notes)
+
+
+def all_ways(rate: Rate) -> list[partial[Measurement]]:
+    """Each of them."""
+    found = [
+        partial(measured, rate, f"Holdfast, {words}", partial(_ours, delivery))
+        for delivery, words in (("ExactlyOnce", "exactly once"), ("AtLeastOnce", "at least once"))
+    ]
+    found.append(partial(measured, rate, "stock Spark, at least once", _stock))
+    found += [
+        partial(measured, rate, f"Kafka Streams, {words}", partial(_streams, guarantee))
+        for guarantee, words in ((EOS, "exactly once"), (ALO, "at least once"))
+    ]
+    return found
+
+
+def _ours(delivery: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
+    return _child("ours", {**request, "delivery": delivery, "per_batch": 400_000, "rows": 0}, scratch)
+
+
+def _stock(request: Mapping[str, Any], scratch: Path) -> list[str]:
+    more = {"settings": SAME | TUNED, "jars": ",".join(jars("spark-kafka")), "per_batch": 0}
+    return _child("stock", {**request, **more}, scratch)
+
+
+def _streams(guarantee: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
+    from bench.kafka.streams import command  # noqa: PLC0415 - a child of its own otherwise
+
+    more = {"values": "json", "guarantee": guarantee, "rows": 0, "warm": 0, "per_batch": 0}
+    return command({**request, **more, "jars": ",".join(jars("kafka-streams"))}, scratch)
+
+
+def _child(module: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
+    return [sys.executable, "-m", f"bench.kafka.{module}", json.dumps({**request, "warm": 0}), str(scratch)]
+
+
+def _feed(bootstrap: str, topic: str, per_second: int, seconds: int) -> int:
+    """Rows at a steady rate; how many."""
+    sent, begin = 0, time.time()
+    with filler(bootstrap, topic, linger=0) as to:
+        for step in range(int(seconds / STEP)):
+            time.sleep(max(0.0, begin + step * STEP - time.time()))
+            due = int((step + 1) * STEP * per_second) - sent
+            if due:
+                to.send(step % PARTITIONS, pa.nulls(due, pa.binary()), _clicks(due))
+                sent += due
+    return sent
+
+
+def _clicks(count: int) -> pa.Array:
+    """Made now."""
+    stamp = str(np.datetime64(int(time.time() * 1e3), "ms")) + "Z"
+    numbers = text(np.arange(count) * 10 + 1)
+    parts = (
+        '{"ad_id":', quoted("ad-", numbers), ',"campaign":"campaign-1","user":"user-1","ts":"', stamp,
+        '","price":50.5,"count":', numbers, "}",
+    )  # fmt: skip
+    return pc.binary_join_element_wise(*parts, "").cast(pa.binary())
+
+
+def _wait(condition: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            sys.exit(f"ended or hung ({process.poll()}):\n{log.read_text()[-4000:]}")
+        time.sleep(0.05)

@@ -1,0 +1,88 @@
+"""Why: what runs inside the process of a Holdfast measurement: one app on topics, timed by the ends of its batches.
+
+Started by `fresh.measure` as `python -m bench.kafka.ours REQUEST SCRATCH`. Must not use anything of the peers.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.engine.data import CLICK, KEEP, KEPT, SELECT, digest
+from bench.engine.fresh import answer
+from bench.engine.holdfast_run import PHASES, Watch, median
+from bench.kafka.given import EVENT, NAMED, PARTITIONS, table
+
+FUNCTIONS = """
+def name(key, rows, state):
+    name = state.get("name")
+    for row in rows:
+        if row["name"] is not None:
+            name = state["name"] = row["name"]
+        else:
+            row["name"] = name
+            yield row
+"""
+FOR_EVER = 1_000_000_000
+STATELESS: list[dict[str, Any]] = [
+    {"name": "kept", "from": ["clicks"], "filter": KEEP},
+    {"name": "shown", "from": ["kept"], "select": list(SELECT)},
+    {"name": "out", "from": ["shown"], "to": "made"},
+]
+ENRICH: list[dict[str, Any]] = [
+    {"name": "all", "from": ["names", "events"], "merge": {}},
+    {
+        "name": "named",
+        "from": ["all"],
+        "process": {"function": "functions:name", "by": ["key"], "schema": EVENT, "keeps": ["key"]},
+    },
+    {"name": "out", "from": ["named"], "to": "made"},
+]
+
+
+def app(request: dict[str, Any]) -> dict[str, Any]:
+    """The app, whole."""
+    there = {"system": "kafka", "partitions": PARTITIONS}
+    made = {"name": "made", "topic": request["out"], **there}
+    if request["work"] == "stateless":
+        streams, steps = [{"name": "clicks", "topic": request["rows_in"], "schema": CLICK, **there}, made], STATELESS
+    else:
+        keyed = {"schema": EVENT, "key": ["key"], **there}
+        names = {"name": "names", "topic": request["names"], **keyed}
+        streams = [names, {"name": "events", "topic": request["rows_in"], **keyed}, {**made, "key": ["key"]}]
+        steps = ENRICH
+    kafka = {"bootstrapServers": request["bootstrap"], "delivery": request["delivery"]}
+    runtime = {
+        "trigger": {"interval": "0s", "maxRecordsPerPartition": request["per_batch"] // PARTITIONS},
+        "driver": {"memory": "2g"},
+        "sparkConf": {"spark.sql.streaming.numRecentProgressUpdates": "1000"},
+        "code": {"functions": FUNCTIONS},
+    }
+    spec = {"systems": [{"name": "kafka", "kafka": kafka}], "streams": streams, "steps": steps, "runtime": runtime}
+    name = {"name": request["out"]}
+    return {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": name, "spec": spec}
+
+
+def main() -> None:
+    """Run it, and report its batches but the first few."""
+    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
+    request["app"], request["master"] = app(request), "local[2]"
+    watch = Watch(None if request["rows"] else FOR_EVER)
+    watch.run(request, scratch / "data")
+    schema: pa.Schema = KEPT if request["work"] == "stateless" else NAMED
+    counted, ends = watch.seen[request["warm"] :], watch.ends[request["warm"] - 1 :]
+    answer(
+        scratch,
+        (ends[0], ends[-1]),
+        sum(one.rows_in for one in counted),
+        np.diff(ends).tolist(),
+        digest=digest(table(request["bootstrap"], request["out"], schema)),
+        notes={name: median([one.phases.get(name, 0.0) for one in counted]) for name in PHASES},
+    )
+
+
+if __name__ == "__main__":
+    main()

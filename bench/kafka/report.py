@@ -1,0 +1,89 @@
+"""Why: figures that can be believed: all ways in one run, in alternating order, equal results before any is printed.
+
+What throughput is about is rows per second of CPU: by wall, a broker on the same two cores is in every figure. Must not
+know how an engine works.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from bench.engine.data import Clicks
+from bench.engine.fresh import Measurement
+from bench.engine.report import Benchmark, Column, check, note, paired, show
+from bench.kafka import latency, ways
+from bench.kafka.given import Events
+from tests.kafka.broker import Broker
+
+Peer = Callable[[ways.Given], Measurement]
+PER_CPU = Column("rows/CPU-s", lambda one: one.rows / one.cpu_seconds)
+THROUGHPUT = (PER_CPU, Column("rows/s", lambda one: one.rows / one.seconds))
+LATENCY = tuple(note(name) for name in latency.NAMES)
+
+
+def throughput(title: str, given: ways.Given, peers: Sequence[Peer]) -> Benchmark:
+    """Ours and these, the peer that the goal is about first."""
+    all_ways: list[Peer] = [*peers, *ways.OURS]
+    return Benchmark(title, [partial(way, given) for way in all_ways], THROUGHPUT)
+
+
+def stateless(broker: Broker, *, quick: bool) -> Benchmark:
+    """JSON, filter, select, JSON."""
+    given = ways.clicks(broker, Clicks(8, 50_000) if quick else Clicks(60, 50_000), 50_000 if quick else 200_000)
+    peers: list[Peer] = [ways.stock, *(partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO))]
+    return throughput("JSON -> filter -> select -> JSON", given, peers)
+
+
+def enrich(broker: Broker, *, quick: bool) -> Benchmark:
+    """A name for each event, from a state of so many."""
+    data = Events(400_000, 20_000) if quick else Events(4_000_000, 100_000)
+    given = ways.events(broker, data, 50_000 if quick else 200_000)
+    peers = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
+    peers.append(partial(ways.streams, guarantee=ways.EOS, values="text"))
+    return throughput(f"events with the names of {data.keys:,} keys, Kafka Streams", given, peers)
+
+
+def enrich_stock(broker: Broker, *, quick: bool) -> Benchmark:
+    """The same, less of it."""
+    data = Events(80_000, 5_000) if quick else Events(400_000, 20_000)
+    given = ways.events(broker, data, data.rows // 10)
+    return throughput(f"events with the names of {data.keys:,} keys, transformWithState", given, [ways.stock])
+
+
+def latencies(broker: Broker, *, quick: bool) -> Benchmark:
+    """From a row's making to its being read."""
+    seconds = 10 if quick else 40
+    rate = latency.Rate(broker, rows_per_second=2_000, seconds=seconds, warm=5 if quick else 20)
+    return Benchmark(
+        f"milliseconds from row to row at {rate.rows_per_second:,} rows/s", latency.all_ways(rate), LATENCY
+    )
+
+
+BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
+    "stateless": stateless,
+    "enrich": enrich,
+    "enrich-stock": enrich_stock,
+    "latency": latencies,
+}
+
+
+def main() -> None:
+    """Print a table per benchmark."""
+    parser = argparse.ArgumentParser(description="Kafka to Kafka beside stock Spark and Kafka Streams.")
+    parser.add_argument("names", nargs="*", help=f"which of {', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one run: to see that it works")
+    parser.add_argument("--runs", type=int, help="paired runs (default: 3, quick: 1)")
+    chosen = parser.parse_args()
+    if unknown := [name for name in chosen.names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark {unknown}; there are {list(BENCHMARKS)}")
+    runs = chosen.runs or (1 if chosen.quick else 3)
+    for name in chosen.names or BENCHMARKS:
+        with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
+            benchmark = BENCHMARKS[name](broker, quick=chosen.quick)
+            found = paired(benchmark.ways, runs)
+        check(found)
+        show(benchmark, found, runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Why: what runs inside the process of stock Structured Streaming: one query from Kafka to Kafka.
+
+Started by `fresh.measure` as `python -m bench.kafka.stock REQUEST SCRATCH`. It gets the settings of
+`bench.engine.peers` (tuned), Spark's own source and sink, and producers that batch as ours do. The sink has no
+transactions: what it writes is there at least once. Names of keys are given to `transformWithState` as its initial
+state, which costs it less than reading them as rows. Must not use anything of Holdfast but to read the results.
+"""
+
+# ruff: noqa: D102, N802 - names of methods are those of Spark's interfaces
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from bench.engine.data import CLICK, KEEP, KEPT, SELECT, digest
+from bench.engine.fresh import answer
+from bench.engine.stock import batches_of, begin_of, end_of
+from bench.kafka.given import EVENT, NAMED, table
+
+PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "524288", "kafka.acks": "all"}
+
+
+class Naming(StatefulProcessor):
+    """The row API: the name of a key is put into each of its rows."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.name = handle.getValueState("name", "name STRING")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N803, ARG002
+        found = self.name.get()
+        for row in rows:
+            yield Row(key=key[0], payload=row.payload, name=found[0] if found else None)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N803, ARG002
+        self.name.update((initialState.name,))
+
+
+def _rows(frame: DataFrame, schema: str) -> DataFrame:
+    return frame.select(sql.from_json(sql.col("value").cast("string"), schema).alias("row")).select("row.*")
+
+
+def _query(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
+    source = {"kafka.bootstrap.servers": request["bootstrap"], "startingOffsets": "earliest"}
+    source |= {"kafka.isolation.level": "read_committed", "kafka.max.partition.fetch.bytes": "2097152"}
+    stream = spark.readStream.format("kafka").options(**source, subscribe=request["rows_in"])
+    if request["per_batch"]:
+        stream = stream.option("maxOffsetsPerTrigger", request["per_batch"])
+    if request["work"] == "stateless":
+        return _rows(stream.load(), CLICK).filter(KEEP).selectExpr(*SELECT)
+    names = _rows(spark.read.format("kafka").options(**source, subscribe=request["names"]).load(), EVENT)
+    events = _rows(stream.load(), EVENT).groupBy("key")
+    return events.transformWithState(Naming(), EVENT, "Append", "None", initialState=names.groupBy("key"))
+
+
+def started(request: dict[str, Any], scratch: Path) -> Any:
+    """The query, running."""
+    builder = SparkSession.builder.master("local[2]").config("spark.local.dir", str(scratch / "local"))
+    for name, value in {**request["settings"], "spark.jars": request["jars"]}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    rows = _query(spark, request)
+    columns = ["key AS key"] if "key" in rows.columns else []
+    writer = rows.selectExpr(*columns, "to_json(struct(*)) AS value").writeStream.format("kafka")
+    writer = writer.options(**PRODUCER, **{"kafka.bootstrap.servers": request["bootstrap"], "topic": request["out"]})
+    trigger: dict[str, Any] = {"availableNow": True} if request["per_batch"] else {"processingTime": "0 seconds"}
+    return writer.option("checkpointLocation", f"{scratch}/checkpoint").trigger(**trigger).start()
+
+
+def main() -> None:
+    """Run it, and report its batches but the first few."""
+    request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
+    query = started(request, scratch)
+    query.awaitTermination()
+    counted = batches_of(query)[request["warm"] :]
+    schema = KEPT if request["work"] == "stateless" else NAMED
+    answer(
+        scratch,
+        (begin_of(counted[0]), end_of(counted[-1])),
+        sum(one["numInputRows"] for one in counted),
+        [one["durationMs"]["triggerExecution"] / 1e3 for one in counted],
+        digest=digest(table(request["bootstrap"], request["out"], schema)),
+        notes={},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Why: each way from Kafka to Kafka, as one measurement in a fresh process, with a topic of its own to write to.
+
+All get two cores, a heap of 2 GB and the same rows per batch where they have batches. The first quarter of the rows is
+not in any figure: until then JVMs compile. CPU is that of all processes of a way, and never that of the broker. Topics
+that were written are removed: the broker's disk is shared. Must not know how an engine works.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from bench.engine.data import Clicks
+from bench.engine.fresh import Measurement, measure
+from bench.engine.peers import SAME, TUNED, rocksdb
+from bench.kafka.given import PARTITIONS, Events, fill_clicks
+from bench.kafka.jars import jars
+from tests.kafka.broker import Broker
+
+Work = Literal["stateless", "enrich"]
+QUARTER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Topics that are there to be read, and how much of them is a batch."""
+
+    broker: Broker
+    work: Work
+    topic: str
+    names: str
+    rows: int
+    per_batch: int
+
+    def request(self, out: str, **more: Any) -> dict[str, Any]:
+        """What every child is told."""
+        return {
+            "bootstrap": self.broker.bootstrap,
+            "work": self.work,
+            "rows_in": self.topic,
+            "names": self.names,
+            "rows": self.rows,
+            "per_batch": self.per_batch,
+            "warm": max(1, self.rows // self.per_batch // QUARTER),
+            "out": out,
+            **more,
+        }
+
+
+def clicks(broker: Broker, data: Clicks, per_batch: int) -> Given:
+    """A topic of clicks."""
+    broker.create_topic("clicks", PARTITIONS)
+    fill_clicks(data, broker.bootstrap, "clicks")
+    return Given(broker, "stateless", "clicks", "", data.files * data.rows, per_batch)
+
+
+def events(broker: Broker, data: Events, per_batch: int) -> Given:
+    """A topic of events and one of names."""
+    topics = f"events-{data.rows}", f"names-{data.rows}"
+    for topic in topics:
+        broker.create_topic(topic, PARTITIONS)
+    data.fill(broker.bootstrap, *topics)
+    return Given(broker, "enrich", *topics, data.rows, per_batch)
+
+
+def holdfast(given: Given, delivery: Literal["ExactlyOnce", "AtLeastOnce"]) -> Measurement:
+    """Ours."""
+    return _measured(f"Holdfast, {_WORDS[delivery]}", "ours", given, {"delivery": delivery})
+
+
+def stock(given: Given) -> Measurement:
+    """Structured Streaming; enrichment by `transformWithState`, its row API."""
+    settings = SAME | TUNED | (rocksdb(changelog=False) if given.work == "enrich" else {})
+    more = {"settings": settings, "jars": ",".join(jars("spark-kafka"))}
+    return _measured("stock Spark, at least once", "stock", given, more)
+
+
+def streams(given: Given, guarantee: str, values: Literal["json", "text"] = "json") -> Measurement:
+    """Kafka Streams."""
+    way = f"Kafka Streams{', unparsed' if values == 'text' else ''}, {_WORDS[guarantee]}"
+    more = {"guarantee": guarantee, "values": values, "jars": ",".join(jars("kafka-streams"))}
+    return _measured(way, "streams", given, more)
+
+
+def _measured(way: str, module: str, given: Given, more: Mapping[str, Any]) -> Measurement:
+    out = f"out-{secrets.token_hex(4)}"
+    given.broker.create_topic(out, PARTITIONS)
+    try:
+        return measure(way, f"bench.kafka.{module}", given.request(out, **more))
+    finally:
+        removed(given.broker, out)
+
+
+def removed(broker: Broker, prefix: str) -> None:
+    """No topic of this beginning."""
+    with broker.admin() as admin:
+        topics = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(prefix)]
+        for done in admin.delete_topics(topics).values():
+            done.result(60)
+
+
+_WORDS = {
+    "ExactlyOnce": "exactly once",
+    "AtLeastOnce": "at least once",
+    "exactly_once_v2": "exactly once",
+    "at_least_once": "at least once",
+}
+EOS, ALO = "exactly_once_v2", "at_least_once"
+OURS = [partial(holdfast, delivery="ExactlyOnce"), partial(holdfast, delivery="AtLeastOnce")]
