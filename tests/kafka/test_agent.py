@@ -30,6 +30,7 @@ from tests.kafka.sent import Attempt, writes
 from holdfast_runtime.streams.kafka.agent import RemoteWriter
 from holdfast_runtime.streams.kafka.system import MakeWriter
 from holdfast_runtime.streams.kafka.transactions import Sender
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
 from tests.kafka.sent import settings_of
 bootstrap, app = sys.argv[1:3]
 try:
@@ -46,7 +47,14 @@ for batch in range(1, 7):
     os.wait()
 children = [int(one) for one in open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read().split()]
 print(json.dumps(children), flush=True)
-sys.stdin.read()
+writer = RemoteWriter(agent.agent(), "events", make)
+for batch, line in enumerate(sys.stdin, 7):
+    try:
+        writer.send(Sender(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        print("written", flush=True)
+    except KafkaBusyError as error:
+        writer.send(Sender(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        print(error, flush=True)
 """
 
 
@@ -66,6 +74,15 @@ def parent(broker: Broker, app: str) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
+def one_more(parent: "subprocess.Popen[str]") -> str:
+    """Have the parent write another batch, in one go; what it says of it."""
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write("\n")
+    parent.stdin.flush()
+    return parent.stdout.readline()
+
+
 def test_a_slot_that_comes_to_another_worker_each_time_is_written_by_one_process(
     broker: Broker, app: str, parent: "subprocess.Popen[str]"
 ) -> None:
@@ -76,6 +93,18 @@ def test_a_slot_that_comes_to_another_worker_each_time_is_written_by_one_process
     os.kill(parent.pid, signal.SIGKILL)
     assert select.select([end], [], [], 30)[0], "the agent outlives its parent"
     os.close(end)
+
+
+def test_where_the_process_that_writes_has_died_workers_write_themselves(
+    broker: Broker, app: str, parent: "subprocess.Popen[str]"
+) -> None:
+    assert parent.stdout is not None
+    (agent,) = json.loads(parent.stdout.readline())
+    assert one_more(parent) == "written\n"
+    os.kill(agent, signal.SIGKILL)
+    assert "is gone" in one_more(parent)
+    assert one_more(parent) == "written\n"
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 10))
 
 
 def test_what_makes_a_writer_shows_no_password() -> None:

@@ -2,18 +2,20 @@
 
 Taking a slot's name costs a worker some 90 ms, and with two workers it happened in every second batch. So the process
 that Spark forks its workers from first forks this one, which keeps all names; workers hand it what they write. Where
-there is none (tests, another way to start Python), each worker writes itself. Must not outlive its parent, and must not
-decide: it does what `Transactions` does.
+there is none (tests, another way to start Python), or it has died, each worker writes itself. Must not outlive its
+parent, and must not decide: it does what `Transactions` does.
 """
 
 import ctypes
+import logging
 import os
 import pickle
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
@@ -27,6 +29,7 @@ from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
 from holdfast_runtime.streams.records import WRITTEN, Marker
 
+_LOG = logging.getLogger("holdfast")
 _DIE_WITH_PARENT = 1
 _HERE: "Address | None" = None
 
@@ -151,25 +154,25 @@ def _failure(act: Callable[[], None]) -> tuple[type[HoldfastError], str] | None:
 
 @dataclass(slots=True)
 class RemoteWriter:
-    """Has the agent write."""
+    """Has the agent write, and writes itself when it is dead."""
 
     address: Address
     system: str
     make: bytes
     """The pickled `Make`."""
     _connection: Connection | None = None
+    _instead: Writer | None = None
 
     def send(self, sender: Sender, writes: Writes, at: At) -> None:
         """Write what has not been written; all of it is there when this returns."""
-        try:
-            if self._connection is None:
-                self._connection = Client(self.address.name, family="AF_UNIX", authkey=self.address.secret)
-            self._connection.send_bytes(pickle.dumps((self.system, self.make, sender, _packed(writes)), protocol=5))
-            failed = self._connection.recv()
-        except (EOFError, OSError) as error:
-            self.close()
-            message = f"the process that writes for this executor is gone ({type(error).__name__}). It is tried again"
-            raise KafkaBusyError(message) from error
+        connection = self._connected() if self._instead is None else None
+        if connection is None:
+            self._instead = self._instead or pickle.loads(self.make)()  # noqa: S301 - made by this process
+            self._instead.send(sender, writes, at)
+            return
+        with self._noticed():
+            connection.send_bytes(pickle.dumps((self.system, self.make, sender, _packed(writes)), protocol=5))
+            failed = connection.recv()
         if failed is not None:
             kind, message = failed
             raise kind(message)
@@ -180,7 +183,28 @@ class RemoteWriter:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._instead is not None:
+            self._instead.close()
+            self._instead = None
 
+    def _connected(self) -> Connection | None:
+        """None: nobody listens, and nobody will, as it was begun before this process was forked."""
+        with self._noticed():
+            if self._connection is None:
+                try:
+                    self._connection = Client(self.address.name, family="AF_UNIX", authkey=self.address.secret)
+                except ConnectionRefusedError:
+                    _LOG.warning("the process that writes for this executor has died: each worker writes itself")
+            return self._connection
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            self.close()
+            message = f"the process that writes for this executor is gone ({type(error).__name__}). It is tried again"
+            raise KafkaBusyError(message) from error
 
 _Packed = list[tuple[StreamPartition, list[tuple[bytes, Marker]]]]
 
