@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka import beginning
 from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
-from holdfast_runtime.streams.kafka.producer import TransactionalProducer
+from holdfast_runtime.streams.kafka.producer import TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
 from holdfast_runtime.streams.kafka.trouble import KafkaConfigError
@@ -212,3 +212,21 @@ def test_a_record_that_brokers_never_take_is_not_tried_for_ever(broker: Broker, 
     with pytest.raises(KafkaConfigError, match="the settings of the topic"):
         producer.commit()
     producer.close()
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_who_has_lost_its_name_hears_so_at_each_call(broker: Broker, app: str, fast: bool) -> None:
+    first, second = (TransactionalProducer(settings_of(broker.bootstrap), f"{app}-{fast}", fast=fast) for _ in "ab")
+    records = written_batch([b"k"], [b"v"], 0)
+    try:
+        first.open()
+        first.begin()
+        second.open()
+        first.put(f"{app}-out", 0, records)
+        with pytest.raises(TakenOverError):
+            first.commit()
+        with pytest.raises(TakenOverError):
+            first.put(f"{app}-out", 0, records)
+    finally:
+        first.close()
+        second.close()

@@ -16,7 +16,15 @@ from holdfast_runtime.streams.kafka.channel import Channel, ChannelError, open_c
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
 
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})  # noqa: SLF001
+# The last is what a client says to every call after one of the others, or after another error it can't get over.
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError._FATAL,  # noqa: SLF001
+    }
+)
 USUAL = {"linger.ms": "5", "batch.size": str(1 << 20), "queue.buffering.max.messages": "1000000"}
 """What users may set otherwise."""
 
