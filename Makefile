@@ -63,6 +63,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length
 	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 $(BIN)/python -m pytest -m "not kafka"
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -s tests/kafka/test_killed.py tests/kafka/test_runs_killed.py
 
 .PHONY: lock
 lock: $(STAMP)  ## resolve dependencies anew into requirements.lock (names and hashes only)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -114,7 +115,11 @@ class Run:
         )
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.events: list[dict[str, Any]] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._said: deque[str] = deque(maxlen=100)
+        # Both at once: a pipe that nobody reads stops who writes when it is full.
+        self._readers = [threading.Thread(target=one, daemon=True) for one in (self._read, self._hear)]
+        for reader in self._readers:
+            reader.start()
 
     def __enter__(self) -> Self:
         return self
@@ -122,18 +127,44 @@ class Run:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.process.stdout.close()
+        self.process.stderr.close()
 
     def until(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for an event of this kind, so many times; the last of them."""
         deadline = time.monotonic() + DEADLINE
         while True:
-            found = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
-            assert found is not None, f"ended before {event}: {self.events[-3:]} {self._errors()}"
-            self.events.append(found)
+            found = self.next(deadline, event)
             times -= found["event"] == event
             if not times:
                 return found
+
+    def next(self, deadline: float, wanted: str) -> dict[str, Any]:
+        """The next event, whatever it is; `wanted` is what is said to be missing where there is none."""
+        try:
+            found = self._events.get(timeout=max(0.1, deadline - time.monotonic()))
+        except queue.Empty:
+            message = f"no {wanted} in time: {self.events[-3:]} {self._errors()}"
+            raise TimeoutError(message) from None
+        assert found is not None, f"ended before {wanted}: {self.events[-3:]} {self._errors()}"
+        self.events.append(found)
+        return found
+
+    def arrived(self) -> list[dict[str, Any]]:
+        """The events that have come since one was asked for."""
+        found = []
+        while not self._events.empty():
+            if (one := self._events.get()) is None:
+                self._events.put(None)  # for who asks next
+                break
+            found.append(one)
+        self.events += found
+        return found
 
     def ended(self) -> dict[str, Any]:
         """Wait until it ends well; its last event."""
@@ -156,9 +187,12 @@ class Run:
             self._events.put(json.loads(line))
         self._events.put(None)
 
-    def _errors(self) -> str:
+    def _hear(self) -> None:
         assert self.process.stderr is not None
-        return self.process.stderr.read()[-2000:]
+        self._said.extend(self.process.stderr)
+
+    def _errors(self) -> str:
+        return "".join(self._said)[-2000:]
 
 
 def children(process: int, text: str) -> list[int]:

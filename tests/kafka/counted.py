@@ -55,9 +55,7 @@ class Counted:
         """Rows `first` to `first + count`, the key of each by its number, as a Java client would place them."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap, "partitioner": "murmur2_random"})
         for n in range(first, first + count):
-            value = b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60)
-            producer.produce(self.rows, value, b"%d" % (n % KEYS), on_delivery=_well)
-            producer.poll(0)
+            produce(producer, self.rows, n)
         assert producer.flush(60) == 0
 
     def written(self) -> list[dict[str, Any]]:
@@ -68,6 +66,13 @@ class Counted:
     def check(self, count: int) -> None:
         """Every row that is kept once, numbered without a gap, and in order for each key."""
         check_rows(self.written(), count)
+
+
+def produce(producer: Producer, topic: str, n: int) -> None:
+    """Row `n`, on its way."""
+    value = b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60)
+    producer.produce(topic, value, b"%d" % (n % KEYS), on_delivery=_well)
+    producer.poll(0)
 
 
 def _well(error: object, _: object) -> None:

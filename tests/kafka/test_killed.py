@@ -16,7 +16,8 @@ from tests.kafka.sent import rows_of, seen_by_partition
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
 STEPS = ("transaction begun", "transaction filled", "transaction committed", "batch done")
-KILLS = int(os.environ.get("HOLDFAST_KAFKA_KILLS", "12"))
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+KILLS = int(os.environ.get("HOLDFAST_KAFKA_KILLS", "110" if SOAK else "12"))
 SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
 BATCHES = 4 * KILLS
 

@@ -206,6 +206,7 @@ class RemoteWriter:
             message = f"the process that writes for this executor is gone ({type(error).__name__}). It is tried again"
             raise KafkaBusyError(message) from error
 
+
 _Packed = list[tuple[StreamPartition, list[tuple[bytes, Marker]]]]
 
 

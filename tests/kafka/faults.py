@@ -1,0 +1,203 @@
+"""Why: what can happen to the processes of a run, each at a random moment of its work.
+
+    driver, executor        SIGKILL; a driver is started again
+    worker, daemon, writer  SIGKILL to a Python worker, to the process that forks them, to the one that writes for them
+    broker                  SIGKILL, and it comes back at once
+    zombie                  a driver and all that is below it stands still while its successor works, then goes on
+    absence                 the broker is away for longer than a minute
+
+Must not know what the app writes.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.engine.runs import DEADLINE, Run, children, die
+from tests.kafka.broker import Broker, wait_until
+
+KILLS = ("driver", "executor", "worker", "daemon", "writer", "broker")
+EACH = (*KILLS, "executor", "zombie")
+"""What one deck of faults holds."""
+_MASTER = "local-cluster[2,1,1024]"
+_TWO_IN_A_BATCH = "SlotDiedError"
+"""A batch that loses slots twice ends the attempt: as it should, and the next one goes on."""
+_A_MINUTE = 65.0
+_AT_ONCE = 0.2
+"""How often a fault waits for nothing."""
+_LONGEST = 3.0
+
+
+class Disturbed:
+    """An app that runs, from attempt to attempt, while faults come over it."""
+
+    def __init__(self, app: Path, folder: Path, broker: Broker, chance: random.Random) -> None:
+        self.done: list[str] = []
+        """What happened, in order."""
+        self.story: list[str] = []
+        """The same with the second at which it was over."""
+        self._app, self._folder, self._node, self._chance = app, folder, broker, chance
+        self._data = folder / "data"
+        self._began = time.monotonic()
+        self._zombies = 0
+        self._batch = 1.0
+        """Seconds."""
+        self._lag = 1
+        self.run = self._started()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.run.__exit__(kind, error, at)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often what happened."""
+        return Counter(self.done)
+
+    @property
+    def kills(self) -> int:
+        """How many processes were killed."""
+        return sum(self.counts[kind] for kind in KILLS)
+
+    def works(self, batches: int) -> None:
+        """Wait for so many batches more, which a next attempt does where this one has ended of its faults."""
+        for found in self.run.arrived():
+            self._hear(found)
+        deadline = time.monotonic() + DEADLINE
+        while batches:
+            found = self.run.next(deadline, "progress")
+            batches -= found["event"] == "progress"
+            if self._hear(found):
+                deadline = time.monotonic() + DEADLINE
+
+    def befall(self, kind: str) -> None:
+        """This one, some batches from now; now and then at once, while what the last one did is being mended."""
+        if kind == "zombie" or self._chance.random() > _AT_ONCE:
+            self.works(self._chance.randint(1, 3))
+        act = getattr(self, f"_{kind}")
+        while True:
+            # Somewhere within a batch.
+            with suppress(subprocess.TimeoutExpired):
+                self.run.process.wait(self._chance.uniform(0, min(1.2 * self._batch, _LONGEST)))
+            if act():
+                break
+            self.works(1)
+        self._note(kind)
+
+    def caught_up(self) -> None:
+        """Wait until nothing is left to read, once nothing more is fed."""
+        self.works(0)
+        while self._lag:
+            self.works(1)
+
+    def drained(self) -> None:
+        """End it well."""
+        self.run.process.send_signal(signal.SIGTERM)
+        assert self.run.ended()["ending"] == "drained"
+
+    def _hear(self, event: dict[str, Any]) -> bool:
+        """Whether it was the end of an attempt; then there is a next one."""
+        self._batch, self._lag = event.get("seconds", self._batch), event.get("lag", self._lag)
+        if event["event"] != "failed":
+            return False
+        assert event["error"] == _TWO_IN_A_BATCH, event
+        assert self.run.process.wait(DEADLINE) != 0
+        self._note("attempt ended")
+        self._start_again()
+        return True
+
+    def _note(self, what: str) -> None:
+        self.done.append(what)
+        self.story.append(f"{what} {time.monotonic() - self._began:.0f}")
+
+    def _started(self) -> Run:
+        return Run(self._app, self._data, "--master", _MASTER)
+
+    def _start_again(self) -> None:
+        self.run.__exit__(None, None, None)
+        self.run = self._started()
+
+    def _driver(self) -> bool:
+        self.run.killed()
+        self._start_again()
+        return True
+
+    def _executor(self) -> bool:
+        return self._one_dies(self.run.children("CoarseGrainedExecutorBackend"))
+
+    def _worker(self) -> bool:
+        return self._one_dies([pid for daemon in self._daemons() for pid in _below(daemon, in_its_group=True)])
+
+    def _daemon(self) -> bool:
+        return self._one_dies(self._daemons())
+
+    def _writer(self) -> bool:
+        return self._one_dies([pid for daemon in self._daemons() for pid in _below(daemon, in_its_group=False)])
+
+    def _broker(self) -> bool:
+        self._node.kill()
+        self._node.restart()
+        return True
+
+    def _absence(self) -> bool:
+        self._node.kill()
+        gone = time.monotonic()
+        assert "tried again" in self.run.until("waiting")["why"]
+        wait_until(lambda: time.monotonic() - gone > _A_MINUTE, 2 * _A_MINUTE, "a minute is over")
+        assert self.run.process.poll() is None, "the app waits for the broker"
+        self._node.restart()
+        return True
+
+    def _zombie(self) -> bool:
+        zombie = self.run
+        stopped = children(zombie.process.pid, "")
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            self._on_another_host()
+            self.run = self._started()
+            self.works(self._chance.randint(1, 3))
+        finally:
+            for pid in reversed(stopped):
+                os.kill(pid, signal.SIGCONT)
+        with zombie:
+            assert zombie.process.wait(DEADLINE) != 0, "a driver whose successor works goes on"
+        return True
+
+    def _on_another_host(self) -> None:
+        """Locks and local state are matters of one host: on another, the successor has only what is shared."""
+        self._zombies += 1
+        for state in self._data.glob("apps/*/runs/*/state"):
+            state.rename(self._folder / f"state-of-zombie-{self._zombies}")
+        for lock in self._data.rglob("*.lock"):
+            lock.unlink()
+
+    def _daemons(self) -> list[int]:
+        """Those that fork Python workers: the first below an executor."""
+        found = self.run.children("holdfast_runtime.worker_daemon")
+        return [pid for pid in found if os.getpgid(pid) == pid]
+
+    def _one_dies(self, found: list[int]) -> bool:
+        """One of them; none is there while an executor comes up."""
+        if found:
+            die(self._chance.choice(found))
+        return bool(found)
+
+
+def _below(daemon: int, *, in_its_group: bool) -> list[int]:
+    """Workers are in the group of their daemon; the process that writes was forked before it had one."""
+    found = []
+    for pid in children(daemon, ""):
+        with suppress(ProcessLookupError):
+            if pid != daemon and (os.getpgid(pid) == daemon) == in_its_group:
+                found.append(pid)
+    return found

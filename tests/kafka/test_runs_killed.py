@@ -1,0 +1,61 @@
+"""Whole runs under load, and whatever can be killed is: readers of committed records see each row once, in order.
+
+`HOLDFAST_SPARK_KILLS` says how many processes die, `HOLDFAST_SEED` draws which and when; `make soak` kills 110, and has
+the broker away for a minute.
+"""
+
+import os
+import random
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.broker import Broker, wait_until
+from tests.kafka.counted import Counted
+from tests.kafka.faults import EACH, KILLS, Disturbed
+from tests.kafka.load import Load, Reader, kept
+
+pytestmark = pytest.mark.kafka
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+SPARK_KILLS = int(os.environ.get("HOLDFAST_SPARK_KILLS", "110" if SOAK else "7"))
+SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "1"))
+LONG = 100
+"""From so many kills on, the broker is away for a minute as well."""
+CHECKED_EVERY = 4
+CAUGHT_UP = 120.0
+
+
+def test_whatever_is_killed_under_load_each_row_is_there_once_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Killed executors leave their folders behind.
+    monkeypatch.setenv("SPARK_WORKER_DIR", str(tmp_path / "work"))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
+    chance = random.Random(SEED)  # noqa: S311 - to see the same again
+    with Broker() as broker:
+        counted = Counted.new(broker)
+        reader = Reader(counted)
+        with Load(counted) as load, Disturbed(counted.file(tmp_path), tmp_path, broker, chance) as app:
+            try:
+                disturb(app, reader, chance)
+                count = load.end()
+                app.caught_up()
+                wait_until(lambda: reader.catch_up() == kept(count), CAUGHT_UP, "all is written")
+                app.drained()
+            finally:
+                print(f"seed {SEED}, {load.count} rows, {app.kills} kills, {dict(app.counts)}: {', '.join(app.story)}")  # noqa: T201
+        counted.check(count)
+        assert set(app.counts) >= {*KILLS, "zombie"}
+
+
+def disturb(app: Disturbed, reader: Reader, chance: random.Random) -> None:
+    """Fault after fault, each kind as often as its place in the deck says."""
+    deck: list[str] = ["absence"] if SPARK_KILLS >= LONG else []
+    while app.kills < SPARK_KILLS or deck:
+        if not deck or deck == ["absence"]:
+            deck += EACH
+            chance.shuffle(deck)
+        app.befall(deck.pop())
+        if len(app.done) % CHECKED_EVERY == 0:
+            reader.catch_up()
