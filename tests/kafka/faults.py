@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.engine.runs import DEADLINE, Run, children, die
+from tests.engine.runs import Run, children, die
 from tests.kafka.broker import Broker, wait_until
 
 KILLS = ("driver", "executor", "worker", "daemon", "writer", "broker")
@@ -29,6 +29,8 @@ EACH = (*KILLS, "executor", "zombie")
 _MASTER = "local-cluster[2,1,1024]"
 _TWO_IN_A_BATCH = "SlotDiedError"
 """A batch that loses slots twice ends the attempt: as it should, and the next one goes on."""
+_DEADLINE = 300.0
+"""A run that comes up while all processors are at work with others has needed more than two minutes."""
 _A_MINUTE = 65.0
 _AT_ONCE = 0.2
 """How often a fault waits for nothing."""
@@ -72,12 +74,12 @@ class Disturbed:
         """Wait for so many batches more, which a next attempt does where this one has ended of its faults."""
         for found in self.run.arrived():
             self._hear(found)
-        deadline = time.monotonic() + DEADLINE
+        deadline = time.monotonic() + _DEADLINE
         while batches:
             found = self.run.next(deadline, "progress")
             batches -= found["event"] == "progress"
             if self._hear(found):
-                deadline = time.monotonic() + DEADLINE
+                deadline = time.monotonic() + _DEADLINE
 
     def befall(self, kind: str) -> None:
         """This one, some batches from now; now and then at once, while what the last one did is being mended."""
@@ -110,7 +112,7 @@ class Disturbed:
         if event["event"] != "failed":
             return False
         assert event["error"] == _TWO_IN_A_BATCH, event
-        assert self.run.process.wait(DEADLINE) != 0
+        assert self.run.process.wait(_DEADLINE) != 0
         self._note("attempt ended")
         self._start_again()
         return True
@@ -170,7 +172,7 @@ class Disturbed:
             for pid in reversed(stopped):
                 os.kill(pid, signal.SIGCONT)
         with zombie:
-            assert zombie.process.wait(DEADLINE) != 0, "a driver whose successor works goes on"
+            assert zombie.process.wait(_DEADLINE) != 0, "a driver whose successor works goes on"
         return True
 
     def _on_another_host(self) -> None:
@@ -182,22 +184,28 @@ class Disturbed:
             lock.unlink()
 
     def _daemons(self) -> list[int]:
-        """Those that fork Python workers: the first below an executor."""
-        found = self.run.children("holdfast_runtime.worker_daemon")
-        return [pid for pid in found if os.getpgid(pid) == pid]
+        """Those that fork Python workers, each the first of its group; Spark's driver has one as well, for planning."""
+        executors = self.run.children("CoarseGrainedExecutorBackend")
+        found = {pid for executor in executors for pid in children(executor, "-m holdfast_runtime.worker_daemon")}
+        return sorted(pid for pid in found if _group(pid) == pid)
 
     def _one_dies(self, found: list[int]) -> bool:
         """One of them; none is there while an executor comes up."""
-        if found:
-            die(self._chance.choice(found))
-        return bool(found)
+        with suppress(ProcessLookupError):
+            if found:
+                die(self._chance.choice(found))
+                return True
+        return False
 
 
 def _below(daemon: int, *, in_its_group: bool) -> list[int]:
     """Workers are in the group of their daemon; the process that writes was forked before it had one."""
-    found = []
-    for pid in children(daemon, ""):
-        with suppress(ProcessLookupError):
-            if pid != daemon and (os.getpgid(pid) == daemon) == in_its_group:
-                found.append(pid)
-    return found
+    found = [pid for pid in children(daemon, "") if pid != daemon]
+    return [pid for pid in found if (group := _group(pid)) is not None and (group == daemon) == in_its_group]
+
+
+def _group(pid: int) -> int | None:
+    """None: it has ended."""
+    with suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return None
