@@ -9,7 +9,8 @@ import os
 import re
 import sys
 from importlib.util import find_spec
-from typing import Any
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.plan import Known, Plan, plan
@@ -21,6 +22,9 @@ from holdfast_cli.counts import UsageError, topic_counts
 from holdfast_cli.log_files import add_app_options, count, data_of
 from holdfast_cli.plan_text import print_plan, print_spec_errors
 from holdfast_cli.run_summary import WhereToLook
+
+if TYPE_CHECKING:
+    from holdfast_runtime.progress import Ended, Listener
 
 _REJECTED = 1
 _INTERRUPTED = 130
@@ -119,6 +123,7 @@ def _watched(app: StreamApp, options: argparse.Namespace) -> int:
     from holdfast_runtime.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.data_dir import DataDir  # noqa: PLC0415
     from holdfast_runtime.java import require_java  # noqa: PLC0415
+    from holdfast_runtime.lost import PositionLostError  # noqa: PLC0415
     from holdfast_runtime.session import spark_log  # noqa: PLC0415
     from holdfast_runtime.spark_settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
     from holdfast_runtime.until import Until  # noqa: PLC0415
@@ -143,7 +148,16 @@ def _watched(app: StreamApp, options: argparse.Namespace) -> int:
             options.app, str(data), bool(options.data), str(spark_log(DataDir(data).app(app.name).path)), _logs(app)
         ),
     )
-    return run_watched(lambda listen, drain: run_app(app, wanted, listen, drain), show)
+
+    def engine(listen: "Listener", drain: Event) -> "Ended":
+        try:
+            return run_app(app, wanted, listen, drain)
+        except PositionLostError as error:
+            command = show.where.offsets(error.settings)
+            message = f"{error}. Or keep the state, and go on elsewhere: {command} (docs/kafka.md says what that means)"
+            raise PositionLostError(message, error.settings) from error
+
+    return run_watched(engine, show)
 
 
 def _logs(app: StreamApp) -> frozenset[str]:

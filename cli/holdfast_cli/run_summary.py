@@ -1,7 +1,7 @@
 """Why: the last words of a run, however it ends: why, how much, and where to look at it. Must not end it."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -37,8 +37,15 @@ class WhereToLook:
 
     def tail(self, stream: str) -> str:
         """The command that shows a stream."""
-        given = ["--data", self.data] if self.data_given else []
-        return shlex.join(["holdfast", "tail", self.app, stream, "--from-beginning", *given])
+        return shlex.join(["holdfast", "tail", self.app, stream, "--from-beginning", *self._given()])
+
+    def offsets(self, settings: Sequence[str]) -> str:
+        """The command that sets positions."""
+        asked = [part for setting in settings for part in ("--set", setting)]
+        return shlex.join(["holdfast", "offsets", self.app, *self._given(), *asked])
+
+    def _given(self) -> list[str]:
+        return ["--data", self.data] if self.data_given else []
 
 
 def print_summary(console: Console, seen: Seen, where: WhereToLook, *, failed: bool, now: float) -> None:

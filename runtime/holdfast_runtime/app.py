@@ -23,6 +23,7 @@ from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
 from holdfast_runtime.growth import Growth
 from holdfast_runtime.job import Job
+from holdfast_runtime.jump_file import DueJump, JumpFile
 from holdfast_runtime.located import registered
 from holdfast_runtime.moving_job import Moves, MovingJob
 from holdfast_runtime.preparing import PreparingJob
@@ -175,6 +176,7 @@ class _Wiring:
             # On a cluster the operator ends an attempt whose inputs have grown, unless it is told to go on.
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,
+            jump=DueJump(JumpFile(self.site.places.query)),
             job=job.between,
             processed=chores.processed,
             check=self.site.coordinator.check,

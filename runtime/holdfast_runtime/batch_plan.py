@@ -5,7 +5,7 @@ Made from the durable offsets alone, so that a replay makes the same. Must not r
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.offsets import Offsets
@@ -21,6 +21,13 @@ class Turn:
     ranges: tuple[Range, ...]
     ended: tuple[StreamPartition, ...] = ()
     """Partitions of bounded streams that are read to their end with this batch."""
+    jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Where partitions stood whose range begins elsewhere, because a user has set it."""
+
+    @property
+    def fetched(self) -> tuple[Range, ...]:
+        """Ranges that hold records: at a jump to where nothing is there to read, one is empty."""
+        return tuple(wanted for wanted in self.ranges if wanted.start < wanted.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class BatchPlan:
                 turn.number,
                 [[str(wanted.partition), wanted.start, wanted.end] for wanted in turn.ranges],
                 [str(partition) for partition in turn.ended],
+                {str(partition): at for partition, at in turn.jumped.items()},
             ]
             for task, turn in self.turns.items()
         }
@@ -57,8 +65,9 @@ class BatchPlan:
                 number,
                 tuple(Range(parse_partition(name), start, end) for name, start, end in ranges),
                 tuple(parse_partition(name) for name in ended),
+                {parse_partition(name): at for name, at in jumped.items()},
             )
-            for task, (number, ranges, ended) in tree.items()
+            for task, (number, ranges, ended, jumped) in tree.items()
         }
         return cls(batch, epoch, now, first, turns)
 
@@ -66,7 +75,13 @@ class BatchPlan:
 def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
     """The batch that leads to these offsets, for tasks with these inputs."""
     turns = {
-        task: Turn(end.turns[task], _ranges(end, inputs[task]), _ended(end, inputs[task])) for task in end.taking_part
+        task: Turn(
+            end.turns[task],
+            _ranges(end, inputs[task]),
+            _ended(end, inputs[task]),
+            {one: end.jumped[one] for one in inputs[task] if one in end.jumped},
+        )
+        for task in end.taking_part
     }
     return BatchPlan(end.batch, epoch, end.now, first, turns)
 

@@ -8,15 +8,12 @@ Must not read streams or clocks: what is known comes in.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.jumps import Jump, jumped
+from holdfast_runtime.lost import find_lost, lost_error, recreated_error
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.ranges import Backlog, Limits, Order, plan_ranges
 from holdfast_runtime.streams.records import Bounds
-
-
-class PositionLostError(UserActionError):
-    """A stream no longer has what is to be read next, or never had what was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +50,20 @@ class Reading:
         return frozenset(partition for inputs in self.inputs.values() for partition in inputs)
 
 
-def next_offsets(before: Offsets, reading: Reading, seen: Seen) -> Offsets:
-    """The offsets after the next batch; `before` itself if there is none."""
-    _check_same(before, seen)
-    fresh = {one: seen.bounds[one].oldest for one in reading.partitions if one not in before.positions}
-    positions = {**before.positions, **fresh}
-    ends = dict(before.ends)
+def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | None = None) -> Offsets:
+    """The offsets after the next batch; `before` itself if there is none. `jump`: to be made by this batch."""
+    found = before if jump is None else jumped(before, jump, reading.partitions)
+    _check_same(found, seen)
+    fresh = {one: seen.bounds[one].oldest for one in reading.partitions if one not in found.positions}
+    positions = {**found.positions, **fresh}
+    ends = dict(found.ends)
     for partition in reading.partitions:
         if partition.stream in reading.bounded and partition not in ends:
             ends[partition] = seen.bounds[partition].end
     backlogs = _backlogs(reading, seen, positions, ends)
-    ranges = plan_ranges(backlogs, reading.limits, reading.order)
+    # A range also where nothing is read: the tasks' state has to follow each jump in this very batch.
+    jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
+    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, reading.order)}
     now = max(seen.now, before.now)
     taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
     if not taking_part:
@@ -76,7 +76,9 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen) -> Offsets:
         ends=ends,
         starts={partition: start for partition, (start, _) in ranges.items()},
         taking_part=tuple(taking_part),
-        ids={**before.ids, **seen.ids},
+        ids={**found.ids, **seen.ids},
+        jumped={} if jump is None else jump.found,
+        jump=before.jump if jump is None else jump.id,
     )
 
 
@@ -91,11 +93,7 @@ def _check_same(before: Offsets, seen: Seen) -> None:
     for stream, known in before.ids.items():
         found = seen.ids.get(stream, known)
         if found != known:
-            message = (
-                f"the topic of stream {stream} was deleted and made anew: it has the id {found}, and what was read so "
-                f"far came from {known}. Start a new run (another spec.runId) to read the new one from its beginning"
-            )
-            raise PositionLostError(message)
+            raise recreated_error(stream, found, known)
 
 
 def _takes_part(
@@ -115,22 +113,13 @@ def _backlogs(
     positions: Mapping[StreamPartition, int],
     ends: Mapping[StreamPartition, int],
 ) -> dict[StreamPartition, Backlog]:
-    backlogs = {}
+    backlogs, lost = {}, []
     for partition in reading.partitions:
-        oldest, newest = seen.bounds[partition]
-        position, end = positions[partition], min(newest, ends.get(partition, newest))
-        if position < min(oldest, end):
-            message = (
-                f"{partition} is read up to offset {position}, but the oldest record kept is {oldest}: "
-                f"{min(oldest, end) - position} records are gone unread. Start a new run (another spec.runId) to go on "
-                "without them, and keep records longer than the app may stand still"
-            )
-            raise PositionLostError(message)
-        if position > newest:
-            message = (
-                f"{partition} is read up to offset {position}, but it ends at {newest}: it was created anew or put "
-                "back to an older copy. Bring back the stream as it was, or start a new run (another spec.runId)"
-            )
-            raise PositionLostError(message)
+        bounds, position = seen.bounds[partition], positions[partition]
+        if (found := find_lost(partition, position, bounds, ends.get(partition))) is not None:
+            lost.append(found)
+        end = min(bounds.end, ends.get(partition, bounds.end))
         backlogs[partition] = Backlog(position, end, seen.record_bytes.get(partition.stream, 0.0))
+    if lost:
+        raise lost_error(lost)
     return backlogs

@@ -38,23 +38,28 @@ class Offsets:
     """The tasks of the batch."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """Stream -> the id of its topic, where a system gives one: positions mean nothing in another topic of its name."""
+    jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Where partitions stood that the batch begins to read elsewhere, because a user has set it."""
+    jump: str = ""
+    """The id of the last jump that was made."""
 
     def text(self) -> str:
         """As JSON; equal offsets give equal texts, since Spark compares texts."""
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "batch": self.batch,
-                "now": self.now,
-                "positions": _tree(self.positions),
-                "turns": dict(sorted(self.turns.items())),
-                "ends": _tree(self.ends),
-                "starts": _tree(self.starts),
-                "takingPart": list(self.taking_part),
-                "ids": dict(sorted(self.ids.items())),
-            },
-            separators=(",", ":"),
-        )
+        tree = {
+            "format": FORMAT,
+            "batch": self.batch,
+            "now": self.now,
+            "positions": _tree(self.positions),
+            "turns": dict(sorted(self.turns.items())),
+            "ends": _tree(self.ends),
+            "starts": _tree(self.starts),
+            "takingPart": list(self.taking_part),
+            "ids": dict(sorted(self.ids.items())),
+        }
+        # Left out where there was none: to Spark, offsets that say more than they did are new ones.
+        if self.jump:
+            tree |= {"jumped": _tree(self.jumped), "jump": self.jump}
+        return json.dumps(tree, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> "Offsets":
@@ -71,7 +76,10 @@ class Offsets:
             positions, ends, starts = (_read(tree[name]) for name in ("positions", "ends", "starts"))
             taking_part = tuple(map(str, tree["takingPart"]))
             ids = {str(stream): str(id_) for stream, id_ in tree.get("ids", {}).items()}
-            return cls(int(tree["batch"]), int(tree["now"]), positions, turns, ends, starts, taking_part, ids)
+            jumped, jump = _read(tree.get("jumped", {})), str(tree.get("jump", ""))
+            return cls(
+                int(tree["batch"]), int(tree["now"]), positions, turns, ends, starts, taking_part, ids, jumped, jump
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (
                 f"the offset log holds {text[:200]!r}, which Holdfast did not write; put the checkpoint back, or start "

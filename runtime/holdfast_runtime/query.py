@@ -24,6 +24,8 @@ from holdfast.errors import AwayError, HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.batch_plan import batch_to
 from holdfast_runtime.job import Job
+from holdfast_runtime.jump_file import DueJump
+from holdfast_runtime.jumps import Jump
 from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress, Waiting
@@ -63,6 +65,8 @@ class Loop:
     """Whether there is more to read than this attempt does, for the next one to take up."""
     ids: Callable[[], Mapping[str, str]]
     """Stream -> the id of its topic, where a system gives one."""
+    jump: DueJump
+    """What a user has set since the last attempt."""
     job: Callable[[], Job]
     """Asked between two batches."""
     processed: Callable[[Mapping[StreamPartition, int]], None]
@@ -193,6 +197,7 @@ class _Runner:
             return before
         self._job = self._loop.job()
         self._loop.processed(before.positions)
+        jump = self._loop.jump.after(before)
         if self._loop.drain.is_set():
             return self._over(Ending.DRAINED, before)
         began = time.perf_counter()
@@ -203,12 +208,12 @@ class _Runner:
             return before
         if self._loop.grown(bounds):
             return self._over(Ending.GROWN, before)
-        after = self._next(before, self._standing.seen(bounds, now(), ids))
+        after = self._next(before, self._standing.seen(bounds, now(), ids), jump)
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
 
-    def _next(self, before: Offsets, seen: Seen) -> Offsets:
-        after = next_offsets(before, self._loop.reading, seen)
+    def _next(self, before: Offsets, seen: Seen, jump: Jump | None) -> Offsets:
+        after = next_offsets(before, self._loop.reading, seen, jump)
         idle = after is before
         if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
             return self._over(Ending.COMPLETED, before)

@@ -104,7 +104,7 @@ class Slot:
     def _expect(self) -> None:
         """All that the slot will fetch, task by task, may come from now on. What is wrong shows when it is fetched."""
         with suppress(HoldfastError):
-            self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.ranges])
+            self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.fetched])
 
     def _started(self, task: str) -> tuple[Note, Rows]:
         """What the first segment does for a task."""

@@ -4,7 +4,6 @@ The source is a thin client of the planner that lives in the driver: it hands ov
 where the next one ends. Spark makes that durable before the batch starts. Must not decide anything.
 """
 
-import json
 import secrets
 import socket
 import tempfile
@@ -76,11 +75,6 @@ class OffsetReader(SimpleDataSourceStreamReader):
 
 def _offset(offsets: Offsets) -> dict[str, Any]:
     return {"offsets": offsets.text()}
-
-
-def offsets_in(offset: str) -> Offsets:
-    """What Spark's log says of one source."""
-    return Offsets.parse(json.loads(offset)["offsets"])
 
 
 @contextmanager

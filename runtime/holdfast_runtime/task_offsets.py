@@ -14,13 +14,14 @@ class StateOffsetsError(UserActionError):
 
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:
-    """Refuse ranges that do not begin where the state ends."""
+    """Refuse ranges that do not begin where the state ends, or where a jump was to begin."""
     keys = [_key(wanted.partition) for wanted in turn.ranges]
     for wanted, stored in zip(turn.ranges, store.offsets.get_many(keys), strict=True):
-        if stored is not None and int(stored) != wanted.start:
+        begins = turn.jumped.get(wanted.partition, wanted.start)
+        if stored is not None and int(stored) != begins:
             message = (
                 f"the state of {store.place.identity} has read {wanted.partition} up to offset {int(stored)}, but the "
-                f"checkpoint wants it to go on at {wanted.start}: they are not of one history. Put back state and "
+                f"checkpoint wants it to go on at {begins}: they are not of one history. Put back state and "
                 f"checkpoint from the same time, or start under a new spec.runId"
             )
             raise StateOffsetsError(message)

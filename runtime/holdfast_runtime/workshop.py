@@ -77,7 +77,7 @@ class Workshop:
     def fetch(self, turn: Turn, report: TaskReport) -> Fetched:
         """The rows of all ranges, by node; partitions of a stream in the order of the task's inputs."""
         fetched, parts = Fetched(), dict[str, list[Timed]]()
-        for wanted in turn.ranges:
+        for wanted in turn.fetched:
             stream = wanted.partition.stream
             arrived = self._readers[stream].read(wanted, self.streams, report)
             parts.setdefault(stream, []).append(arrived.rows)

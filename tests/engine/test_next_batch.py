@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.batch_plan import BatchPlan, Turn, batch_to
-from holdfast_runtime.next_batch import PositionLostError, Reading, Seen, lag, next_offsets
+from holdfast_runtime.lost import PositionLostError
+from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
 from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.ranges import Limits, Order
 from holdfast_runtime.streams.records import Bounds, Range

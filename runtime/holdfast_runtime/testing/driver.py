@@ -23,6 +23,7 @@ from holdfast_runtime.attempt import Attempt
 from holdfast_runtime.batch_plan import batch_to
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.jump_file import DueJump, JumpFile
 from holdfast_runtime.next_batch import next_offsets
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.packing import packed
@@ -286,7 +287,7 @@ class TestDriver:
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = Records(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = Standing(), dict[str, int | None](), False
-        self._done = self._history.done()
+        self._done, self._jump = self._history.done(), DueJump(JumpFile(self._places.query))
         # A bounded stream ends where the test ends it, also if that was in another process.
         self._ending = {partition.stream for partition in (self._history.unfinished() or self._done).ends}
 
@@ -316,7 +317,8 @@ class TestDriver:
 
     def _next(self) -> Offsets | None:
         reading = replace(self._reading, bounded=self._reading.bounded & self._ending)
-        after = next_offsets(self._done, reading, self._standing.seen(self._bounds(), self._now))
+        jump = self._jump.after(self._done)
+        after = next_offsets(self._done, reading, self._standing.seen(self._bounds(), self._now), jump)
         if after is self._done:
             return None
         self._history.plan(after)
