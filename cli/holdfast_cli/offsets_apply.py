@@ -74,7 +74,7 @@ def _agreed() -> bool:
         return False
     try:
         return input("Set them? [y/N] ").strip().casefold() in ("y", "yes")
-    except EOFError:
+    except (EOFError, KeyboardInterrupt):
         return False
 
 

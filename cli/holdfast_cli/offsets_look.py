@@ -18,6 +18,7 @@ from holdfast_cli.log_files import AppLogs
 from holdfast_cli.offsets_standing import Stand, Standing, StreamStand
 from holdfast_runtime.data_dir import AppDir, DataDir
 from holdfast_runtime.jump_file import JumpFile
+from holdfast_runtime.jumps import Jump
 from holdfast_runtime.offset_log import Logged, read_offset_log
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.records import Bounds, StreamMissingError
@@ -37,12 +38,17 @@ def home_of(logs: AppLogs) -> AppDir:
     return home
 
 
+def waiting_jump(logs: AppLogs, standing: Standing) -> Jump | None:
+    """What has been set and is not made yet."""
+    jump = JumpFile(home_of(logs).run(standing.run).query).read()
+    return None if jump is None or jump.id == standing.logged.done.jump else jump
+
+
 def standing_of(logs: AppLogs) -> Standing:
     """Where the app stands."""
     run = home_of(logs).run(logs.app.spec.run_id)
     logged = read_offset_log(run.query)
     assert logged is not None  # noqa: S101 - else it has no home
-    jump = JumpFile(run.query).read()
     look = _Look(logs)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.child_after}
@@ -51,7 +57,6 @@ def standing_of(logs: AppLogs) -> Standing:
         logs.app.name,
         logs.app.spec.run_id,
         logged,
-        None if jump is None or jump.id == logged.done.jump else jump,
         tuple(_stream(logs, one, logged, look.at(one), grown=one.name in grown) for one in streams),
     )
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from holdfast_cli.amounts import moment
 from holdfast_cli.log_files import AppLogs
-from holdfast_cli.offsets_look import standing_of
+from holdfast_cli.offsets_look import standing_of, waiting_jump
 from holdfast_cli.offsets_standing import Stand, Standing, StreamStand
 from holdfast_cli.screen import Columns, screen, styled
+from holdfast_runtime.jumps import Jump
 from holdfast_runtime.lost import Trouble
 
 _CAN_NOT_GO_ON, _UNKNOWN = 1, 3
@@ -23,17 +24,18 @@ _SAID = {
 def show_offsets(logs: AppLogs, output: str, color: str) -> int:
     """Show it; the exit code."""
     standing = standing_of(logs)
+    jump = waiting_jump(logs, standing)
     if output == "json":
-        sys.stdout.write(json.dumps(_tree(standing), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(_tree(standing, jump), indent=1, ensure_ascii=False) + "\n")
     else:
-        _print(standing, color)
+        _print(standing, jump, color)
     if unknown := dict.fromkeys(one.unknown for one in standing.streams if one.unknown is not None):
         sys.stderr.writelines(f"holdfast: {why}\n" for why in unknown)
         return _UNKNOWN
     return _CAN_NOT_GO_ON if any(stand.trouble for stream in standing.streams for stand in stream.stands) else 0
 
 
-def _print(standing: Standing, color: str) -> None:
+def _print(standing: Standing, jump: Jump | None, color: str) -> None:
     console, done = screen(color), standing.logged.done
     at = f", batch {done.batch} of {moment(done.now)}" if done.batch else ", no batch done yet"
     console.print(f"{standing.app} run {standing.run}{at}")
@@ -48,8 +50,8 @@ def _print(standing: Standing, color: str) -> None:
     table.print(console)
     if (planned := standing.logged.planned) is not None:
         console.print(f"batch {planned.batch} is planned and not done; it is run first")
-    if standing.jump is not None:
-        where = ", ".join(f"{one} to {to}" for one, to in sorted(standing.jump.to.items()))
+    if jump is not None:
+        where = ", ".join(f"{one} to {to}" for one, to in sorted(jump.to.items()))
         console.print(styled(("set", "yellow"), f": the next run goes to {where}"))
 
 
@@ -61,8 +63,8 @@ def _cell(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _tree(standing: Standing) -> dict[str, Any]:
-    planned, jump = standing.logged.planned, standing.jump
+def _tree(standing: Standing, jump: Jump | None) -> dict[str, Any]:
+    planned = standing.logged.planned
     return {
         "app": standing.app,
         "run": standing.run,

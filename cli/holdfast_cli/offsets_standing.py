@@ -6,7 +6,6 @@ Must not read or write anything.
 from dataclasses import dataclass
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.jumps import Jump
 from holdfast_runtime.lost import Trouble, find_lost
 from holdfast_runtime.offset_log import Logged
 from holdfast_runtime.streams.records import Bounds
@@ -79,6 +78,4 @@ class Standing:
     app: str
     run: str
     logged: Logged
-    jump: Jump | None
-    """What has been set and is not made yet."""
     streams: tuple[StreamStand, ...]

@@ -114,11 +114,12 @@ def _run(options: argparse.Namespace) -> int:
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
         )
     _need_runtime()
-    return _watched(file.app, options)
+    return _watched(file.app, planned, options)
 
 
-def _watched(app: StreamApp, options: argparse.Namespace) -> int:
+def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
     # Only here, as all of it needs the extra `runtime`.
+    from holdfast_cli.offsets_set import parse_setting  # noqa: PLC0415
     from holdfast_cli.run_watched import HowToShow, run_watched  # noqa: PLC0415
     from holdfast_runtime.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.data_dir import DataDir  # noqa: PLC0415
@@ -153,11 +154,18 @@ def _watched(app: StreamApp, options: argparse.Namespace) -> int:
         try:
             return run_app(app, wanted, listen, drain)
         except PositionLostError as error:
+            if {parse_setting(setting).stream for setting in error.settings} & _own(planned):
+                raise  # what the app makes itself can't be set
             command = show.where.offsets(error.settings)
             message = f"{error}. Or keep the state, and go on elsewhere: {command} (docs/kafka.md says what that means)"
             raise PositionLostError(message, error.settings) from error
 
     return run_watched(engine, show)
+
+
+def _own(planned: Plan) -> set[str]:
+    """Streams that the app makes itself."""
+    return {stream.name for stream in planned.streams if stream.role == "intermediate"}
 
 
 def _logs(app: StreamApp) -> frozenset[str]:

@@ -1,18 +1,25 @@
 """Whole runs on real Spark and a real broker: whatever dies, readers of committed records see each row once."""
 
+import json
 import os
 import random
+import re
+import shlex
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
-from tests.engine.runs import Run, children, die
+from tests.engine.runs import KEYS, Run, children, die
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.counted import Counted
+from tests.kafka.sent import seen_by_partition
 
 pytestmark = pytest.mark.kafka
 ROWS = 6_000
@@ -103,7 +110,9 @@ def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_ap
     counted.check(1_000)
 
 
-def test_a_topic_that_was_made_anew_stops_the_app_with_the_choice(broker: Broker, tmp_path: Path) -> None:
+def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choice(
+    broker: Broker, tmp_path: Path
+) -> None:
     counted = Counted.new(broker)
     counted.feed(500)
     app = counted.file(tmp_path)
@@ -118,6 +127,62 @@ def test_a_topic_that_was_made_anew_stops_the_app_with_the_choice(broker: Broker
         said = run.until("failed")["message"]
     assert "the topic of stream rows was deleted and made anew" in said
     assert "spec.runId" in said
+    assert troubles(app, tmp_path) == {"rows/0": "recreated", "rows/1": "recreated"}
+    go_on(said)
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    ids = [*range(500), *range(2_000)]
+    check_ids(counted, ids)
+
+    counted.feed(600, first=2_000)
+    place = TopicPartition(counted.rows, 1)
+    with broker.admin() as admin:
+        end = admin.list_offsets({place: BOTH_ENDS[1]})[place].result(30).offset
+        admin.delete_records([TopicPartition(counted.rows, 1, end - 20)])[place].result(30)
+    values = seen_by_partition(broker, counted.rows)
+    left = [json.loads(value)["id"] for value in values[1]]
+    assert len(left) == 20
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        said = run.until("failed")["message"]
+    assert "records are gone unread" in said
+    assert troubles(app, tmp_path) == {"rows/1": "gone"}
+    go_on(said)
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    unread = [json.loads(value)["id"] for value in values[0]]
+    check_ids(counted, [*ids, *(one for one in unread if one >= 2_000), *left])
+    assert troubles(app, tmp_path) == {}
+
+
+def holdfast(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("holdfast"))
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=120)
+
+
+def troubles(app: Path, folder: Path) -> dict[str, str]:
+    """What `holdfast offsets` says is wrong."""
+    ran = holdfast("offsets", str(app), "--data", str(folder / "data"), "-o", "json")
+    found = {one["partition"]: one["trouble"] for one in json.loads(ran.stdout)["partitions"] if one["trouble"]}
+    assert ran.returncode == (1 if found else 0), ran.stderr
+    return found
+
+
+def go_on(said: str) -> None:
+    """Run the very command that the message names."""
+    command = re.search(r"holdfast (offsets .*) \(docs", said)
+    assert command is not None, said
+    ran = holdfast(*shlex.split(command[1]), "--yes")
+    assert ran.returncode == 0, ran.stderr
+
+
+def check_ids(counted: Counted, ids: Sequence[int]) -> None:
+    """Each row that was read has its effect as often as it was, numbered on by the state that stayed."""
+    rows, kept = counted.written(), [one for one in ids if one % 10 != 3]
+    assert Counter(row["id"] for row in rows) == Counter(kept)
+    for key in range(KEYS):
+        mine = [row for row in rows if row["k"] == f"key-{key}"]
+        assert [row["id"] for row in mine] == [one for one in kept if one % KEYS == key]
+        assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
 
 
 def test_partitions_that_are_added_under_load_are_read_by_the_run_that_is_there(broker: Broker, tmp_path: Path) -> None:
