@@ -90,7 +90,12 @@ def seen(broker: Broker, topic: str) -> list[str]:
 
 def seen_by_partition(broker: Broker, topic: str) -> dict[int, list[str]]:
     """Partition -> the values a reader of committed records sees, in order."""
-    own = {"group.id": "seen", "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest"}
+    own = {
+        "group.id": "seen",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    }
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, **own, "isolation.level": "read_committed"})
     try:
         known = consumer.list_topics(topic, timeout=30).topics[topic].partitions
