@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
     # Only here, as all of it needs the extra `runtime`.
-    from holdfast_cli.offsets_set import parse_setting  # noqa: PLC0415
+    from holdfast_cli.lost_choice import with_command  # noqa: PLC0415
     from holdfast_cli.run_watched import HowToShow, run_watched  # noqa: PLC0415
     from holdfast_runtime.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.data_dir import DataDir  # noqa: PLC0415
@@ -154,11 +154,7 @@ def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
         try:
             return run_app(app, wanted, listen, drain)
         except PositionLostError as error:
-            if {parse_setting(setting).stream for setting in error.settings} & _own(planned):
-                raise  # what the app makes itself can't be set
-            command = show.where.offsets(error.settings)
-            message = f"{error}. Or keep the state, and go on elsewhere: {command} (docs/kafka.md says what that means)"
-            raise PositionLostError(message, error.settings) from error
+            raise with_command(error, show.where, _own(planned)) from error
 
     return run_watched(engine, show)
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_cli.lost_choice import with_command
 from holdfast_cli.offsets_set import Setting, SettingRefusedError, decide, parse_setting
 from holdfast_cli.offsets_standing import Stand, Standing, StreamStand
+from holdfast_cli.run_summary import WhereToLook
 from holdfast_runtime.data_dir import DataDir
 from holdfast_runtime.jump_file import JumpFile
 from holdfast_runtime.jumps import Jump
+from holdfast_runtime.lost import Lost, Trouble, lost_error
 from holdfast_runtime.offset_log import Logged
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.streams.log import EmbeddedLog
@@ -223,6 +226,15 @@ def test_a_form_that_is_not_there_is_bad_usage(holdfast: Holdfast) -> None:
     ran = holdfast("offsets", "counted.yaml", "--set", "rows=newest")
     assert ran.code == 2
     assert "--set 'rows=newest': write STREAM/PARTITION=oldest" in ran.err
+
+
+def test_an_app_that_can_not_read_on_names_the_command_unless_the_stream_is_its_own() -> None:
+    where = WhereToLook("my app.yaml", "data", data_given=True, spark_log="spark.log", logs=frozenset())
+    lost = [Lost(one, 9, Bounds(0, 5), Trouble.BEYOND_END) for one in (A1, A0)]
+    told = with_command(lost_error(lost), where, {"b"})
+    assert "holdfast offsets 'my app.yaml' --data data --set a/0=end --set a/1=end (" in str(told)
+    assert "another spec.runId" in str(told)
+    assert "holdfast offsets" not in str(with_command(lost_error(lost), where, {"a"}))
 
 
 def read_rows(data: Path, parts: dict[StreamPartition, list[tuple[int, int]]]) -> list[dict[str, Any]]:
