@@ -1,6 +1,6 @@
 """Why: each way from Kafka to Kafka, as one measurement in a fresh process, with a topic of its own to write to.
 
-All get two cores, a heap of 2 GB and the same rows per batch where they have batches. The first quarter of the rows is
+All get two cores, a heap of 2 GB and the same rows per batch where they have batches. The first half of the rows is
 not in any figure: until then JVMs compile. CPU is that of all processes of a way, and never that of the broker. Topics
 that were written are removed: the broker's disk is shared. Must not know how an engine works.
 """
@@ -19,7 +19,7 @@ from bench.kafka.jars import jars
 from tests.kafka.broker import Broker
 
 Work = Literal["stateless", "enrich"]
-QUARTER = 4
+HALF = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Given:
             "names": self.names,
             "rows": self.rows,
             "per_batch": self.per_batch,
-            "warm": max(1, self.rows // self.per_batch // QUARTER),
+            "warm": max(1, self.rows // self.per_batch // HALF),
             "out": out,
             **more,
         }

@@ -66,12 +66,12 @@ class KeyTable:
         """These keys; one whose time is over is as if it was never there."""
         moment, found, contents = self._moment, [], self._rows.get_many(keys)
         for key, content, before in zip(keys, contents, read_rows(contents), strict=True):
-            if before is None or self.expired(before.touched):
+            if before is None or (self._ttl and self.expired(before.touched)):
                 state = KeyState({}, None, moment)
+            elif before.timers is None:
+                state = KeyState(before.values, None, moment)
             else:
-                state = KeyState(
-                    before.values, before.timers and (dict(before.timers[0]), dict(before.timers[1])), moment
-                )
+                state = KeyState(before.values, (dict(before.timers[0]), dict(before.timers[1])), moment)
             found.append(Held(key, content, before, state))
         return found
 

@@ -37,8 +37,8 @@ def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | Fau
     if unknown:
         return _unknown(found, unknown, names)
     columns = []
-    for field in schema:
-        values = [row.get(field.name) for row in found]
+    for name, field in zip(names, schema, strict=True):
+        values = [row.get(name) for row in found]
         column = _column(values, field)
         if isinstance(column, Fault):
             return column
