@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
 
 from tests.engine.runs import KEYS, Run, children, die
 from tests.kafka.broker import Broker, wait_until
@@ -108,6 +112,37 @@ def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_ap
                 assert offsets[topic, number] == end
                 assert oldest == (0 if topic == counted.rows else end)
     counted.check(1_000)
+
+
+def test_topics_are_made_as_the_spec_says_and_refused_if_they_are_otherwise(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    counted.feed(100)
+    app = counted.file(tmp_path)
+    plain = app.read_text()
+    address = f'bootstrapServers: "{broker.bootstrap}"'
+
+    def said(replication: int, retention: str) -> None:
+        text = plain.replace(address, f"{address}, topics: {{replication: {replication}}}")
+        app.write_text(
+            text.replace(f"topic: {counted.numbered},", f"topic: {counted.numbered}, retention: {retention},")
+        )
+
+    said(1, "36h")
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    counted.check(100)
+    with broker.admin() as admin:
+        resources = [ConfigResource(ResourceType.TOPIC, f"{counted.name}-{one}") for one in ("numbered", "moved")]
+        kept = [one.result(30)["retention.ms"].value for one in admin.describe_configs(resources).values()]
+    assert sorted(kept) == ["-1", "129600000"]
+    said(2, "48h")
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        message = run.until("failed")["message"]
+    assert "has replication 1, but 2 is asked for" in message
+    said(1, "48h")
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        message = run.until("failed")["message"]
+    assert f"{counted.numbered} has retention.ms 129600000, but 172800000 is asked for" in message
 
 
 def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choice(

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
+from holdfast.spec.streams import KafkaTopics
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.topics import INTERMEDIATE, MARKERS, TopicPartitionsError, Topics
+from holdfast_runtime.streams.kafka.topics import TooFewBrokersError, TopicDiffersError, TopicPartitionsError, Topics
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
+from holdfast_runtime.streams.kafka.wanted import INTERMEDIATE, Use, Wanted, wanted
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
 
@@ -31,9 +33,13 @@ def config_of(broker: Broker, topic: str) -> dict[str, str]:
         return {key: one.value for key, one in admin.describe_configs([resource])[resource].result(30).items()}
 
 
+def so(partitions: int, use: Use = Use.WRITTEN, retention: str | None = None, **topics: int) -> Wanted:
+    return wanted(use, partitions, KafkaTopics(**topics), retention)
+
+
 def test_a_topic_that_is_not_there_is_made_with_what_it_needs(broker: Broker, topics: Topics, name: str) -> None:
     assert topics.count(name) is None
-    assert topics.ensure(name, 3, INTERMEDIATE) == 3
+    assert topics.ensure(name, so(3, Use.INTERMEDIATE)) == 3
     assert topics.count(name) == 3
     assert config_of(broker, name).items() >= INTERMEDIATE.items()
 
@@ -41,22 +47,72 @@ def test_a_topic_that_is_not_there_is_made_with_what_it_needs(broker: Broker, to
 def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers_if_not(
     topics: Topics, name: str
 ) -> None:
-    topics.ensure(name, 3, {})
-    assert topics.ensure(name, 3, {}) == 3
+    topics.ensure(name, so(3))
+    assert topics.ensure(name, so(3)) == 3
     with pytest.raises(TopicPartitionsError, match=f"topic {name} has 3 partitions, but 5 are planned; set partitions"):
-        topics.ensure(name, 5, {})
+        topics.ensure(name, so(5))
     assert topics.count(name) == 3
 
 
+@pytest.mark.parametrize(("said", "millis"), [("168h", "604800000"), ("90m", "5400000"), ("Forever", "-1")])
+def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
+    broker: Broker, topics: Topics, name: str, said: str, millis: str
+) -> None:
+    asked = so(1, retention=said, replication=1, min_in_sync_replicas=1)
+    topics.ensure(name, asked)
+    found = config_of(broker, name)
+    assert (found["retention.ms"], found["min.insync.replicas"]) == (millis, "1")
+    assert topics.ensure(name, asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (so(1, replication=2), "replication 1, but 2 is asked for"),
+        (so(1, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
+        (so(1, retention="Forever"), "retention.ms 5400000, but -1 is asked for"),
+        (so(1, min_in_sync_replicas=2), "min.insync.replicas 1, but 2 is asked for"),
+        (so(1, Use.INTERMEDIATE), "retention.ms 5400000, but -1 is asked for"),
+        (so(1, Use.READ, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
+        (so(1, Use.MARKERS, replication=2), "replication 1, but 2 is asked for"),
+        (
+            so(1, replication=3, retention="1h"),
+            "replication 1, but 3 is asked for, and retention.ms 5400000, but 3600000",
+        ),
+    ],
+)
+def test_a_topic_that_is_there_otherwise_is_refused_with_both_values(
+    broker: Broker, topics: Topics, name: str, asked: Wanted, told: str
+) -> None:
+    topics.ensure(name, so(1, retention="90m"))
+    before = config_of(broker, name)
+    with pytest.raises(TopicDiffersError, match=rf"topic {name} has {told}.*change it with Kafka's tools, or let"):
+        topics.ensure(name, asked)
+    assert config_of(broker, name) == before
+
+
+def test_what_the_spec_does_not_say_is_not_checked(topics: Topics, name: str) -> None:
+    topics.ensure(name, so(1, retention="90m"))
+    assert topics.ensure(name, so(1)) == 1
+    # Others write it: they decide how many brokers hold it.
+    assert topics.ensure(name, so(1, Use.READ, replication=3, min_in_sync_replicas=2)) == 1
+
+
+def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: Topics, name: str) -> None:
+    with pytest.raises(TooFewBrokersError, match=r"2 replicas, as the cluster has 1 broker: set kafka.topics.replicat"):
+        topics.ensure(name, so(1, replication=2))
+    assert topics.count(name) is None
+
+
 def test_a_topic_of_holdfasts_own_gets_more_partitions_and_never_fewer(topics: Topics, name: str) -> None:
-    assert topics.ensure(name, 3, MARKERS, ours=True) == 3
-    assert topics.ensure(name, 5, MARKERS, ours=True) == 5
-    assert topics.ensure(name, 4, MARKERS, ours=True) == 5
+    assert topics.ensure(name, so(3, Use.MARKERS), ours=True) == 3
+    assert topics.ensure(name, so(5, Use.MARKERS), ours=True) == 5
+    assert topics.ensure(name, so(4, Use.MARKERS), ours=True) == 5
 
 
 def test_several_who_make_the_same_topic_at_once_get_the_same_one(broker: Broker, name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
-        made = pool.map(lambda _: Topics(settings_of(broker.bootstrap)).ensure(name, 2, {}), range(4))
+        made = pool.map(lambda _: Topics(settings_of(broker.bootstrap)).ensure(name, so(2)), range(4))
         assert list(made) == [2, 2, 2, 2]
 
 

@@ -13,6 +13,7 @@ from holdfast_runtime.streams.kafka.producer import TakenOverError, Transactiona
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
 from holdfast_runtime.streams.kafka.trouble import KafkaConfigError
+from holdfast_runtime.streams.kafka.wanted import Use
 from holdfast_runtime.streams.records import NO_TIME, FencedError, Range, written_batch
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
@@ -179,7 +180,7 @@ def test_a_crash_between_beginning_and_tidying_loses_no_marker(
 
 def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps_own(broker: Broker, app: str) -> None:
     kafka, topic = Kafka(settings_of(broker.bootstrap), app), f"{app}-moved"
-    kafka.ensure(topic, 1, intermediate=True)
+    kafka.ensure(topic, 1, Use.INTERMEDIATE)
     times = pa.array([NO_TIME, -(10**14), -1, 0, 1, 1_700_000_000_000, 10**15])
     producer = TransactionalProducer(kafka.settings, f"{app}-times")
     producer.open()

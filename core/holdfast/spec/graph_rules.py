@@ -42,6 +42,14 @@ def known_systems(spec: object) -> Iterator[Broken]:
             yield ("streams", i, "system"), unknown("system", stream["system"], systems)
 
 
+def retention_in_kafka(spec: object) -> Iterator[Broken]:
+    """Only topics have a retention."""
+    kept = names_of(spec, "systems") - names_of(spec, "systems", having="kafka")
+    for i, stream in items_of(spec, "streams"):
+        if "retention" in stream and has_name(stream.get("system"), kept):
+            yield ("streams", i, "retention"), f"retention is for topics; system {stream['system']} is no Kafka system"
+
+
 def known_inputs(spec: object) -> Iterator[Broken]:
     """Steps read streams or steps that exist."""
     known = names_of(spec, "streams") | names_of(spec, "steps")

@@ -57,6 +57,12 @@ RULES: tuple[Rule, ...] = (
         broken=node_rules.no_secrets,
     ),
     Rule(
+        at=("systems", "*", "kafka", "topics"),
+        message="minInSyncReplicas is at most replication",
+        cel="!has(self.replication) || !has(self.minInSyncReplicas) || self.minInSyncReplicas <= self.replication",
+        broken=node_rules.replicas,
+    ),
+    Rule(
         at=("streams", "*"),
         message="deadLetter names another stream, and goes with onDecodeError: DeadLetter",
         cel="has(self.deadLetter) == (has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"
@@ -128,6 +134,16 @@ RULES: tuple[Rule, ...] = (
         message="streams name systems that exist",
         cel=_with_names("systems", "self.streams.all(stream, stream.system in systems)"),
         broken=graph_rules.known_systems,
+    ),
+    Rule(
+        at=(),
+        message="retention is for streams of a Kafka system",
+        cel=_with_names(
+            "systems",
+            "!self.streams.exists(stream, has(stream.retention) && stream.system in systems)",
+            only="!has(each.kafka)",
+        ),
+        broken=graph_rules.retention_in_kafka,
     ),
     Rule(
         at=(),

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 _LABEL = r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
 # At most 9 digits of seconds and so on: together less than the 292 years the API server can compare.
 _DURATION = r"^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$"
+_RETENTION = rf"^(Forever|{_DURATION[1:-1]})$"
 _OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _QUANTITY = r"^[0-9]{1,15}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
 _MEMORY = r"^[1-9][0-9]{0,8}(k|m|g|t|Ki|Mi|Gi|Ti)$"
@@ -27,6 +28,7 @@ IN_WORDS = {
     _LABEL: "must be letters, digits and inner dashes",
     _OBJECT_NAME: "must be lower-case letters, digits, inner dashes and dots",
     _DURATION: "must be a duration, e.g. 500ms, 10m or 1h30m",
+    _RETENTION: "must be a duration longer than nothing, e.g. 168h, or Forever",
     _QUANTITY: "must be an amount, e.g. 10Gi or 500M",
     _MEMORY: "must be an amount of memory, e.g. 512m, 2g or 2Gi",
     _APP_NAME: "must be lower-case letters, digits and inner dashes",
@@ -62,6 +64,10 @@ def _positive(duration: str) -> str:
         message = "must be longer than nothing, e.g. 10s"
         raise PydanticCustomError(kind, message)
     return duration
+
+
+def _kept(retention: str) -> str:
+    return retention if retention == "Forever" else _positive(retention)
 
 
 def _not_all_zero(quantity: str) -> str:
@@ -143,6 +149,17 @@ PositiveDuration = Annotated[
 ]
 """A duration longer than nothing."""
 
+Retention = Annotated[
+    str,
+    StringConstraints(pattern=_RETENTION, min_length=2, max_length=40),
+    AfterValidator(_kept),
+    Field(
+        examples=["168h"],
+        json_schema_extra=_cel("self == 'Forever' || self.matches('[1-9]')", "must be longer than nothing, e.g. 168h"),
+    ),
+]
+"""How long records are kept: a duration longer than nothing, or `Forever`."""
+
 Quantity = Annotated[
     str,
     StringConstraints(pattern=_QUANTITY, max_length=24),
@@ -167,6 +184,9 @@ def as_spark(memory: str) -> str:
 # The bound stands before the validator: behind it pydantic would keep it out of the schema.
 Settings = Annotated[dict[str, str], Field(max_length=200), BeforeValidator(without_nulls)]
 """Settings of other software, passed through."""
+
+ReplicaCount = Annotated[int, Field(ge=1, le=32_767)]
+"""How many brokers hold a record."""
 
 PartitionCount = Annotated[int, Field(ge=1, le=100_000)]
 """How many partitions."""

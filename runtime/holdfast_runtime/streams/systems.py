@@ -22,6 +22,7 @@ from holdfast_runtime.streams.kafka.markers import Turns, Who
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.topics import Topics
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
+from holdfast_runtime.streams.kafka.wanted import Use
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.pace import Pace
 from holdfast_runtime.streams.records import Bounds, Marker, Range, ReadOnlyError
@@ -58,8 +59,9 @@ class _Held:
 
     topic: str
     system: System
-    own: bool
-    """The app makes it for itself."""
+    use: Use
+    retention: str | None = None
+    """How long its records are kept."""
 
 
 class Streams:
@@ -75,14 +77,19 @@ class Streams:
             if any(stream.system == system.name for stream in spec.streams)
         }
         declared = {stream.name: stream for stream in spec.streams}
+        written = {*plan.producers, *(stream.dead_letter for stream in spec.streams)}
         # What an app makes for itself goes where hosts can share it, if it has such a place.
         shared = next((one for one in systems.values() if isinstance(one, Kafka)), None)
-        self._held = {
-            stream.name: _Held(stream.topic, systems[declared[stream.name].system], own=False)
-            if stream.name in declared
-            else _Held(stream.topic, shared or _embedded_log(where, f"stream {stream.name}, which {_OWN},"), own=True)
-            for stream in plan.streams
-        }
+
+        def held(name: str, topic: str) -> _Held:
+            stream = declared.get(name)
+            if stream is None:
+                own = shared or _embedded_log(where, f"stream {name}, which {_OWN},")
+                return _Held(topic, own, Use.INTERMEDIATE)
+            use = Use.WRITTEN if name in written else Use.READ
+            return _Held(topic, systems[stream.system], use, stream.retention)
+
+        self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}
 
     def bounds(self, streams: Collection[str]) -> dict[StreamPartition, Bounds]:
         """What there is of each partition of these streams, now."""
@@ -144,7 +151,7 @@ class Streams:
         """Make a stream with so many partitions if it is not there; one of the log that has fewer grows."""
         held = self._held[stream]
         if isinstance(held.system, Kafka):
-            held.system.ensure(held.topic, partitions, intermediate=held.own)
+            held.system.ensure(held.topic, partitions, held.use, held.retention)
         if not isinstance(held.system, EmbeddedLog):
             return
         if held.system.has(held.topic) and held.system.meta(held.topic).partitions < partitions:
@@ -172,7 +179,7 @@ class Streams:
             held = self._held.get(partition.stream)
             if held is not None and isinstance(held.system, Kafka):
                 read, own = found.setdefault(held.system, ({}, {}))
-                (own if held.own else read)[held.topic, partition.partition] = offset
+                (own if held.use is Use.INTERMEDIATE else read)[held.topic, partition.partition] = offset
         for system, (read, own) in found.items():
             system.tidy(read, own)
 
@@ -208,8 +215,9 @@ def _in(held: _Held, wanted: Range) -> Range:
 
 
 def _kafka(system: SystemSpec, app: str, where: Where) -> Kafka:
-    exactly_once = system.kafka is not None and system.kafka.delivery == "ExactlyOnce"
-    return Kafka(kafka_settings(system, where.secrets), app, exactly_once, where.before.get(system.name, {}))
+    kafka, before = system.kafka, where.before.get(system.name, {})
+    assert kafka is not None  # noqa: S101 - its kind says so
+    return Kafka(kafka_settings(system, where.secrets), app, kafka.delivery == "ExactlyOnce", before, kafka.topics)
 
 
 def _single_host(

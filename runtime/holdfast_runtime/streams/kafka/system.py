@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from holdfast.spec.streams import KafkaTopics
 from holdfast_runtime.streams.kafka.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.beginning import begin_attempt
 from holdfast_runtime.streams.kafka.bounds import TopicBounds
@@ -18,9 +19,10 @@ from holdfast_runtime.streams.kafka.markers import Turns, Who, marker_topic, slo
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.tidying import Places, Tidying
 from holdfast_runtime.streams.kafka.times import event_times
-from holdfast_runtime.streams.kafka.topics import INTERMEDIATE, MARKERS, Topics
+from holdfast_runtime.streams.kafka.topics import Topics
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Transactions, Writes
 from holdfast_runtime.streams.kafka.untransacted import Untransacted
+from holdfast_runtime.streams.kafka.wanted import Use, wanted
 from holdfast_runtime.streams.records import Bounds, Range
 
 
@@ -49,6 +51,8 @@ class Kafka:
     exactly_once: bool = True
     before: Turns = field(default_factory=dict)
     """What earlier attempts of the run have written into it."""
+    topics: KafkaTopics = field(default_factory=KafkaTopics)
+    """How topics are that are made here."""
     _topics: Topics | None = None
     _fetcher: Fetching | None = None
     _bounds: TopicBounds | None = None
@@ -75,17 +79,17 @@ class Kafka:
         if len(wanted) > 1:
             self._reader().begin((*one.partition, one.start) for one in wanted)
 
-    def ensure(self, topic: str, partitions: int, *, intermediate: bool) -> None:
-        """The topic, made with so many partitions if it is not there."""
-        self._made().ensure(topic, partitions, INTERMEDIATE if intermediate else {})
+    def ensure(self, topic: str, partitions: int, use: Use, retention: str | None = None) -> None:
+        """The topic, made as the spec says if it is not there, refused if it is otherwise."""
+        self._made().ensure(topic, wanted(use, partitions, self.topics, retention))
 
     def begin(self, who: Who, slots: int) -> Turns:
         """From here on only this attempt writes; what earlier ones of its run had written."""
         if not self.exactly_once:
             return {}
         markers = MarkerTopic(self.settings, marker_topic(self.app))
-        wanted = slot_partition(slots)
-        found = self._made().ensure(markers.topic, wanted, MARKERS, ours=True)
+        asked = wanted(Use.MARKERS, slot_partition(slots), self.topics)
+        found = self._made().ensure(markers.topic, asked, ours=True)
         try:
             return begin_attempt(who, slots, self.settings, markers, found)
         finally:

@@ -5,33 +5,39 @@ change a topic that is there.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from holdfast.errors import UserActionError
+from holdfast.errors import UserActionError, WorldChangeError
 from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
+from holdfast_runtime.streams.kafka.wanted import Wanted
 
 _PATIENCE = 30.0
 _DEFAULT = -1
-FOR_EVER = "-1"
-MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-INTERMEDIATE = {
-    # Event times are the timestamps of its records: by them, a history that is read again would be old at once.
-    "retention.ms": FOR_EVER,
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.after.max.ms": str(2**63 - 1),
-    "message.timestamp.before.max.ms": str(2**63 - 1),
-}
+_FIELDS = "kafka.topics of the system, retention of the stream"
 
 
 class TopicPartitionsError(UserActionError):
     """A topic has another number of partitions than it must have."""
+
+
+class TopicDiffersError(UserActionError):
+    """A topic has other replicas, or another retention, than the spec asks for."""
+
+
+class TooFewBrokersError(WorldChangeError):
+    """The cluster has fewer brokers than a topic is to have replicas."""
 
 
 @dataclass(slots=True)
@@ -43,31 +49,31 @@ class Topics:
 
     def count(self, topic: str) -> int | None:
         """How many partitions a topic has; None: it is not there."""
-        try:
-            return self._count(self._asked(), topic)
-        except KafkaException as error:
-            raise trouble(error.args[0].code(), self._where(topic), error.args[0].str()) from None
+        with self._explained(topic):
+            found = self._found(topic)
+        return None if found is None else len(found)
 
-    def ensure(self, topic: str, partitions: int, config: Mapping[str, str], *, ours: bool = False) -> int:
-        """The topic, made with so many partitions if it is not there; how many it has.
+    def ensure(self, topic: str, wanted: Wanted, *, ours: bool = False) -> int:
+        """The topic, made as it is wanted if it is not there; how many partitions it has.
 
         `ours`: nobody else uses it; more partitions are well, and where they are fewer it gets more.
         """
-        client = self._asked()
-        try:
-            found = self._count(client, topic)
-            if not found:
-                self._make(client, topic, partitions, config)
-                found = self._awaited(client, topic)
-            if ours and found < partitions:
-                client.create_partitions([NewPartitions(topic, partitions)])[topic].result(_PATIENCE)
-                found = self._awaited(client, topic, partitions)
-        except KafkaException as error:
-            raise trouble(error.args[0].code(), self._where(topic), error.args[0].str()) from None
-        if found == partitions or (ours and found > partitions):
+        with self._explained(topic):
+            replicas = self._found(topic)
+            if not replicas:
+                self._make(topic, wanted)
+                replicas = self._awaited(topic)
+            # Also one that was just made: somebody else may have been sooner.
+            self._check(topic, wanted, replicas)
+            if ours and len(replicas) < wanted.partitions:
+                more = NewPartitions(topic, wanted.partitions)
+                self._asked().create_partitions([more])[topic].result(_PATIENCE)
+                replicas = self._awaited(topic, wanted.partitions)
+        found = len(replicas)
+        if found == wanted.partitions or (ours and found > wanted.partitions):
             return found
         message = (
-            f"{self._where(topic)} has {found} partitions, but {partitions} are planned; set "
+            f"{self._where(topic)} has {found} partitions, but {wanted.partitions} are planned; set "
             f"partitions: {found} for its stream, or write to another topic"
         )
         raise TopicPartitionsError(message)
@@ -80,30 +86,72 @@ class Topics:
     def _where(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
 
-    def _make(self, client: AdminClient, topic: str, partitions: int, config: Mapping[str, str]) -> None:
-        new = NewTopic(topic, partitions, _DEFAULT, config=dict(config))
+    @contextmanager
+    def _explained(self, topic: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise trouble(error.args[0].code(), self._where(topic), error.args[0].str()) from None
+
+    def _make(self, topic: str, wanted: Wanted) -> None:
+        client, replication = self._asked(), _DEFAULT if wanted.replication is None else wanted.replication
+        new = NewTopic(topic, wanted.partitions, replication, config=dict(wanted.config))
         try:
             client.create_topics([new], operation_timeout=_PATIENCE)[topic].result(_PATIENCE)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            code = error.args[0].code()
+            if code == KafkaError.INVALID_REPLICATION_FACTOR:
+                raise self._too_few(topic, wanted, len(client.list_topics(topic, _PATIENCE).brokers)) from None
+            if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _awaited(self, client: AdminClient, topic: str, at_least: int = 1) -> int:
+    def _too_few(self, topic: str, wanted: Wanted, brokers: int) -> TooFewBrokersError:
+        replicas = "the brokers' default number of" if wanted.replication is None else wanted.replication
+        return TooFewBrokersError(
+            f"{self._where(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
+            f"broker{'' if brokers == 1 else 's'}: set kafka.topics.replication of the system to at most {brokers}, or "
+            "add brokers"
+        )
+
+    def _check(self, topic: str, wanted: Wanted, replicas: Sequence[int]) -> None:
+        """Refuse a topic that is otherwise than the spec says."""
+        differs: list[tuple[str, object, object]] = []
+        if wanted.replication is not None and not wanted.others:
+            differs += [("replication", one, wanted.replication) for one in {*replicas} - {wanted.replication}]
+        if wanted.checked:
+            said = self._config(topic)
+            differs += [(key, said[key], value) for key, value in wanted.checked.items() if said[key] != value]
+        if differs:
+            told = ", and ".join(f"{name} {found}, but {value} is asked for" for name, found, value in differs)
+            message = (
+                f"{self._where(topic)} has {told}. Holdfast changes no topic that is there: change it with Kafka's "
+                f"tools, or let the spec ask for what it has ({_FIELDS})"
+            )
+            raise TopicDiffersError(message)
+
+    def _config(self, topic: str) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        found = self._asked().describe_configs([resource], request_timeout=_PATIENCE)[resource].result(_PATIENCE)
+        return {key: str(one.value) for key, one in found.items()}
+
+    def _awaited(self, topic: str, at_least: int = 1) -> list[int]:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
-            found = self._count(client, topic)
-            if found is not None and found >= at_least:
+            found = self._found(topic)
+            if found is not None and len(found) >= at_least:
                 return found
         message = f"{self._where(topic)} was made, but no broker shows it within {_PATIENCE:.0f} s"
         raise KafkaBusyError(message)
 
-    @staticmethod
-    def _count(client: AdminClient, topic: str) -> int | None:
+    def _found(self, topic: str) -> list[int] | None:
+        """The number of replicas of each partition; none: it is just being made; None: there is no such topic."""
+        asked = self._asked().describe_topics(TopicCollection([topic]), request_timeout=_PATIENCE)[topic]
         try:
-            said = client.describe_topics(TopicCollection([topic]), request_timeout=_PATIENCE)[topic].result(_PATIENCE)
+            said = asked.result(_PATIENCE)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise
         # One that is just being made has partitions without a leader.
-        return len(said.partitions) if all(one.leader is not None for one in said.partitions) else 0
+        made = all(one.leader is not None for one in said.partitions)
+        return [len(one.replicas) for one in said.partitions] if made else []

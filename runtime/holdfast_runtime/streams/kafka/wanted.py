@@ -1,0 +1,74 @@
+"""Why: how a topic is to be: what it needs for its use, and what the spec asks for, in one place.
+
+Where the spec says nothing, brokers decide and nothing is checked. Must not ask brokers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from holdfast.spec.streams import KafkaTopics
+from holdfast.spec.values import millis
+
+FOR_EVER = "-1"
+_RETENTION, _IN_SYNC = "retention.ms", "min.insync.replicas"
+MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+INTERMEDIATE = {
+    # Event times are the timestamps of its records: by them, a history that is read again would be old at once.
+    _RETENTION: FOR_EVER,
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+}
+
+
+class Use(Enum):
+    """What a topic is for."""
+
+    READ = auto()
+    """Others write it: how many brokers hold it is theirs to say."""
+    WRITTEN = auto()
+    """The app writes it for others."""
+    INTERMEDIATE = auto()
+    """The app writes and reads it."""
+    MARKERS = auto()
+    """The app notes there what it has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a topic is to be."""
+
+    partitions: int
+    replication: int | None
+    """None: as brokers make it."""
+    config: Mapping[str, str]
+    """What it gets if it is made."""
+    checked: Mapping[str, str]
+    """What of it must be so too if it is there."""
+    others: bool = False
+    """Whether others decide about its replicas where it is there."""
+
+
+def wanted(use: Use, partitions: int, topics: KafkaTopics, retention: str | None = None) -> Wanted:
+    """A topic of this use, as the spec says: `topics` of those of the system, `retention` of this one."""
+    in_sync, kept = _in_sync(topics), _kept(retention)
+    if use is Use.MARKERS:
+        return Wanted(partitions, topics.replication, {**MARKERS, **in_sync}, in_sync)
+    if use is Use.INTERMEDIATE:
+        # Checked unasked: with another one, records would be gone before they are read.
+        kept = {_RETENTION: FOR_EVER}
+        return Wanted(partitions, topics.replication, {**INTERMEDIATE, **in_sync}, {**kept, **in_sync})
+    config, others = {**kept, **in_sync}, use is Use.READ
+    return Wanted(partitions, topics.replication, config, kept if others else config, others)
+
+
+def _kept(retention: str | None) -> dict[str, str]:
+    if retention is None:
+        return {}
+    return {_RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
+
+
+def _in_sync(topics: KafkaTopics) -> dict[str, str]:
+    found = topics.min_in_sync_replicas
+    return {} if found is None else {_IN_SYNC: str(found)}
