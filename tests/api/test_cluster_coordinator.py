@@ -51,6 +51,7 @@ def progress(batch: int, held_back: str | None = None) -> Progress:
 
 def test_the_record_comes_back_in_the_next_attempt_and_goes_with_the_app(theatre: Theatre) -> None:
     with coordinator(theatre) as first:
+        assert first.owner == f"namespace {theatre.told.namespace}"
         assert first.record() is None
         first.ran(Ran(GROUPING, FIRST, AFTER))
         first.ran(Ran(GROUPING, SWAPPED, AFTER))

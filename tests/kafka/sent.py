@@ -32,6 +32,7 @@ class Attempt:
     number: int
     slots: int = 2
     run: str = "1"
+    owner: str = "namespace shop"
     before: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -40,7 +41,7 @@ class Attempt:
 
     def begin(self) -> "Attempt":
         """It may write from here on."""
-        self.before = dict(Kafka(settings_of(self.bootstrap), self.app).begin(self.who, self.slots))
+        self.before = dict(Kafka(settings_of(self.bootstrap), self.app).begin(self.who, self.slots, self.owner))
         return self
 
     @contextmanager

@@ -10,6 +10,7 @@ from holdfast_runtime.streams.kafka.markers import (
     Who,
     attempt_note,
     before_note,
+    owner_note,
     partition_of,
     slot_note,
     slot_partition,
@@ -27,6 +28,14 @@ def test_the_newest_attempt_is_the_highest_of_the_run_that_began_last() -> None:
     assert Notes("app").add([attempt_note(TWO, 3), attempt_note(OTHER, 1)]).newest == OTHER
     key, _ = attempt_note(ONE, 3)
     assert Notes("app").add([attempt_note(ONE, 3), attempt_note(TWO, 3), taken_back(key)]).slots == {TWO: 3}
+
+
+def test_the_name_is_whose_note_is_first_and_stands() -> None:
+    one, other = owner_note("namespace a"), owner_note("holdfast run")
+    assert Notes("app").add([attempt_note(ONE, 3)]).owner is None
+    assert Notes("app").add([one, attempt_note(ONE, 3), other, one]).owner == "namespace a"
+    assert Notes("app").add([one, other, taken_back(one[0])]).owner == "holdfast run"
+    assert Notes("app").add([one, other, attempt_note(ONE, 3)]).newest == ONE
 
 
 def test_what_a_run_has_written_is_the_highest_turn_of_each_task() -> None:

@@ -252,13 +252,15 @@ def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Bro
     counted.check(500)
 
 
-def test_a_run_whose_data_were_removed_is_refused_with_the_cure(broker: Broker, tmp_path: Path) -> None:
+def test_a_run_may_move_with_its_data_and_is_refused_without_them_with_the_cure(broker: Broker, tmp_path: Path) -> None:
     counted = Counted.new(broker)
     counted.feed(300)
     app = counted.file(tmp_path)
-    for _ in range(2):
-        with Run(app, tmp_path / "data", "--until-idle") as run:
-            run.ended()
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    (tmp_path / "data").rename(tmp_path / "moved")
+    with Run(app, tmp_path / "moved", "--until-idle") as run:
+        run.ended()
     with Run(app, tmp_path / "elsewhere", "--until-idle") as run:
         said = run.until("failed")["message"]
     assert "attempt 2 of run 1 does" in said

@@ -122,7 +122,7 @@ def test_without_transactions_all_is_there_when_a_write_returns_and_twice_if_it_
     broker.create_topic(f"{name}-out", 2)
     kafka = Kafka(settings_of(broker.bootstrap), name, exactly_once=False)
     attempt = Attempt(broker.bootstrap, name, 1)
-    assert kafka.begin(attempt.who, 2) == {}
+    assert kafka.begin(attempt.who, 2, attempt.owner) == {}
     worker = Worker(attempt, kafka)
     worker.send(1)
     assert seen(broker, f"{name}-out") == rows_of("a", range(1, 2))

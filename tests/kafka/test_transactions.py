@@ -1,6 +1,7 @@
 """What slots write to Kafka is there once, whatever dies, moves or comes back from the dead."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -8,6 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka import beginning
+from holdfast_runtime.streams.kafka.beginning import NameTakenError
 from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.producer import TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.kafka.system import Kafka
@@ -140,6 +142,39 @@ def test_another_run_shuts_out_the_run_before(broker: Broker, app: str) -> None:
         with new.worker() as worker:
             worker.send(1)
     assert seen(broker, f"{app}-out") == sorted(rows_of("a", range(5, 6)) + rows_of("a", range(1, 2)))
+
+
+def test_an_app_of_the_same_name_and_another_owner_is_refused_and_shuts_nobody_out(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    with first.worker() as worker:
+        worker.send(1)
+        for run, owner in (("1", "namespace other"), ("2", "namespace other"), ("1", "holdfast run")):
+            told = (
+                rf"the name {app} belongs to .* \(namespace shop\), and this one is of {owner}.*another metadata.name"
+            )
+            with pytest.raises(NameTakenError, match=told):
+                attempt(broker, app, 9, run=run, owner=owner).begin()
+        worker.send(2)
+        with first.worker() as fresh:
+            fresh.send(3)
+    assert attempt(broker, app, 2).begin().before == {"a": 3}
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 4))
+
+
+def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app: str) -> None:
+    owners = [f"namespace n{number}" for number in range(4)]
+
+    def begins(owner: str) -> bool:
+        try:
+            attempt(broker, app, 1, owner=owner).begin()
+        except NameTakenError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        begun = list(pool.map(begins, owners))
+    assert begun.count(True) == 1
+    assert not begins(owners[begun.index(False)])
 
 
 def test_a_checkpoint_older_than_what_was_written_is_said_and_not_skipped(broker: Broker, app: str) -> None:

@@ -64,6 +64,11 @@ class ClusterCoordinator:
         self._reporter.close()
 
     @property
+    def owner(self) -> str:
+        """The namespace: there, names of apps are unique."""
+        return f"namespace {self._told.namespace}"
+
+    @property
     def topics(self) -> Mapping[str, int | None]:
         """What the operator accepted the plan with."""
         return self._told.topics

@@ -44,6 +44,10 @@ class Coordinator(Protocol):
     """One run of one app."""
 
     @property
+    def owner(self) -> str:
+        """Whose the app is, in words: apps of one name and different owners are different apps."""
+
+    @property
     def topics(self) -> Mapping[str, int | None]:
         """Partition counts that the plan is to be made with, by stream, beside those in the spec."""
 

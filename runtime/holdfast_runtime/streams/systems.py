@@ -158,10 +158,10 @@ class Streams:
             held.system.grow(held.topic, partitions)
         held.system.ensure(held.topic, partitions, now=now)
 
-    def begin(self, streams: Sequence[str], who: Who, slots: int) -> dict[str, Turns]:
+    def begin(self, streams: Sequence[str], who: Who, slots: int, owner: str) -> dict[str, Turns]:
         """From now on, refuse what earlier attempts want to write to these streams; what they have written, by system.
 
-        `slots`: how many this attempt has at most.
+        `slots`: how many this attempt has at most; `owner`: whose the app is.
         """
         kafkas: dict[str, Kafka] = {}
         for stream in streams:
@@ -170,7 +170,7 @@ class Streams:
                 held.system.fence([held.topic], f"{who.app}/{who.run}", who.number)
             elif isinstance(held.system, Kafka):
                 kafkas[held.system.settings.system] = held.system
-        return {name: system.begin(who, slots) for name, system in kafkas.items()}
+        return {name: system.begin(who, slots, owner) for name, system in kafkas.items()}
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""

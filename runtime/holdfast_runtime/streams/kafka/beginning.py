@@ -1,6 +1,7 @@
 """Why: before an attempt writes, whoever wrote before it can't write any more, and what was written is known.
 
-    note this attempt -> take the names of earlier attempts -> read what they wrote -> note it, take their notes back
+    is the app's name ours? -> note this attempt -> take the names of earlier attempts -> read what they wrote
+    -> note it, take their notes back
 
 In this order: a process of an earlier attempt that takes its name later reads the note of this one, and ends; one that
 had taken it before has lost it. Must not plan.
@@ -9,6 +10,7 @@ had taken it before has lost it. Must not plan.
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.streams.kafka.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.markers import (
     ATTEMPTS,
@@ -20,6 +22,7 @@ from holdfast_runtime.streams.kafka.markers import (
     attempt_note,
     before_note,
     check_newest,
+    owner_note,
     partition_of,
     slot_partition,
     taken_back,
@@ -28,6 +31,31 @@ from holdfast_runtime.streams.kafka.producer import TransactionalProducer
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 
 _AT_ONCE = 16
+
+
+class NameTakenError(UserActionError):
+    """An app of another owner writes in this app's name."""
+
+
+def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
+    """Refuse to shut out an app of the same name that is somebody else's: the first that came has the name."""
+
+    def found() -> str | None:
+        return Notes(app).add(markers.read(ATTEMPTS)).owner
+
+    if (first := found()) is None:
+        ours = owner_note(owner)
+        markers.write([(ATTEMPTS, ours)])
+        # Of two that come at once, both see whose note is first.
+        if (first := found()) != owner:
+            markers.write([(ATTEMPTS, taken_back(ours[0]))])
+    if first != owner:
+        message = (
+            f"Kafka system {markers.settings.system}: the name {app} belongs to an app of another owner ({first}), and "
+            f"this one is of {owner}: each would shut the other out. Give one of them another metadata.name; or, if "
+            f"the other has drained and will never run again, delete the topic {markers.topic}"
+        )
+        raise NameTakenError(message)
 
 
 def begin_attempt(who: Who, slots: int, settings: KafkaSettings, markers: MarkerTopic, partitions: int) -> Turns:

@@ -23,6 +23,12 @@ from holdfast_runtime.wall_clock import now
 
 _PATIENCE = 30.0
 _TAIL = 32
+_SETTLED_WITHIN, _NAP = 10.0, 0.02
+_UNSETTLED = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 _AT_ONCE = 500
 _SURELY = {"enable.idempotence": "true", "acks": "all"}
 _BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -94,9 +100,19 @@ class MarkerTopic:
         """From the oldest record to the newest, committed or not: a consumer would only say what it may see."""
         if self._admin is None:
             self._admin = AdminClient(self.settings.asking(), logger=QUIET)
-        place = TopicPartition(self.topic, partition)
+        deadline = time.monotonic() + _SETTLED_WITHIN
+        while True:
+            try:
+                return self._both_ends(self._admin, TopicPartition(self.topic, partition))
+            except KafkaException as error:
+                # One that was just made has no leader at first; a writer would wait for it, this question does not.
+                if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+                    raise
+                time.sleep(_NAP)
+
+    def _both_ends(self, admin: AdminClient, place: TopicPartition) -> tuple[int, int]:
         asked = [
-            self._admin.list_offsets(
+            admin.list_offsets(
                 {place: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.patience
             )[place]
             for spec in _BOTH_ENDS

@@ -1,6 +1,6 @@
 """Why: what an app notes in its marker topic, so that no attempt repeats what another has written.
 
-    partition 0        which attempt writes now                                       outside of transactions
+    partition 0        whose the name is, and which attempt writes now                outside of transactions
     partition 1        what was written before it began                               outside of transactions
     partition 2 + s    slot s: which turns of which tasks its last transaction holds  inside of them
 
@@ -16,6 +16,7 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.streams.records import FencedError
 
 ATTEMPTS, BEFORE = 0, 1
+_OWNER = "owner"
 Turns = Mapping[str, int]
 """Task -> its turn."""
 Noted = tuple[bytes, bytes | None]
@@ -52,6 +53,11 @@ def slot_partition(slot: int) -> int:
 def attempt_note(who: Who, slots: int) -> Noted:
     """An attempt begins; it never has more slots."""
     return _key("attempt", who), _value({"slots": slots})
+
+
+def owner_note(owner: str) -> Noted:
+    """The app is somebody's."""
+    return json.dumps([_OWNER, owner], ensure_ascii=False).encode(), _value({})
 
 
 def slot_note(who: Who, slot: int, turns: Turns) -> Noted:
@@ -93,6 +99,8 @@ class Notes:
     """What the notes of an app say together."""
 
     app: str
+    owners: list[str] = field(default_factory=list)
+    """Who says to have the name, the first first."""
     last: str | None = None
     """The run of the attempt that noted itself last."""
     slots: dict[Who, int] = field(default_factory=dict)
@@ -105,6 +113,9 @@ class Notes:
     def add(self, notes: Iterable[Noted]) -> "Notes":
         """With these notes, in the order of their partition."""
         for key, value in notes:
+            if (owner := _read_owner(key)) is not None:
+                self._own(owner, stands=value is not None)
+                continue
             kind, who = self._read_key(key)
             if kind == "attempt" and value is not None:
                 self.last = who.run
@@ -120,6 +131,11 @@ class Notes:
         return self
 
     @property
+    def owner(self) -> str | None:
+        """Who has the name; None: nobody yet."""
+        return self.owners[0] if self.owners else None
+
+    @property
     def newest(self) -> Who | None:
         """Who may write: the highest of the run that began last, also if an older one notes itself again."""
         return max((who for who in self.slots if who.run == self.last), default=None)
@@ -131,6 +147,12 @@ class Notes:
             if who.run == run:
                 found = {task: max(found.get(task, 0), turns.get(task, 0)) for task in {*found, *turns}}
         return found
+
+    def _own(self, owner: str, *, stands: bool) -> None:
+        if stands and owner not in self.owners:
+            self.owners.append(owner)
+        elif not stands and owner in self.owners:
+            self.owners.remove(owner)
 
     def _merge(self, who: Who, turns: object, key: bytes) -> None:
         if not isinstance(turns, dict):
@@ -145,6 +167,17 @@ class Notes:
             return str(kind), Who(self.app, str(run), int(number))
         except (ValueError, TypeError) as error:
             raise _unreadable(key) from error
+
+
+def _read_owner(key: bytes) -> str | None:
+    """Whom a note is about that says whose the name is; None: it says something else."""
+    try:
+        match json.loads(key):
+            case [str(kind), str(owner)] if kind == _OWNER:
+                return owner
+    except ValueError:
+        pass
+    return None
 
 
 def _key(kind: str, who: Who, *more: int) -> bytes:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdfast.spec.streams import KafkaTopics
 from holdfast_runtime.streams.kafka.agent import RemoteWriter, Writer, agent
-from holdfast_runtime.streams.kafka.beginning import begin_attempt
+from holdfast_runtime.streams.kafka.beginning import begin_attempt, claim_name
 from holdfast_runtime.streams.kafka.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.fetching import Fetching, make_fetcher
 from holdfast_runtime.streams.kafka.marker_topic import MarkerTopic
@@ -83,14 +83,15 @@ class Kafka:
         """The topic, made as the spec says if it is not there, refused if it is otherwise."""
         self._made().ensure(topic, wanted(use, partitions, self.topics, retention))
 
-    def begin(self, who: Who, slots: int) -> Turns:
-        """From here on only this attempt writes; what earlier ones of its run had written."""
+    def begin(self, who: Who, slots: int, owner: str) -> Turns:
+        """From here on only this attempt writes, for this owner; what earlier ones of its run had written."""
         if not self.exactly_once:
             return {}
         markers = MarkerTopic(self.settings, marker_topic(self.app))
         asked = wanted(Use.MARKERS, slot_partition(slots), self.topics)
         found = self._made().ensure(markers.topic, asked, ours=True)
         try:
+            claim_name(who.app, owner, markers)
             return begin_attempt(who, slots, self.settings, markers, found)
         finally:
             markers.close()
