@@ -49,6 +49,9 @@ class RunMetrics:
         self._batches = self._counter("batches", "Batches committed.")
         self._late = self._counter("late_rows", "Rows that came after their window had closed.")
         self._undecoded = self._counter("undecoded_records", "Records that could not be decoded.")
+        self._misplaced = self._counter(
+            "misplaced_records", "Records that were put where their key was before their stream grew.", "stream"
+        )
         self._restored = self._counter("restored_tasks", "Tasks whose state was rebuilt from its durable copy.")
         self._lag = self._gauge("lag_records", "Records unread when the last batch was planned.")
         self._watermark_lag = self._gauge(
@@ -91,6 +94,8 @@ class RunMetrics:
         self._rows_in.labels(*app).inc(progress.rows_in)
         self._late.labels(*app).inc(progress.late)
         self._undecoded.labels(*app).inc(progress.undecoded)
+        for stream, records in progress.misplaced.items():
+            self._misplaced.labels(*app, stream).inc(records)
         self._restored.labels(*app).inc(len(progress.restored))
         for stream, rows in progress.streams.items():
             self._rows_out.labels(*app, stream).inc(rows)

@@ -39,6 +39,7 @@ class Seen:
     rows_out: int = 0
     late: int = 0
     undecoded: int = 0
+    misplaced: int = 0
     restored: int = 0
     outputs: Counter[str] = field(default_factory=Counter)
     """Output stream -> rows."""
@@ -80,7 +81,8 @@ class Seen:
 
     def odd(self) -> tuple[tuple[str, int], ...]:
         """How much of what should not be there was there."""
-        return ("late", self.late), ("undecoded", self.undecoded), ("restored", self.restored)
+        misplaced = (("misplaced", self.misplaced),) if self.misplaced else ()
+        return ("late", self.late), ("undecoded", self.undecoded), *misplaced, ("restored", self.restored)
 
     def _add(self, progress: Progress, now: float) -> None:
         self.last = progress
@@ -89,6 +91,7 @@ class Seen:
         self.rows_out += progress.rows_out
         self.late += progress.late
         self.undecoded += progress.undecoded
+        self.misplaced += sum(progress.misplaced.values())
         self.restored += len(progress.restored)
         self.outputs.update(progress.streams)
         self.recent.append(Heard(now, progress))
@@ -104,6 +107,9 @@ class Seen:
             yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"
         if progress.undecoded and self._is_news("undecoded", now):
             yield f"{many(progress.undecoded, 'record')} could not be decoded"
+        if progress.misplaced and self._is_news("misplaced", now):
+            told = ", ".join(f"{many(found, 'record')} of {stream}" for stream, found in progress.misplaced.items())
+            yield f"{told} misplaced: a producer has not seen it grow"
         if progress.late and self._is_news("late", now):
             yield f"{many(progress.late, 'row')} too late"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.spec.app import StreamApp
+from holdfast.spec.values import millis
 from holdfast.tasks.expansion import Expansion
 from holdfast.tasks.ordering import child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
@@ -98,7 +99,8 @@ class Attempt:
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
         limits = Limits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
-        return Begun(number, Reading(self.tasks, bounded, limits, Order(self._child_after)))
+        order, grace = Order(self._child_after), millis(spec.expansion.grace)
+        return Begun(number, Reading(self.tasks, bounded, limits, order, grace))
 
     def move(self, placement: Placement) -> None:
         """Remember where tasks run, before their first batch there."""

@@ -4,12 +4,23 @@ Made from the durable offsets alone, so that a replay makes the same. Must not r
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.grace import settled
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.streams.records import Range
+
+
+class Settled(NamedTuple):
+    """A partition whose producers should know how many there are now."""
+
+    since: int
+    """From this offset on."""
+    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,8 @@ class Turn:
     """Partitions of bounded streams that are read to their end with this batch."""
     jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
     """Where partitions stood whose range begins elsewhere, because a user has set it."""
+    settled: Mapping[StreamPartition, Settled] = field(default_factory=dict)
+    """What gave keys away to new partitions, among what is read."""
 
     @property
     def fetched(self) -> tuple[Range, ...]:
@@ -51,6 +64,7 @@ class BatchPlan:
                 [[str(wanted.partition), wanted.start, wanted.end] for wanted in turn.ranges],
                 [str(partition) for partition in turn.ended],
                 {str(partition): at for partition, at in turn.jumped.items()},
+                [[str(partition), *one] for partition, one in turn.settled.items()],
             ]
             for task, turn in self.turns.items()
         }
@@ -66,24 +80,37 @@ class BatchPlan:
                 tuple(Range(parse_partition(name), start, end) for name, start, end in ranges),
                 tuple(parse_partition(name) for name in ended),
                 {parse_partition(name): at for name, at in jumped.items()},
+                {parse_partition(name): Settled(start, count) for name, start, count in gave},
             )
-            for task, (number, ranges, ended, jumped) in tree.items()
+            for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
         return cls(batch, epoch, now, first, turns)
 
 
 def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
     """The batch that leads to these offsets, for tasks with these inputs."""
+    gave = _settled(end) if end.noticed else {}
     turns = {
         task: Turn(
             end.turns[task],
             _ranges(end, inputs[task]),
             _ended(end, inputs[task]),
             {one: end.jumped[one] for one in inputs[task] if one in end.jumped},
+            {one: gave[one] for one in inputs[task] if one in gave},
         )
         for task in end.taking_part
     }
     return BatchPlan(end.batch, epoch, end.now, first, turns)
+
+
+def _settled(end: Offsets) -> dict[StreamPartition, Settled]:
+    """What is read in this batch of partitions that gave keys away; nothing where no stream has grown in this run."""
+    counts = Counter(partition.stream for partition in end.positions)
+    return {
+        partition: Settled(start, counts[partition.stream])
+        for partition, start in settled(end.noticed).items()
+        if partition in end.starts and end.positions[partition] > start
+    }
 
 
 def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[Range, ...]:

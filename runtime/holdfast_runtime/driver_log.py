@@ -4,6 +4,7 @@ Must not say what is a secret, nor how every batch went: that is in the report a
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
@@ -20,6 +21,7 @@ class DriverLog:
         self._clock = clock
         self._said = 0
         self._rows_in = self._rows_out = self._batches = 0
+        self._misplaced = Counter[str]()
 
     def listen(self, event: Event) -> None:
         """Say what is worth it."""
@@ -51,6 +53,7 @@ class DriverLog:
         self._batches += 1
         self._rows_in += event.rows_in
         self._rows_out += event.rows_out
+        self._misplaced.update(event.misplaced)
         for task in event.restored[:_SHOWN]:
             _LOG.info("restored %s", task)
         if len(event.restored) > _SHOWN:
@@ -61,4 +64,7 @@ class DriverLog:
             _LOG.info(
                 "batch %d (%d since the last line, %d rows in, %d out), lag %d%s", event.batch, *counts, event.lag, held
             )
+            for stream, records in self._misplaced.items():
+                _LOG.warning("%d records of %s misplaced: a producer has not seen it grow", records, stream)
+            self._misplaced.clear()
             self._said, self._batches, self._rows_in, self._rows_out = self._clock(), 0, 0, 0

@@ -14,9 +14,11 @@ from holdfast.control.messages import UserRecord, decode
 from holdfast.control.producers import Delivery
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.batch_plan import Settled
 from holdfast_runtime.report import TaskReport
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
 from holdfast_runtime.streams.generator import GeneratorFunctionError
+from holdfast_runtime.streams.partitioner import misplaced
 from holdfast_runtime.streams.records import NO_TIME, Range
 from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.timed import Timed
@@ -49,11 +51,13 @@ class Reader:
         event_time = declared.event_time if declared is not None else None
         self._column = None if event_time is None else event_time.column
 
-    def read(self, wanted: Range, streams: Streams, report: TaskReport) -> Arrived:
-        """The rows of a range."""
+    def read(self, wanted: Range, streams: Streams, report: TaskReport, settled: Settled | None = None) -> Arrived:
+        """The rows of a range; of one whose keys are `settled`, those that belong elsewhere are counted."""
         made = streams.rows(wanted)
         arrived = (
-            Arrived(self._timed(self._fitted(made))) if made is not None else self._fetched(wanted, streams, report)
+            Arrived(self._timed(self._fitted(made)))
+            if made is not None
+            else self._fetched(wanted, streams, report, settled)
         )
         times = arrived.rows.times
         arrived.latest = None if times.null_count == len(times) else pc.max(times).as_py()
@@ -61,9 +65,11 @@ class Reader:
         report.read[self._name] = report.read.get(self._name, 0) + wanted.end - wanted.start
         return arrived
 
-    def _fetched(self, wanted: Range, streams: Streams, report: TaskReport) -> Arrived:
+    def _fetched(self, wanted: Range, streams: Streams, report: TaskReport, settled: Settled | None) -> Arrived:
         records = streams.fetch(wanted)
         report.bytes_in += records.nbytes
+        if settled is not None:
+            self._count_misplaced(wanted.partition, records, settled, report)
         deliveries: list[Delivery] = []
         if self._typed:
             records, deliveries = _split(records, wanted.partition)
@@ -78,6 +84,16 @@ class Reader:
             return Arrived(Timed(rows, pc.if_else(unknown, None, times)), deliveries, letters=letters)
         timed = self._timed(rows)
         return Arrived(timed, deliveries, letters=letters)
+
+    def _count_misplaced(
+        self, at: StreamPartition, records: pa.RecordBatch, settled: Settled, report: TaskReport
+    ) -> None:
+        if self._declared is None or self._declared.key is None or self._declared.partitioner == "none":
+            return
+        keys = records.filter(pc.greater_equal(records.column("offset"), settled.since)).column("key")
+        found = misplaced(keys, at.partition, settled.partitions, self._declared.partitioner)
+        if found:
+            report.misplaced[self._name] = report.misplaced.get(self._name, 0) + found
 
     def _bad(
         self, at: StreamPartition, records: pa.RecordBatch, bad: Sequence[BadRecord], report: TaskReport

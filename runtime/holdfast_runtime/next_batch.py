@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.grace import after_grace, noticed_now
 from holdfast_runtime.jumps import Jump, jumped
 from holdfast_runtime.lost import find_lost, lost_error, recreated_error
 from holdfast_runtime.offsets import Offsets
@@ -43,6 +44,8 @@ class Reading:
     """Streams that end where they end when the app first looks."""
     limits: Limits
     order: Order = field(default_factory=Order)
+    grace: int = 0
+    """How long new partitions wait for producers that do not know of them yet, milliseconds."""
 
     @property
     def partitions(self) -> frozenset[StreamPartition]:
@@ -61,10 +64,13 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
         if partition.stream in reading.bounded and partition not in ends:
             ends[partition] = seen.bounds[partition].end
     backlogs = _backlogs(reading, seen, positions, ends)
+    now = max(seen.now, before.now)
+    new = {child: first for child, first in reading.order.after.items() if child in fresh}
+    noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
+    order = Order(after_grace(reading.order.after, noticed, ends))
     # A range also where nothing is read: the tasks' state has to follow each jump in this very batch.
     jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
-    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, reading.order)}
-    now = max(seen.now, before.now)
+    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, order)}
     taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
     if not taking_part:
         return before
@@ -79,6 +85,7 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
         ids={**found.ids, **seen.ids},
         jumped={} if jump is None else jump.found,
         jump=before.jump if jump is None else jump.id,
+        noticed=noticed,
     )
 
 

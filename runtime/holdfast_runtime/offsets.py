@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.grace import Noticed
 
 FORMAT = 1
 
@@ -43,6 +44,9 @@ class Offsets:
     jump: str = ""
     """The id of the last jump that was made."""
 
+    noticed: Mapping[StreamPartition, Noticed] = field(default_factory=dict)
+    """Partitions that came while the run was read."""
+
     def text(self) -> str:
         """As JSON; equal offsets give equal texts, since Spark compares texts."""
         tree = {
@@ -59,6 +63,10 @@ class Offsets:
         # Left out where there was none: to Spark, offsets that say more than they did are new ones.
         if self.jump:
             tree |= {"jumped": _tree(self.jumped), "jump": self.jump}
+        if self.noticed:
+            tree["noticed"] = {
+                str(child): [str(one.parent), one.at, one.end] for child, one in sorted(self.noticed.items())
+            }
         return json.dumps(tree, separators=(",", ":"))
 
     @classmethod
@@ -77,8 +85,22 @@ class Offsets:
             taking_part = tuple(map(str, tree["takingPart"]))
             ids = {str(stream): str(id_) for stream, id_ in tree.get("ids", {}).items()}
             jumped, jump = _read(tree.get("jumped", {})), str(tree.get("jump", ""))
+            noticed = {
+                parse_partition(child): Noticed(parse_partition(parent), int(at), None if end is None else int(end))
+                for child, (parent, at, end) in tree.get("noticed", {}).items()
+            }
             return cls(
-                int(tree["batch"]), int(tree["now"]), positions, turns, ends, starts, taking_part, ids, jumped, jump
+                batch=int(tree["batch"]),
+                now=int(tree["now"]),
+                positions=positions,
+                turns=turns,
+                ends=ends,
+                starts=starts,
+                taking_part=taking_part,
+                ids=ids,
+                jumped=jumped,
+                jump=jump,
+                noticed=noticed,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (

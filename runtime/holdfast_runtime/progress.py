@@ -55,6 +55,8 @@ class Progress:
     late: int = 0
     undecoded: int = 0
     """Records that could not be decoded and were skipped or became dead letters."""
+    misplaced: Mapping[str, int] = field(default_factory=dict)
+    """Input stream -> records that a producer put where their key was before the stream grew: their order is open."""
     restored: tuple[str, ...] = ()
     """Tasks whose state was rebuilt in this batch, with the reason."""
     streams: Mapping[str, int] = field(default_factory=dict)

@@ -217,11 +217,12 @@ class _Runner:
         idle = after is before
         if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
             return self._over(Ending.COMPLETED, before)
-        totals = self._totals
-        ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=idle)
+        totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
+        # New partitions that wait for their turn are something to do, though nothing is read meanwhile.
+        done = idle and not self._lag
+        ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
         if ending is not None:
             return self._over(ending, before)
-        self._lag = lag(self._loop.reading, seen, after)
         self._answered = None if idle else after
         return after
 
@@ -276,9 +277,10 @@ class _Runner:
     def _progress(
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
-        streams = Counter[str]()
+        streams, misplaced = Counter[str](), Counter[str]()
         for task in tasks:
             streams.update(task.rows_out)
+            misplaced.update(task.misplaced)
         slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
         rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
@@ -300,6 +302,7 @@ class _Runner:
             state_bytes=sum(self._standing.state_bytes.values()),
             late=sum(task.late for task in tasks),
             undecoded=sum(task.undecoded for task in tasks),
+            misplaced=dict(misplaced),
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
             streams=dict(streams),
         )

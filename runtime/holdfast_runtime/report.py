@@ -25,6 +25,8 @@ class TaskReport:
     bytes_out: int = 0
     late: int = 0
     undecoded: int = 0
+    misplaced: dict[str, int] = field(default_factory=dict)
+    """Stream -> records whose key belongs to another partition since the stream has grown."""
     wake: int | None = None
     """When it wants to take part although nothing is there to read."""
     watermark: int | None = None

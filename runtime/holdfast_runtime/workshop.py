@@ -79,7 +79,7 @@ class Workshop:
         fetched, parts = Fetched(), dict[str, list[Timed]]()
         for wanted in turn.fetched:
             stream = wanted.partition.stream
-            arrived = self._readers[stream].read(wanted, self.streams, report)
+            arrived = self._readers[stream].read(wanted, self.streams, report, turn.settled.get(wanted.partition))
             parts.setdefault(stream, []).append(arrived.rows)
             fetched.deliveries += arrived.deliveries
             if arrived.latest is not None:

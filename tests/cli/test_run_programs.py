@@ -45,6 +45,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "stateBytes": 12_345_678,
         "late": 0,
         "undecoded": 0,
+        "misplaced": {},
         "restored": ["partition-3: no local store"],
         "streams": {"attributed": 900},
     }
@@ -97,6 +98,7 @@ def test_metrics_of_a_run() -> None:
         f"holdfast_rows_out_total {app} run=1 stream=attributed": 2_700,
         f"holdfast_late_rows_total {app} run=1": 7,
         f"holdfast_undecoded_records_total {app} run=1": 1,
+        f"holdfast_misplaced_records_total {app} run=1 stream=clicks": 2,
         f"holdfast_restored_tasks_total {app} run=1": 1,
         f"holdfast_lag_records {app} run=1": 4_321,
         f"holdfast_watermark_lag_seconds {app} run=1": 14,

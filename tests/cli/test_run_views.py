@@ -47,13 +47,14 @@ watermark  2026-11-20T12:26:56.000Z, 14 s behind
            clicks/3: the watermark stands at 2026-11-20T12:26:56.000Z, for 12 s:
            waiting for its source or relay
 state      12.3 MB
-so far     late 7  undecoded 1  restored 1
+so far     late 7  undecoded 1  misplaced 2  restored 1
 
 OUTPUT          ROWS/S             ROWS
 attributed       771/s            2,700
 
 batch 41: restored partition-3: no local store
 batch 43: 1 record could not be decoded
+batch 43: 2 records of clicks misplaced: a producer has not seen it grow
 batch 43: 7 rows too late
 
 Ctrl-C finishes the batch and ends; twice stops at once"""
@@ -120,13 +121,14 @@ def test_a_run_in_a_log() -> None:
         "batch 41: restored partition-3: no local store",
         f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest}, restored 1",
         "batch 43: 1 record could not be decoded",
+        "batch 43: 2 records of clicks misplaced: a producer has not seen it grow",
         "batch 43: 7 rows too late",
         "draining: finishing batch 44, press Ctrl-C again to stop at once",
-        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, late 7, undecoded 1, restored 1",
+        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, late 7, undecoded 1, misplaced 2, restored 1",
         "idle: nothing is left to read; everything is committed",
         "  10 batches in 12 s",
         "  rows in 120,000 (10.0 k/s), out 9,000",
-        "  late 7, undecoded 1, restored 1",
+        "  late 7, undecoded 1, misplaced 2, restored 1",
         "  data .holdfast/ad-clicks",
         "",
         "OUTPUT       ROWS  LOOK",

@@ -1,6 +1,7 @@
 """What a driver's log says, and how often."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -53,4 +54,17 @@ def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture
         "ads run 1 attempt 2: 4 tasks in 2 slots, data /shared",
         "draining: the batch at hand is finished",
         "drained: 3 batches, 30 rows in, 27 out",
+    ]
+
+
+def test_misplaced_records_are_said_with_the_next_line(
+    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    log.listen(progress(1))
+    for batch in (2, 3):
+        log.listen(replace(progress(batch), misplaced={"clicks": 7}))
+    clock[0] += 60_000
+    log.listen(progress(4))
+    assert [line for line in caplog.messages if "misplaced" in line] == [
+        "14 records of clicks misplaced: a producer has not seen it grow"
     ]

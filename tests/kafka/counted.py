@@ -12,6 +12,9 @@ from tests.engine.runs import APP, KEYS, check_rows
 from tests.kafka.broker import Broker
 from tests.kafka.sent import seen_by_partition
 
+ANY = -1
+"""The partition is up to the producer."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -51,11 +54,15 @@ class Counted:
         path.write_text(self.text())
         return path
 
-    def feed(self, count: int, first: int = 0) -> None:
-        """Rows `first` to `first + count`, the key of each by its number, as a Java client would place them."""
+    def feed(self, count: int, first: int = 0, partition: int | None = None) -> None:
+        """Rows `first` to `first + count`, the key of each by its number, as a Java client would place them.
+
+        `partition`: into that one, all of them.
+        """
+        place = ANY if partition is None else partition
         producer = Producer({"bootstrap.servers": self.broker.bootstrap, "partitioner": "murmur2_random"})
         for n in range(first, first + count):
-            produce(producer, self.rows, n)
+            produce(producer, self.rows, n, place)
         assert producer.flush(60) == 0
 
     def written(self) -> list[dict[str, Any]]:
@@ -68,10 +75,10 @@ class Counted:
         check_rows(self.written(), count)
 
 
-def produce(producer: Producer, topic: str, n: int) -> None:
+def produce(producer: Producer, topic: str, n: int, place: int = ANY) -> None:
     """Row `n`, on its way."""
     value = b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60)
-    producer.produce(topic, value, b"%d" % (n % KEYS), on_delivery=_well)
+    producer.produce(topic, value, b"%d" % (n % KEYS), place, on_delivery=_well)
     producer.poll(0)
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
@@ -20,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
+from holdfast_runtime.streams.partitioner import misplaced
 from tests.engine.runs import KEYS, Run, children, die
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.counted import Counted
@@ -236,6 +238,33 @@ def test_partitions_that_are_added_under_load_are_read_by_the_run_that_is_there(
         run.process.send_signal(signal.SIGTERM)
         assert run.ended()["ending"] == "drained"
     counted.check(first)
+
+
+def test_a_producer_that_does_not_know_of_a_growth_is_waited_for_and_then_counted(
+    broker: Broker, tmp_path: Path
+) -> None:
+    counted = Counted.new(broker, partitions=1)
+    counted.feed(500)
+    app = counted.file(tmp_path)
+    app.write_text(f"{app.read_text()}  expansion: {{grace: 15s}}\n")
+    with Run(app, tmp_path / "data") as run:
+        run.until("progress")
+        broker.grow_topic(counted.rows, 2)
+        run.until("started")
+        # One producer knows it, and its rows go to the new partition; one does not, whose rows belong before them.
+        counted.feed(400, 1_100, partition=1)
+        counted.feed(600, 500, partition=0)
+        wait_until(lambda: len(counted.written()) == 1_350, 120, "all is written")
+        counted.check(1_500)
+        assert not any(event.get("misplaced") for event in run.events)
+        counted.feed(300, 1_500, partition=0)
+        expected = misplaced(pa.array([b"%d" % (n % KEYS) for n in range(1_500, 1_800)]), 0, 2, "murmur2")
+        found = 0
+        while found < expected:
+            found += run.until("progress")["misplaced"].get("rows", 0)
+        run.process.send_signal(signal.SIGTERM)
+        run.ended()
+    assert 0 < found == expected
 
 
 def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Broker, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ BASE: dict[str, Any] = {
         ],
         "planning": {"intermediatePartitions": 16, "maxIntermediatePartitions": 64},
         "grouping": "ByPartition",
-        "expansion": {"enabled": False, "parent": "partition / 2"},
+        "expansion": {"enabled": False, "parent": "partition / 2", "grace": "5m"},
         "runtime": {
             "image": "example.org/holdfast:1",
             "code": {"ads": "x = 1\n"},

@@ -193,6 +193,7 @@ _RUN = (
         ("partition % previous", "(current - 1) * 2", "0"),
         ("", "x", "partition; 1", "1" * 201),
     ),
+    Row("spec.expansion.grace", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
     Row("spec.runtime", "object", ({},), ({"x": 1},)),
     Row("spec.runtime.image", "text", ("x", "x" * 4096), ("", "x" * 4097)),
     Row(

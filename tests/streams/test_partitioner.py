@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.spec.streams import Partitioner
 from holdfast_runtime.streams.hashes import crc32, murmur2
-from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.partitioner import misplaced, place, split
 from holdfast_runtime.streams.records import written_batch
 from tests.tasks import murmur2 as reference
 
@@ -94,3 +95,14 @@ def test_split_keeps_every_record_in_order(keys: list[bytes | None], count: int)
         expected.setdefault(partition, []).append(b"%d" % i)
     assert found == expected
     assert list(found) == sorted(found)
+
+
+@given(some_keys, st.integers(1, 24), st.sampled_from(["murmur2", "crc32"]))
+def test_keys_that_belong_elsewhere_are_counted_and_those_without_a_place_are_not(
+    keys: list[bytes | None], count: int, partitioner: Partitioner
+) -> None:
+    given_keys = pa.array(keys, pa.binary())
+    placeless = (None, b"") if partitioner == "crc32" else (None,)
+    places = place(given_keys, count, partitioner).tolist()
+    expected = sum(at != 0 and key not in placeless for key, at in zip(keys, places, strict=True))
+    assert misplaced(given_keys, 0, count, partitioner) == expected

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.spec.streams import Partitioner
 from holdfast_runtime.streams.hashes import Numbers, crc32, murmur2
@@ -25,6 +26,15 @@ def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, p
         turns = (position + np.arange(len(keys), dtype=np.int64)) % count
         places = np.where(keys.is_null().to_numpy(zero_copy_only=False), turns, places)
     return places
+
+
+def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> int:
+    """How many keys in a partition belong to another one. What has no key belongs anywhere."""
+    known = keys.drop_null()
+    if partitioner == "crc32":
+        # librdkafka's default partitioner takes an empty key for none.
+        known = known.filter(pc.greater(pc.binary_length(known), 0))
+    return int(np.count_nonzero(place(known, count, partitioner) != partition))
 
 
 def split(records: pa.RecordBatch, places: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
