@@ -43,4 +43,4 @@ def without_values(text: str, config: Mapping[str, str]) -> str:
 
 def login_keys(config: Collection[str]) -> str:
     """The keys that decide about the login, for a message that asks to correct them."""
-    return ", ".join(sorted(key for key in config if key.startswith(("sasl.", "security."))))
+    return ", ".join(sorted(key for key in config if key.startswith(("sasl.", "security.", "ssl."))))

@@ -139,11 +139,14 @@ class Broker:
     """A broker in a directory of its own: `with Broker() as broker: ... broker.bootstrap`.
 
     `sasl=True` adds a second listener, `sasl_bootstrap`, where USER logs in with PASSWORD and may do only what an ACL
-    allows; who comes by `bootstrap` may do everything. `settings` are broker properties on top of SETTINGS.
+    allows; who comes by `bootstrap` may do everything. With a `keystore`, whose password is PASSWORD, that listener is
+    encrypted. `settings` are broker properties on top of SETTINGS.
     """
 
-    def __init__(self, *, sasl: bool = False, settings: Mapping[str, str] | None = None) -> None:
-        self._sasl = sasl
+    def __init__(
+        self, *, sasl: bool = False, keystore: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._sasl, self._keystore = sasl, keystore
         self._settings = {**SETTINGS, **(settings or {})}
         self._client_port, self._controller_port, self._sasl_port = free_ports(3)
         self._jars = kafka_jars()
@@ -238,6 +241,13 @@ class Broker:
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS",
             }
+        if self._keystore is not None:
+            sasl |= {
+                "listener.name.login.ssl.keystore.location": str(self._keystore),
+                "listener.name.login.ssl.keystore.type": "PKCS12",
+                "listener.name.login.ssl.keystore.password": PASSWORD,
+            }
+        login = "SASL_PLAINTEXT" if self._keystore is None else "SASL_SSL"
         addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in listeners.items()}
         return {
             "process.roles": "broker,controller",
@@ -247,7 +257,7 @@ class Broker:
             "inter.broker.listener.name": "PLAINTEXT",
             "listeners": ",".join(addresses.values()),
             "advertised.listeners": ",".join(value for name, value in addresses.items() if name != "CONTROLLER"),
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:{login}",
             "log.dirs": str(self._directory / "data"),
             **sasl,
             **self._settings,

@@ -7,17 +7,16 @@ offsets, counts of partitions, ids of topics) now and then. Must not create topi
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
+from holdfast_runtime.streams.kafka.asking import answered, asking_client
 from holdfast_runtime.streams.kafka.forks import keep_for_ever
-from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
@@ -25,8 +24,6 @@ from holdfast_runtime.streams.records import Bounds, StreamMissingError
 
 _FRESH = 10.0
 """Seconds for which what changes slowly is believed."""
-_TICK = 0.02
-"""Seconds between looks at what the client says while nothing is answered."""
 _GRACE = 0.5
 """The client ends its own wait; this is how late that may be seen."""
 _PAUSE = 0.1
@@ -141,13 +138,8 @@ class TopicBounds:
 
     def _answered(self, futures: Mapping[Any, "Future[Any]"], topics: Collection[str]) -> dict[Any, Any]:
         """All answers, or the first refusal."""
-        client, deadline = self._connected(), time.monotonic() + self._timeout + _GRACE
-        while wait(futures.values(), timeout=_TICK).not_done:
-            client.poll(0)  # fills self._said
-            self._said.check()
-            if time.monotonic() > deadline:
-                raise self._silent(topics)
-        client.poll(0)
+        if not answered(self._connected(), self._said, futures.values(), self._timeout + _GRACE):
+            raise self._silent(topics)
         for asked, future in futures.items():
             error = future.exception()
             if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
@@ -169,17 +161,5 @@ class TopicBounds:
 
     def _connected(self) -> AdminClient:
         if self._client is None:
-            fault, own = None, dict[str, Any](error_cb=partial(_heard, self._said))
-            try:
-                self._client = AdminClient({**self._settings.asking(), **own}, logger=QUIET)
-            except KafkaException as error:
-                fault = error.args[0].str()
-            if fault is not None:  # not inside the handler, whose error shows values
-                raise self._settings.invalid(fault)
-        assert self._client is not None  # noqa: S101 - or it was raised
+            self._client = asking_client(self._settings, self._said)
         return self._client
-
-
-def _heard(said: Said, error: KafkaError) -> None:
-    """Not a method: the client holds it, and would hold itself."""
-    said.heard(error.code(), error.str())

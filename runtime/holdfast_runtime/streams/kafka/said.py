@@ -4,7 +4,13 @@ Must not let a value of the config into a message.
 """
 
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import NOT_REACHED, KafkaBusyError, KafkaLoginError, is_refused_login
+from holdfast_runtime.streams.kafka.trouble import (
+    NOT_ENCRYPTED,
+    NOT_REACHED,
+    KafkaBusyError,
+    KafkaLoginError,
+    is_refused_login,
+)
 
 
 class Said:
@@ -34,10 +40,12 @@ class Said:
 
     def refused(self) -> KafkaLoginError:
         """The error for a login that is not accepted."""
-        text = self._settings.without_values(self._last[1] if self._last else "")
+        code, said = self._last or (0, "")
+        text, broker = self._settings.without_values(said), f"the broker at {self._settings.bootstrap}"
+        what = f"no encrypted connection to {broker}" if code == NOT_ENCRYPTED else f"{broker} refused the login"
+        keys = self._settings.login_keys() or "security.protocol"
         return KafkaLoginError(
-            f"Kafka system {self._settings.system}: the broker at {self._settings.bootstrap} refused the login: "
-            f"{text}. Correct {self._settings.login_keys() or 'security.protocol'} in the system's config or secret."
+            f"Kafka system {self._settings.system}: {what}: {text}. Correct {keys} in the system's config or secret."
         )
 
     def silent(self, what: str, seconds: float) -> KafkaBusyError | KafkaLoginError:

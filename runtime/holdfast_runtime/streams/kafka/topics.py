@@ -6,8 +6,10 @@ change a topic that is there.
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them unsaid
@@ -18,13 +20,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast_runtime.streams.kafka.quiet import QUIET
+from holdfast_runtime.streams.kafka.asking import answered, asking_client
+from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
 from holdfast_runtime.streams.kafka.wanted import Wanted
 
-_PATIENCE = 30.0
+_PATIENCE, _GRACE = 30.0, 1.0
 _DEFAULT = -1
+_T = TypeVar("_T")
 _FIELDS = "kafka.topics of the system, retention of the stream"
 
 
@@ -46,6 +50,10 @@ class Topics:
 
     settings: KafkaSettings
     _client: AdminClient | None = None
+    _said: Said = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._said = Said(self.settings)
 
     def count(self, topic: str) -> int | None:
         """How many partitions a topic has; None: it is not there."""
@@ -67,7 +75,7 @@ class Topics:
             self._check(topic, wanted, replicas)
             if ours and len(replicas) < wanted.partitions:
                 more = NewPartitions(topic, wanted.partitions)
-                self._asked().create_partitions([more])[topic].result(_PATIENCE)
+                self._answer(topic, self._asked().create_partitions([more])[topic])
                 replicas = self._awaited(topic, wanted.partitions)
         found = len(replicas)
         if found == wanted.partitions or (ours and found > wanted.partitions):
@@ -80,8 +88,15 @@ class Topics:
 
     def _asked(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient(self.settings.asking(), logger=QUIET)
+            self._client = asking_client(self.settings, self._said)
         return self._client
+
+    def _answer(self, topic: str, future: "Future[_T]") -> _T:
+        if not answered(self._asked(), self._said, [future], _PATIENCE + _GRACE):
+            raise self._said.silent(topic, _PATIENCE)
+        found = future.result()
+        self._said.answered()
+        return found
 
     def _where(self, topic: str) -> str:
         return f"Kafka system {self.settings.system}: topic {topic}"
@@ -91,13 +106,14 @@ class Topics:
         try:
             yield
         except KafkaException as error:
-            raise trouble(error.args[0].code(), self._where(topic), error.args[0].str()) from None
+            text = self.settings.without_values(error.args[0].str())
+            raise trouble(error.args[0].code(), self._where(topic), text) from None
 
     def _make(self, topic: str, wanted: Wanted) -> None:
         client, replication = self._asked(), _DEFAULT if wanted.replication is None else wanted.replication
         new = NewTopic(topic, wanted.partitions, replication, config=dict(wanted.config))
         try:
-            client.create_topics([new], operation_timeout=_PATIENCE)[topic].result(_PATIENCE)
+            self._answer(topic, client.create_topics([new], operation_timeout=_PATIENCE)[topic])
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError.INVALID_REPLICATION_FACTOR:
@@ -131,7 +147,7 @@ class Topics:
 
     def _config(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self._asked().describe_configs([resource], request_timeout=_PATIENCE)[resource].result(_PATIENCE)
+        found = self._answer(topic, self._asked().describe_configs([resource], request_timeout=_PATIENCE)[resource])
         return {key: str(one.value) for key, one in found.items()}
 
     def _awaited(self, topic: str, at_least: int = 1) -> list[int]:
@@ -147,7 +163,7 @@ class Topics:
         """The number of replicas of each partition; none: it is just being made; None: there is no such topic."""
         asked = self._asked().describe_topics(TopicCollection([topic]), request_timeout=_PATIENCE)[topic]
         try:
-            said = asked.result(_PATIENCE)
+            said = self._answer(topic, asked)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None

@@ -168,6 +168,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
 _WAY_OF = {code: way for way, codes in _CODES.items() for code in codes}
 
 END_OF_PARTITION = int(KafkaError._PARTITION_EOF)
+NOT_ENCRYPTED = int(KafkaError._SSL)
 NOT_REACHED = int(KafkaError._ALL_BROKERS_DOWN)
 """Follows each failed connection, and says less than what came before it."""
 

@@ -1,0 +1,133 @@
+"""Encrypted brokers: read and written by the right certificate, refused by a wrong one with the cure and no secret."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast.spec.streams import KafkaSystem, System
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.kafka.credentials import kafka_settings
+from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.system import Kafka
+from holdfast_runtime.streams.kafka.topics import Topics
+from holdfast_runtime.streams.kafka.trouble import KafkaLoginError
+from holdfast_runtime.streams.records import Range
+from tests.kafka.broker import PASSWORD, USER, Broker, wait_until
+from tests.kafka.sent import Attempt, Worker, rows_of, seen
+
+pytestmark = pytest.mark.kafka
+TOPIC, APP = "sealed-out", "sealed"
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A broker, and certificates in files."""
+
+    broker: Broker
+    right: Path
+    wrong: Path
+
+    def settings(self, folder: Path, certificate: Path, *, in_secret: bool) -> KafkaSettings:
+        """As spec and Secret give them: the certificate as an entry of the Secret, or a file that the config names."""
+        secret = folder / "kafka-auth"
+        secret.mkdir()
+        (secret / "sasl.username").write_text(USER)
+        (secret / "sasl.password").write_text(PASSWORD)
+        config = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+        if in_secret:
+            shutil.copy(certificate, secret / "ssl.ca.pem")
+        else:
+            config["ssl.ca.location"] = str(certificate)
+        kafka = KafkaSystem(bootstrap_servers=self.broker.sasl_bootstrap, config=config, secret_name="kafka-auth")  # noqa: S106
+        return kafka_settings(System(name="events", kafka=kafka), folder, {})
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
+    folder = tmp_path_factory.mktemp("tls")
+    keystore, right = certified(folder, "right")
+    _, wrong = certified(folder, "wrong")
+    rights = {"super.users": f"User:ANONYMOUS;User:{USER}"}
+    with Broker(sasl=True, keystore=keystore, settings=rights) as broker:
+        broker.create_topic(TOPIC, 2)
+        yield Sealed(broker, right, wrong)
+
+
+def certified(folder: Path, name: str) -> tuple[Path, Path]:
+    """A keystore with a key for 127.0.0.1, and the certificate that signs it, which is its own."""
+    store, certificate = folder / f"{name}.p12", folder / f"{name}.pem"
+    own = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass", PASSWORD]
+    subject = ["-keyalg", "EC", "-dname", f"CN={name}", "-ext", "SAN=IP:127.0.0.1", "-validity", "2"]
+    for command in (["-genkeypair", *subject, *own], ["-exportcert", "-rfc", "-file", str(certificate), *own]):
+        subprocess.run(["keytool", *command], check=True, capture_output=True, timeout=60)  # noqa: S607
+    return store, certificate
+
+
+@pytest.mark.parametrize("in_secret", [False, True], ids=["ssl.ca.location", "ssl.ca.pem"])
+def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
+    sealed: Sealed, tmp_path: Path, in_secret: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = sealed.settings(tmp_path, sealed.right, in_secret=in_secret)
+    attempt = Attempt(sealed.broker.sasl_bootstrap, APP, int(in_secret) + 1)
+    kafka = Kafka(settings, APP)
+    kafka.before = kafka.begin(attempt.who, 2, attempt.owner)
+    Worker(attempt, kafka).send(int(in_secret) + 1)
+    expected = rows_of("a", range(1, int(in_secret) + 2))
+    assert seen(sealed.broker, TOPIC) == expected
+
+    def fetched() -> list[str]:
+        there = kafka.bounds([TOPIC])[TOPIC]
+        ranges = [Range(StreamPartition(TOPIC, number), one.oldest, one.end) for number, one in there.items()]
+        return sorted(value.decode() for one in ranges for value in kafka.fetch(one).column("value").to_pylist())
+
+    wait_until(lambda: fetched() == expected, 30, "all is read")
+    kafka.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def asks(settings: KafkaSettings) -> None:
+    Kafka(settings, APP).bounds([TOPIC])
+
+
+def reads(settings: KafkaSettings) -> None:
+    kafka = Kafka(settings, APP)
+    try:
+        kafka.fetch(Range(StreamPartition(TOPIC, 0), 0, 1))
+    finally:
+        kafka.close()
+
+
+def counts(settings: KafkaSettings) -> None:
+    Topics(settings).count(TOPIC)
+
+
+def begins(settings: KafkaSettings) -> None:
+    attempt = Attempt(settings.bootstrap, APP, 9)
+    Kafka(settings, APP).begin(attempt.who, 2, attempt.owner)
+
+
+@pytest.mark.parametrize("in_secret", [False, True], ids=["ssl.ca.location", "ssl.ca.pem"])
+@pytest.mark.parametrize("act", [asks, reads, counts, begins])
+def test_a_broker_that_another_certificate_signed_is_refused_with_the_cure_and_no_secret(
+    sealed: Sealed,
+    tmp_path: Path,
+    in_secret: bool,
+    act: Callable[[KafkaSettings], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    settings = sealed.settings(tmp_path, sealed.wrong, in_secret=in_secret)
+    with pytest.raises(KafkaLoginError) as raised:
+        act(settings)
+    message = str(raised.value)
+    assert "no encrypted connection to the broker at" in message
+    assert "certificate" in message
+    assert "Correct" in message
+    assert "ssl.ca." in message.partition("Correct")[2]
+    assert PASSWORD not in message
+    assert "BEGIN CERTIFICATE" not in message
+    assert str(sealed.wrong) not in message
+    assert capfd.readouterr() == ("", "")
