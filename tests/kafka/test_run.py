@@ -124,7 +124,7 @@ def test_topics_are_made_as_the_spec_says_and_refused_if_they_are_otherwise(brok
     address = f'bootstrapServers: "{broker.bootstrap}"'
 
     def said(replication: int, retention: str) -> None:
-        text = plain.replace(address, f"{address}, topics: {{replication: {replication}}}")
+        text = plain.replace(address, f"{address}, replication: {replication}")
         app.write_text(
             text.replace(f"topic: {counted.numbered},", f"topic: {counted.numbered}, retention: {retention},")
         )

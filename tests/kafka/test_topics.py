@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
-from holdfast.spec.streams import KafkaTopics
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.topics import TooFewBrokersError, TopicDiffersError, TopicPartitionsError, Topics
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
@@ -33,8 +32,8 @@ def config_of(broker: Broker, topic: str) -> dict[str, str]:
         return {key: one.value for key, one in admin.describe_configs([resource])[resource].result(30).items()}
 
 
-def so(partitions: int, use: Use = Use.WRITTEN, retention: str | None = None, **topics: int) -> Wanted:
-    return wanted(use, partitions, KafkaTopics(**topics), retention)
+def so(partitions: int, use: Use = Use.WRITTEN, retention: str | None = None, replication: int | None = None) -> Wanted:
+    return wanted(use, partitions, replication, retention)
 
 
 def test_a_topic_that_is_not_there_is_made_with_what_it_needs(broker: Broker, topics: Topics, name: str) -> None:
@@ -58,10 +57,9 @@ def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers
 def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
     broker: Broker, topics: Topics, name: str, said: str, millis: str
 ) -> None:
-    asked = so(1, retention=said, replication=1, min_in_sync_replicas=1)
+    asked = so(1, retention=said, replication=1)
     topics.ensure(name, asked)
-    found = config_of(broker, name)
-    assert (found["retention.ms"], found["min.insync.replicas"]) == (millis, "1")
+    assert config_of(broker, name)["retention.ms"] == millis
     assert topics.ensure(name, asked) == 1
 
 
@@ -71,7 +69,6 @@ def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
         (so(1, replication=2), "replication 1, but 2 is asked for"),
         (so(1, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
         (so(1, retention="Forever"), "retention.ms 5400000, but -1 is asked for"),
-        (so(1, min_in_sync_replicas=2), "min.insync.replicas 1, but 2 is asked for"),
         (so(1, Use.INTERMEDIATE), "retention.ms 5400000, but -1 is asked for"),
         (so(1, Use.READ, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
         (so(1, Use.MARKERS, replication=2), "replication 1, but 2 is asked for"),
@@ -95,11 +92,11 @@ def test_what_the_spec_does_not_say_is_not_checked(topics: Topics, name: str) ->
     topics.ensure(name, so(1, retention="90m"))
     assert topics.ensure(name, so(1)) == 1
     # Others write it: they decide how many brokers hold it.
-    assert topics.ensure(name, so(1, Use.READ, replication=3, min_in_sync_replicas=2)) == 1
+    assert topics.ensure(name, so(1, Use.READ, replication=3)) == 1
 
 
 def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: Topics, name: str) -> None:
-    with pytest.raises(TooFewBrokersError, match=r"2 replicas, as the cluster has 1 broker: set kafka.topics.replicat"):
+    with pytest.raises(TooFewBrokersError, match=r"2 replicas, as the cluster has 1 broker: set kafka.replicat"):
         topics.ensure(name, so(1, replication=2))
     assert topics.count(name) is None
 

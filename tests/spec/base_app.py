@@ -18,7 +18,7 @@ BASE: dict[str, Any] = {
                     "config": {"client.id": "holdfast"},
                     "secretName": "kafka-auth",
                     "delivery": "ExactlyOnce",
-                    "topics": {"replication": 3, "minInSyncReplicas": 2},
+                    "replication": 3,
                 },
             },
             {"name": "files", "log": {}},

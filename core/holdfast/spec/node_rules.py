@@ -112,14 +112,6 @@ def no_secrets(kafka: object) -> Iterator[Broken]:
             )
 
 
-def replicas(topics: object) -> Iterator[Broken]:
-    """No more replicas are waited for than there are."""
-    replication, in_sync = (fields_of(topics).get(field) for field in ("replication", "minInSyncReplicas"))
-    # A file may have true there, which Python takes for 1.
-    if type(replication) is int and type(in_sync) is int and in_sync > replication:
-        yield ("minInSyncReplicas",), f"{in_sync} replicas can't be in sync where there are {replication}"
-
-
 def backoff_order(backoff: object) -> Iterator[Broken]:
     """The first wait is not longer than the longest."""
     initial, most = fields_of(backoff).get("initial", "5s"), fields_of(backoff).get("max", "5m")

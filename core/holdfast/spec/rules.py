@@ -57,12 +57,6 @@ RULES: tuple[Rule, ...] = (
         broken=node_rules.no_secrets,
     ),
     Rule(
-        at=("systems", "*", "kafka", "topics"),
-        message="minInSyncReplicas is at most replication",
-        cel="!has(self.replication) || !has(self.minInSyncReplicas) || self.minInSyncReplicas <= self.replication",
-        broken=node_rules.replicas,
-    ),
-    Rule(
         at=("streams", "*"),
         message="deadLetter names another stream, and goes with onDecodeError: DeadLetter",
         cel="has(self.deadLetter) == (has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"

@@ -44,8 +44,8 @@ class Expansion(SpecModel):
     """Which old partition held the keys of a new one: arithmetic over `partition`, `previous` and `current`.
     Default: partition % previous."""
     grace: Annotated[Duration, Change.RESTART] = "0s"
-    """How long a new partition waits before it is read, for producers that do not know of it yet and put its keys
-    where they were before; what comes there later is counted as misplaced. Default: 0s."""
+    """How long new partitions wait for producers that do not know of them yet; what those put elsewhere later is
+    counted as misplaced. Default: 0s."""
 
 
 class Trigger(SpecModel):

@@ -24,17 +24,6 @@ from holdfast.spec.values import (
 Partitioner = Literal["murmur2", "crc32", "none"]
 
 
-class KafkaTopics(SpecModel):
-    """How topics are that Holdfast makes in a Kafka cluster. What is not said is neither asked for nor checked."""
-
-    replication: Annotated[ReplicaCount | None, Change.RESTART] = None
-    """How many brokers hold each record. A topic that the app writes and that is there must have as many; it is not
-    changed. Default: the brokers'."""
-    min_in_sync_replicas: Annotated[ReplicaCount | None, Change.RESTART] = None
-    """How many of them must have a record before it counts as written; of topics that are there as well. Default: the
-    brokers'."""
-
-
 class KafkaSystem(SpecModel):
     """An Apache Kafka cluster."""
 
@@ -47,8 +36,9 @@ class KafkaSystem(SpecModel):
     delivery: Annotated[Literal["ExactlyOnce", "AtLeastOnce"], Change.RESTART] = "ExactlyOnce"
     """AtLeastOnce writes without transactions: sooner, with less work for the brokers, and twice after a failure.
     Default: ExactlyOnce."""
-    topics: Annotated[KafkaTopics, Change.RESTART] = KafkaTopics()
-    """How topics are that Holdfast makes here."""
+    replication: Annotated[ReplicaCount | None, Change.RESTART] = None
+    """How many brokers hold each record of topics that Holdfast makes, and must of those it writes that are there.
+    Default: the brokers'."""
 
 
 class LogSystem(SpecModel):
@@ -105,8 +95,8 @@ class Stream(SpecModel):
     partitions: Annotated[PartitionCount | None, Change.RESTART] = None
     """How many partitions a log or generator stream has, or a topic gets if Holdfast creates it."""
     retention: Annotated[Retention | None, Change.RESTART] = None
-    """How long a topic keeps records if Holdfast creates it; one that is there must keep them as long, and is not
-    changed. A duration, or Forever. Default: the brokers', and not checked."""
+    """How long a topic keeps records if Holdfast makes it, and must if it is there: a duration, or Forever.
+    Default: the brokers'."""
     key: Annotated[tuple[ColumnName, ...] | None, Change.NEW_RUN, Field(min_length=1, max_length=16)] = None
     """The columns its records are partitioned by, in this order."""
     partitioner: Annotated[Partitioner, Change.NEW_RUN] = "murmur2"

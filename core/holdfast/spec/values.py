@@ -28,7 +28,7 @@ IN_WORDS = {
     _LABEL: "must be letters, digits and inner dashes",
     _OBJECT_NAME: "must be lower-case letters, digits, inner dashes and dots",
     _DURATION: "must be a duration, e.g. 500ms, 10m or 1h30m",
-    _RETENTION: "must be a duration longer than nothing, e.g. 168h, or Forever",
+    _RETENTION: "must be a duration, e.g. 168h, or Forever",
     _QUANTITY: "must be an amount, e.g. 10Gi or 500M",
     _MEMORY: "must be an amount of memory, e.g. 512m, 2g or 2Gi",
     _APP_NAME: "must be lower-case letters, digits and inner dashes",
@@ -64,10 +64,6 @@ def _positive(duration: str) -> str:
         message = "must be longer than nothing, e.g. 10s"
         raise PydanticCustomError(kind, message)
     return duration
-
-
-def _kept(retention: str) -> str:
-    return retention if retention == "Forever" else _positive(retention)
 
 
 def _not_all_zero(quantity: str) -> str:
@@ -149,16 +145,8 @@ PositiveDuration = Annotated[
 ]
 """A duration longer than nothing."""
 
-Retention = Annotated[
-    str,
-    StringConstraints(pattern=_RETENTION, min_length=2, max_length=40),
-    AfterValidator(_kept),
-    Field(
-        examples=["168h"],
-        json_schema_extra=_cel("self == 'Forever' || self.matches('[1-9]')", "must be longer than nothing, e.g. 168h"),
-    ),
-]
-"""How long records are kept: a duration longer than nothing, or `Forever`."""
+Retention = Annotated[str, StringConstraints(pattern=_RETENTION, min_length=2, max_length=40), Field(examples=["168h"])]
+"""How long records are kept: a duration, or `Forever`."""
 
 Quantity = Annotated[
     str,

@@ -217,7 +217,7 @@ def _in(held: _Held, wanted: Range) -> Range:
 def _kafka(system: SystemSpec, app: str, where: Where) -> Kafka:
     kafka, before = system.kafka, where.before.get(system.name, {})
     assert kafka is not None  # noqa: S101 - its kind says so
-    return Kafka(kafka_settings(system, where.secrets), app, kafka.delivery == "ExactlyOnce", before, kafka.topics)
+    return Kafka(kafka_settings(system, where.secrets), app, kafka.delivery == "ExactlyOnce", before, kafka.replication)
 
 
 def _single_host(

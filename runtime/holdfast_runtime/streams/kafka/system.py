@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from holdfast.spec.streams import KafkaTopics
 from holdfast_runtime.streams.kafka.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.beginning import begin_attempt, claim_name
 from holdfast_runtime.streams.kafka.bounds import TopicBounds
@@ -51,8 +50,8 @@ class Kafka:
     exactly_once: bool = True
     before: Turns = field(default_factory=dict)
     """What earlier attempts of the run have written into it."""
-    topics: KafkaTopics = field(default_factory=KafkaTopics)
-    """How topics are that are made here."""
+    replication: int | None = None
+    """How many brokers hold each record of topics that are made here; None: as they like."""
     _topics: Topics | None = None
     _fetcher: Fetching | None = None
     _bounds: TopicBounds | None = None
@@ -81,14 +80,14 @@ class Kafka:
 
     def ensure(self, topic: str, partitions: int, use: Use, retention: str | None = None) -> None:
         """The topic, made as the spec says if it is not there, refused if it is otherwise."""
-        self._made().ensure(topic, wanted(use, partitions, self.topics, retention))
+        self._made().ensure(topic, wanted(use, partitions, self.replication, retention))
 
     def begin(self, who: Who, slots: int, owner: str) -> Turns:
         """From here on only this attempt writes, for this owner; what earlier ones of its run had written."""
         if not self.exactly_once:
             return {}
         markers = MarkerTopic(self.settings, marker_topic(self.app))
-        asked = wanted(Use.MARKERS, slot_partition(slots), self.topics)
+        asked = wanted(Use.MARKERS, slot_partition(slots), self.replication)
         found = self._made().ensure(markers.topic, asked, ours=True)
         try:
             claim_name(who.app, owner, markers)

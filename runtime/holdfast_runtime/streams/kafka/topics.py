@@ -29,7 +29,7 @@ from holdfast_runtime.streams.kafka.wanted import Wanted
 _PATIENCE, _GRACE = 30.0, 1.0
 _DEFAULT = -1
 _T = TypeVar("_T")
-_FIELDS = "kafka.topics of the system, retention of the stream"
+_FIELDS = "kafka.replication of the system, retention of the stream"
 
 
 class TopicPartitionsError(UserActionError):
@@ -125,7 +125,7 @@ class Topics:
         replicas = "the brokers' default number of" if wanted.replication is None else wanted.replication
         return TooFewBrokersError(
             f"{self._where(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
-            f"broker{'' if brokers == 1 else 's'}: set kafka.topics.replication of the system to at most {brokers}, or "
+            f"broker{'' if brokers == 1 else 's'}: set kafka.replication of the system to at most {brokers}, or "
             "add brokers"
         )
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from holdfast.spec.streams import KafkaTopics
 from holdfast.spec.values import millis
 
 FOR_EVER = "-1"
-_RETENTION, _IN_SYNC = "retention.ms", "min.insync.replicas"
+_RETENTION = "retention.ms"
 MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 INTERMEDIATE = {
     # Event times are the timestamps of its records: by them, a history that is read again would be old at once.
@@ -50,25 +49,18 @@ class Wanted:
     """Whether others decide about its replicas where it is there."""
 
 
-def wanted(use: Use, partitions: int, topics: KafkaTopics, retention: str | None = None) -> Wanted:
-    """A topic of this use, as the spec says: `topics` of those of the system, `retention` of this one."""
-    in_sync, kept = _in_sync(topics), _kept(retention)
+def wanted(use: Use, partitions: int, replication: int | None, retention: str | None = None) -> Wanted:
+    """A topic of this use, as the spec says of its system and of itself."""
     if use is Use.MARKERS:
-        return Wanted(partitions, topics.replication, {**MARKERS, **in_sync}, in_sync)
+        return Wanted(partitions, replication, MARKERS, {})
     if use is Use.INTERMEDIATE:
         # Checked unasked: with another one, records would be gone before they are read.
-        kept = {_RETENTION: FOR_EVER}
-        return Wanted(partitions, topics.replication, {**INTERMEDIATE, **in_sync}, {**kept, **in_sync})
-    config, others = {**kept, **in_sync}, use is Use.READ
-    return Wanted(partitions, topics.replication, config, kept if others else config, others)
+        return Wanted(partitions, replication, INTERMEDIATE, {_RETENTION: FOR_EVER})
+    kept = _kept(retention)
+    return Wanted(partitions, replication, kept, kept, others=use is Use.READ)
 
 
 def _kept(retention: str | None) -> dict[str, str]:
     if retention is None:
         return {}
     return {_RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
-
-
-def _in_sync(topics: KafkaTopics) -> dict[str, str]:
-    found = topics.min_in_sync_replicas
-    return {} if found is None else {_IN_SYNC: str(found)}
