@@ -1,10 +1,13 @@
 """Why: one broker for all tests of a session, because starting one takes longer than most of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from holdfast_runtime.streams.kafka.fetching import Fetching
+from holdfast_runtime.streams.kafka.reading import Limits
 from tests.kafka.broker import Broker
+from tests.kafka.known import LIMITS, READERS, reader, settings_of
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +15,23 @@ def broker() -> Iterator[Broker]:
     """A running broker, shared: give topics names of your own, and don't stop it. Tests that do start their own."""
     with Broker() as running:
         yield running
+
+
+@pytest.fixture(params=READERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each of the readers there are."""
+    return str(request.param)
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Fetching]]:
+    """Makes fetchers that are closed in the end."""
+    made: list[Fetching] = []
+
+    def open_one(kind: str, bootstrap: str, limits: Limits = LIMITS, **config: str) -> Fetching:
+        made.append(reader(kind, settings_of(bootstrap, **config), limits))
+        return made[-1]
+
+    yield open_one
+    for one in made:
+        one.close()

@@ -101,3 +101,17 @@ class Known:
     def end(self) -> int:
         """The last stable offset."""
         return TopicBounds(settings_of(self.broker.bootstrap)).bounds([self.topic])[self.topic][self.partition].end
+
+
+def filled(broker: Broker, topic: str, partitions: int = 1, rows: int = 100) -> list[Known]:
+    """A topic, and what is in each of its partitions."""
+    create(broker, topic, partitions)
+    known = [Known(broker, topic, partition) for partition in range(partitions)]
+    for one in known:
+        one.write([{"value": b"%s/%d: %d" % (topic.encode(), one.partition, i)} for i in range(rows)])
+    return known
+
+
+def check(fetcher: Fetching, known: Known, start: int, end: int) -> None:
+    """A range has exactly its records."""
+    assert fetcher.fetch(known.topic, known.partition, start, end).to_pylist() == known.expected(start, end)

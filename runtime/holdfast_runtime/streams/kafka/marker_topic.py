@@ -13,11 +13,12 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
 from holdfast.errors import AwayError
-from holdfast_runtime.streams.kafka.channel import ChannelError, open_channel
+from holdfast_runtime.streams.kafka.channel import open_channel
+from holdfast_runtime.streams.kafka.delivering import deliver
 from holdfast_runtime.streams.kafka.markers import Noted
 from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION, KafkaBusyError, is_passing, trouble
+from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION, is_passing, trouble
 from holdfast_runtime.streams.records import written_batch
 from holdfast_runtime.wall_clock import now
 
@@ -66,19 +67,12 @@ class MarkerTopic:
 
     def write(self, notes: Iterable[tuple[int, Noted]]) -> None:
         """Write notes to their partitions; they are there for good when it returns."""
+        placed = ((self.topic, partition, written_batch([key], [value], now())) for partition, (key, value) in notes)
         channel = open_channel(self.settings, self.settings.client({}, _SURELY))
         try:
-            for partition, (key, value) in notes:
-                channel.give(self.topic, partition, written_batch([key], [value], now()))
-            left = channel.flush(self.patience)
-        except ChannelError as error:
-            text = self.settings.without_values(error.text)
-            raise trouble(error.code, f"{self._where} can't be written", text) from None
+            deliver(channel, self.settings, self._where, placed, self.patience)
         finally:
             channel.close()
-        if left:
-            message = f"{self._where} took no note within {self.patience:.0f} s. It is tried again"
-            raise KafkaBusyError(message)
 
     @property
     def _where(self) -> str:

@@ -9,22 +9,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
-from confluent_kafka import KafkaError
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.streams.kafka.channel import Channel, ChannelError, open_channel
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, is_taken_over, trouble
 
-# The last is what a client says to every call after one of the others, or after another error it can't get over.
-_FENCED = frozenset(
-    {
-        KafkaError._FENCED,  # noqa: SLF001
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError._FATAL,  # noqa: SLF001
-    }
-)
 USUAL = {"linger.ms": "5", "batch.size": str(1 << 20), "queue.buffering.max.messages": "1000000"}
 """What users may set otherwise."""
 
@@ -85,7 +75,7 @@ class TransactionalProducer:
             try:
                 call(max(0.1, deadline - time.monotonic()))
             except ChannelError as error:
-                if not error.again or error.code in _FENCED or time.monotonic() > deadline:
+                if not error.again or _is_lost(error.code) or time.monotonic() > deadline:
                     self._raise(error, what)
             else:
                 return
@@ -98,7 +88,7 @@ class TransactionalProducer:
 
     def _raise(self, error: ChannelError, what: str) -> NoReturn:
         where = f"Kafka system {self.settings.system}"
-        if error.code in _FENCED:
+        if _is_lost(error.code):
             message = f"{where}: {self.name} has been taken over by another process"
             raise TakenOverError(message) from None
         text = self.settings.without_values(error.text)
@@ -106,3 +96,8 @@ class TransactionalProducer:
             message = f"{where}: {what}: {text}. It is tried again"
             raise KafkaBusyError(message) from None
         raise trouble(error.code, f"{where}: {what}", text) from None
+
+
+def _is_lost(code: int) -> bool:
+    """Whether somebody has this name; a client that was told so says no more at later calls than that it can't go on."""
+    return is_taken_over(code) or code == KafkaError._FATAL  # noqa: SLF001 - it has no other name

@@ -178,6 +178,11 @@ def is_passing(code: int) -> bool:
     return _WAY_OF.get(code) is _WAIT
 
 
+def is_taken_over(code: int) -> bool:
+    """Whether somebody else writes in this name now."""
+    return _WAY_OF.get(code) is _FENCED
+
+
 def is_refused_login(code: int) -> bool:
     """Whether no waiting helps, as what the config gives is not accepted."""
     return _WAY_OF.get(code) is _LOGIN

@@ -5,11 +5,12 @@ All of a batch is there when a write returns, and nothing shuts out an earlier a
 
 from dataclasses import dataclass
 
-from holdfast_runtime.streams.kafka.channel import Channel, ChannelError, open_channel
+from holdfast.errors import HoldfastError
+from holdfast_runtime.streams.kafka.channel import Channel, open_channel
+from holdfast_runtime.streams.kafka.delivering import deliver
 from holdfast_runtime.streams.kafka.producer import USUAL
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
 
 _PATIENCE = 60.0
 _IN_ORDER = {"enable.idempotence": "true"}
@@ -24,18 +25,15 @@ class Untransacted:
 
     def send(self, sender: Sender, writes: Writes, at: At) -> None:  # noqa: ARG002 - as with transactions
         """Write it; all of it is there when this returns."""
-        where = f"Kafka system {self.settings.system}"
+        if self._channel is None:
+            self._channel = open_channel(self.settings, self.settings.client(USUAL, _IN_ORDER))
+        placed = ((one.stream, one.partition, records) for one, parts in writes.items() for records, _ in parts)
         try:
-            left = self._sent(writes)
-        except ChannelError as error:
-            self.close()
-            text = self.settings.without_values(error.text)
-            raise trouble(error.code, f"{where}: records can't be written", text) from None
-        if left:
+            deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, _PATIENCE)
+        except HoldfastError:
             # What is in its queue belongs to this try: the next one writes all of it again.
             self.close()
-            message = f"{where}: not all records were taken within {_PATIENCE:g} s. It is tried again"
-            raise KafkaBusyError(message)
+            raise
         at("records written")
 
     def close(self) -> None:
@@ -43,11 +41,3 @@ class Untransacted:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-    def _sent(self, writes: Writes) -> int:
-        if self._channel is None:
-            self._channel = open_channel(self.settings, self.settings.client(USUAL, _IN_ORDER))
-        for partition, parts in writes.items():
-            for records, _ in parts:
-                self._channel.give(partition.stream, partition.partition, records)
-        return self._channel.flush(_PATIENCE)

@@ -1,0 +1,209 @@
+"""What a fetcher can't read is said by its type, with names, numbers and the cure, and never left out."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them without saying so
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from holdfast_runtime.streams.kafka import gathering
+from holdfast_runtime.streams.kafka.fetching import Fetching
+from holdfast_runtime.streams.kafka.reading import Limits
+from holdfast_runtime.streams.kafka.trouble import (
+    KafkaBusyError,
+    KafkaConfigError,
+    KafkaForbiddenError,
+    KafkaLoginError,
+    RecordsDamagedError,
+)
+from holdfast_runtime.streams.records import (
+    OffsetAgedOutError,
+    OffsetBeyondEndError,
+    RangeTooLargeError,
+    StreamMissingError,
+)
+from tests.kafka.broker import ANSWER_TIMEOUT, PASSWORD, USER, Broker, free_ports
+from tests.kafka.known import LIMITS, Known, check, filled, settings_of
+
+pytestmark = pytest.mark.kafka
+
+SOON = Limits(silence=1.0, doubt=0.3)
+
+
+def test_a_broker_that_stays_away_is_a_matter_of_soon(
+    opened: Callable[..., Fetching], kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
+    fetcher = opened(kind, bootstrap, SOON)
+    with pytest.raises(KafkaBusyError) as raised:
+        fetcher.fetch("clicks", 3, 7, 9)
+    message = str(raised.value)
+    assert f"Kafka system events: nothing about clicks/3 from offset 7 on came from {bootstrap} in 1 s" in message
+    assert "Connection refused" in message
+    fetcher.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_records_that_are_no_longer_kept_are_for_the_user(
+    broker: Broker, opened: Callable[..., Fetching], kind: str
+) -> None:
+    topic = f"aged-{kind}"
+    (known,) = filled(broker, topic)
+    fetcher = opened(kind, broker.bootstrap)
+    with broker.admin() as admin:
+        (done,) = admin.delete_records([TopicPartition(topic, 0, 40)]).values()
+        assert done.result(ANSWER_TIMEOUT).low_watermark == 40
+    with pytest.raises(OffsetAgedOutError, match="offset 10 is wanted, but the oldest record kept is 40: 30 of the"):
+        fetcher.fetch(topic, 0, 10, 60)
+    check(fetcher, known, 40, 60)
+
+
+def test_records_that_never_were_are_for_the_user(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:
+    topic = f"beyond-{kind}"
+    (known,) = filled(broker, topic)
+    fetcher = opened(kind, broker.bootstrap)
+    for start in (90, 100, 150):
+        with pytest.raises(OffsetBeyondEndError, match="records up to offset 200 are wanted, but it ends at 100"):
+            fetcher.fetch(topic, 0, start, 200)
+    check(fetcher, known, 90, 100)
+
+
+@pytest.mark.parametrize("partition", [0, 7])
+def test_a_topic_or_partition_that_is_not_there_is_missing(
+    broker: Broker, opened: Callable[..., Fetching], kind: str, partition: int
+) -> None:
+    topic = "nowhere" if partition == 0 else f"few-{kind}"
+    if partition:
+        filled(broker, topic)
+    fetcher = opened(kind, broker.bootstrap)
+    with pytest.raises(StreamMissingError, match=f"Kafka system events: {topic}/{partition} can't be read"):
+        fetcher.fetch(topic, partition, 0, 5)
+
+
+def test_a_record_that_is_damaged_is_not_left_out(opened: Callable[..., Fetching], kind: str) -> None:
+    # The client says so, and would go on with what follows.
+    with Broker() as broker:
+        (known,) = filled(broker, "damaged", rows=5)
+        for text in (b"spoilt", b"behind"):
+            known.write([{"value": text}])
+        (log,) = broker._directory.glob("data/damaged-0/*.log")  # noqa: SLF001 - a disk is no part of its interface
+        whole = log.read_bytes()
+        with log.open("r+b") as file:
+            file.seek(whole.index(b"spoilt"))
+            file.write(b"SPOILT")
+        fetcher = opened(kind, broker.bootstrap)
+        check(fetcher, known, 0, 5)
+        for _ in range(2):
+            with pytest.raises(RecordsDamagedError, match=r"damaged/0 \[5, 7\) can't be read from offset 5 on: .*CRC"):
+                fetcher.fetch("damaged", 0, 5, 7)
+        check(fetcher, known, 6, 7)
+        fetcher.close()
+
+
+def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
+    broker: Broker, opened: Callable[..., Fetching], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (known,) = filled(broker, "large")
+    fetcher = opened("fast", broker.bootstrap)
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "MOST_BYTES", 500)
+        with pytest.raises(RangeTooLargeError, match=r"lower runtime\.trigger\.maxRecordsPerPartition"):
+            fetcher.fetch("large", 0, 0, 100)
+    check(fetcher, known, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"sasl_pasword": "hunter2"}, 'No such configuration property: "sasl.pasword"'),
+        ({"security_protocol": "hunter2"}, 'Invalid value "***" for configuration property "security.protocol"'),
+        ({"security_protocol": "SSL", "ssl_key_pem": "hunter2"}, "ssl.key.pem failed"),
+    ],
+)
+def test_a_config_the_client_rejects_names_the_key_and_no_value(
+    kind: str, opened: Callable[..., Fetching], config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fetcher = opened(kind, "127.0.0.1:1", **config)
+    with pytest.raises(KafkaConfigError) as raised:
+        fetcher.fetch("clicks", 0, 0, 1)
+    assert said in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+    assert raised.value.__context__ is None
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[Broker, Known]]:
+    """A broker with logins, and a topic its user may read."""
+    with Broker(sasl=True) as running:
+        (known,) = filled(running, "readable")
+        filled(running, "hidden")
+        filled(running, "described")
+        rules = [allowed("readable", AclOperation.READ), allowed("described", AclOperation.DESCRIBE)]
+        with running.admin() as admin:
+            for future in admin.create_acls(rules).values():
+                future.result(ANSWER_TIMEOUT)
+        yield running, known
+
+
+def allowed(topic: str, what: AclOperation) -> AclBinding:
+    who = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*")
+    return AclBinding(*who, what, AclPermissionType.ALLOW)
+
+
+def login(password: str = PASSWORD) -> dict[str, str]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": USER,
+        "sasl_password": password,
+    }
+
+
+def test_the_right_login_reads(
+    guarded: tuple[Broker, Known], opened: Callable[..., Fetching], kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broker, known = guarded
+    fetcher = opened(kind, broker.sasl_bootstrap, **login())
+    check(fetcher, known, 0, 100)
+    assert PASSWORD not in repr(settings_of(broker.sasl_bootstrap, **login()))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_wrong_login_is_for_the_user_at_once(
+    guarded: tuple[Broker, Known], opened: Callable[..., Fetching], kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fetcher = opened(kind, guarded[0].sasl_bootstrap, **login("not-the-pass.word"))
+    started = time.monotonic()
+    with pytest.raises(KafkaLoginError) as raised:
+        fetcher.fetch("readable", 0, 0, 100)
+    assert time.monotonic() - started < LIMITS.silence / 2
+    message = str(raised.value)
+    assert "refused the login" in message
+    assert "Correct sasl.mechanism, sasl.password, sasl.username, security.protocol" in message
+    assert "not-the-pass.word" not in message
+    fetcher.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("topic", "error", "said"),
+    [
+        ("described", KafkaForbiddenError, "Grant it to the login"),
+        ("hidden", StreamMissingError, "let the system's login see it"),  # a broker does not tell what it hides
+    ],
+)
+def test_a_topic_the_login_may_not_read_waits_for_a_right(
+    guarded: tuple[Broker, Known], opened: Callable[..., Fetching], kind: str, topic: str, error: type, said: str
+) -> None:
+    fetcher = opened(kind, guarded[0].sasl_bootstrap, **login())
+    with pytest.raises(error, match=said) as raised:
+        fetcher.fetch(topic, 0, 0, 10)
+    assert f"{topic}/0" in str(raised.value)
