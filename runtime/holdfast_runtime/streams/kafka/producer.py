@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.streams.kafka.channel import Channel, ChannelError, open_channel
@@ -99,5 +100,5 @@ class TransactionalProducer:
 
 
 def _is_lost(code: int) -> bool:
-    """Whether somebody has this name; a client that was told so says no more at later calls than that it can't go on."""
+    """Whether somebody has this name; once told so, a client says to later calls only that it can't go on."""
     return is_taken_over(code) or code == KafkaError._FATAL  # noqa: SLF001 - it has no other name
