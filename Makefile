@@ -57,6 +57,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/state.py
 	$(BIN)/python bench/kafka_fetch.py
+	$(BIN)/python bench/kafka
 	$(BIN)/python bench/engine
 	$(BIN)/python bench/operator
 

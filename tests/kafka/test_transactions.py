@@ -1,5 +1,6 @@
 """What slots write to Kafka is there once, whatever dies, moves or comes back from the dead."""
 
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.producer import TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
-from holdfast_runtime.streams.kafka.trouble import KafkaConfigError
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, KafkaConfigError
 from holdfast_runtime.streams.kafka.wanted import Use
 from holdfast_runtime.streams.records import NO_TIME, FencedError, Range, written_batch
 from tests.kafka.broker import Broker, wait_until
@@ -266,3 +267,21 @@ def test_who_has_lost_its_name_hears_so_at_each_call(broker: Broker, app: str, f
     finally:
         first.close()
         second.close()
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_transaction_that_gets_nowhere_is_given_up_after_its_patience_and_not_later(app: str, fast: bool) -> None:
+    patience = 3.0
+    with Broker() as broker:
+        broker.create_topic(f"{app}-out", 1)
+        producer = TransactionalProducer(settings_of(broker.bootstrap), app, fast=fast, patience=patience)
+        producer.open()
+        producer.begin()
+        broker.kill()
+        producer.put(f"{app}-out", 0, written_batch([b"k"] * 100, [b"v"] * 100, 0))
+        began = time.monotonic()
+        with pytest.raises(KafkaBusyError, match="tried again"):
+            producer.commit()
+        # It once waited so long for its records, and then as long again for the transaction.
+        assert time.monotonic() - began < 1.9 * patience
+        producer.close()

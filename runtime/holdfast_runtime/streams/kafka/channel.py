@@ -7,7 +7,7 @@ not asked to wait for, nor decide what follows.
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -21,6 +21,7 @@ from holdfast_runtime.streams.kafka.times import kafka_times
 from holdfast_runtime.streams.kafka.trouble import is_passing
 
 _NAP = 0.01
+_T = TypeVar("_T")
 _QUEUE_FULL = int(KafkaError._QUEUE_FULL)  # noqa: SLF001 - it has no other name
 _PURGE_ALL = 0x3
 _TELL_FAILURES_ONLY = {"delivery.report.only.error": "true"}
@@ -36,7 +37,7 @@ class ChannelError(Exception):
 
 
 class Channel(Protocol):
-    """One client that writes. Seconds are how long a call may take."""
+    """One client that writes. Seconds are how long a call may take without getting anywhere."""
 
     def init(self, seconds: float) -> None:
         """Take the transactional id."""
@@ -83,12 +84,12 @@ class FastChannel:
 
     def commit(self, seconds: float) -> None:
         """Commit it, with all that was given."""
-        deadline, failed = time.monotonic() + seconds, list[int]()
+        failed = list[int]()
         # It would wait for records that have failed until somebody hears of it.
-        while self._left() and time.monotonic() < deadline:
-            failed += failed_records(self._library, self._queue)
+        left = _drained(self._left, seconds, lambda: failed.extend(failed_records(self._library, self._queue)))
         with _for_good(failed, self._text):
-            self._checked(self._library.kafka.commit_transaction(self._client, int(seconds * 1000)))
+            wait = _NAP if left else seconds
+            self._checked(self._library.kafka.commit_transaction(self._client, int(wait * 1000)))
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
@@ -106,9 +107,7 @@ class FastChannel:
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have what was given; how much they have not, 0 if all is there."""
-        deadline = time.monotonic() + seconds
-        while (left := self._left()) and time.monotonic() < deadline:
-            self._check_delivered()
+        left = _drained(self._left, seconds, self._check_delivered)
         self._check_delivered()
         return left
 
@@ -174,8 +173,9 @@ class PlainChannel:
 
     def commit(self, seconds: float) -> None:
         """Commit it, with all that was given."""
+        left = self._drained(seconds)
         with _for_good([error.code() for error in self._failed], lambda code: KafkaError(code).str()):
-            self._call(lambda: self._client.commit_transaction(seconds))
+            self._call(lambda: self._client.commit_transaction(_NAP if left else seconds))
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
@@ -183,7 +183,7 @@ class PlainChannel:
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have what was given; how much they have not, 0 if all is there."""
-        left = int(self._client.flush(seconds))
+        left = self._drained(seconds)
         if self._failed:
             failed = self._failed[0]
             raise ChannelError(failed.code(), failed.str())
@@ -203,18 +203,34 @@ class PlainChannel:
                 except BufferError:
                     self._client.poll(_NAP)
 
+    def _drained(self, seconds: float) -> int:
+        return self._call(lambda: _drained(lambda: int(self._client.flush(_NAP)), seconds))
+
     def _told(self, error: KafkaError | None, _: object) -> None:
         if error is not None:
             self._failed.append(error)
 
     @staticmethod
-    def _call(act: Callable[[], object]) -> None:
+    def _call(act: Callable[[], _T]) -> _T:
         try:
-            act()
+            return act()
         except KafkaException as error:
             said: KafkaError = error.args[0]
             again = said.retriable() or said.txn_requires_abort()
             raise ChannelError(said.code(), said.str(), again=again) from None
+
+
+def _drained(left: Callable[[], int], seconds: float, each: Callable[[], object] = lambda: None) -> int:
+    """How much is left when all has gone, or when for so long nothing has; `each` time it is looked, this is called."""
+    now = least = left()
+    deadline = time.monotonic() + seconds
+    while now and time.monotonic() < deadline:
+        each()
+        now = left()
+        if now < least:
+            # A slow connection is no broken one: what is given up is sent again, as slowly.
+            least, deadline = now, time.monotonic() + seconds
+    return now
 
 
 @contextlib.contextmanager

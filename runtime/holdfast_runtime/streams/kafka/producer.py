@@ -18,6 +18,8 @@ from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, is_taken_over
 
 USUAL = {"linger.ms": "5", "batch.size": str(1 << 20), "queue.buffering.max.messages": "1000000"}
 """What users may set otherwise."""
+PATIENCE = 20.0
+"""Seconds without getting anywhere until it is said that brokers are away; it is tried again after that."""
 
 
 class TakenOverError(HoldfastError):
@@ -31,7 +33,7 @@ class TransactionalProducer:
     settings: KafkaSettings
     name: str
     fast: bool = True
-    patience: float = 60.0
+    patience: float = PATIENCE
     _channel: Channel | None = None
 
     def open(self) -> None:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from holdfast.errors import HoldfastError
 from holdfast_runtime.streams.kafka.channel import Channel, open_channel
 from holdfast_runtime.streams.kafka.delivering import deliver
-from holdfast_runtime.streams.kafka.producer import USUAL
+from holdfast_runtime.streams.kafka.producer import PATIENCE, USUAL
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
 
-_PATIENCE = 60.0
 _IN_ORDER = {"enable.idempotence": "true"}
 
 
@@ -29,7 +28,7 @@ class Untransacted:
             self._channel = open_channel(self.settings, self.settings.client(USUAL, _IN_ORDER))
         placed = ((one.stream, one.partition, records) for one, parts in writes.items() for records, _ in parts)
         try:
-            deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, _PATIENCE)
+            deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, PATIENCE)
         except HoldfastError:
             # What is in its queue belongs to this try: the next one writes all of it again.
             self.close()
