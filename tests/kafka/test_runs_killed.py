@@ -13,15 +13,15 @@ import pytest
 
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.counted import Counted
-from tests.kafka.faults import EACH, KILLS, Disturbed
+from tests.kafka.faults import DECK, KILLS, Disturbed
 from tests.kafka.load import Load, Reader, kept
 
 pytestmark = pytest.mark.kafka
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SPARK_KILLS = int(os.environ.get("HOLDFAST_SPARK_KILLS", "110" if SOAK else "7"))
 SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "1"))
-LONG = 100
-"""From so many kills on, the broker is away for a minute as well."""
+ZOMBIE_EVERY = 4
+"""Decks. In the second deck, which only the full length comes to, the broker is away for a minute as well."""
 CHECKED_EVERY = 4
 CAUGHT_UP = 120.0
 
@@ -50,11 +50,15 @@ def test_whatever_is_killed_under_load_each_row_is_there_once_and_in_order(
 
 def disturb(app: Disturbed, reader: Reader, chance: random.Random) -> None:
     """Fault after fault, each kind as often as its place in the deck says."""
-    deck: list[str] = ["absence"] if SPARK_KILLS >= LONG else []
+    deck: list[str] = []
+    decks = 0
     while app.kills < SPARK_KILLS or deck:
-        if not deck or deck == ["absence"]:
-            deck += EACH
+        if not deck:
+            # A zombie takes as long as a whole deck of the others.
+            deck += DECK + (("zombie",) if decks % ZOMBIE_EVERY == 0 else ())
+            deck += ("absence",) if decks == 1 else ()
             chance.shuffle(deck)
+            decks += 1
         app.befall(deck.pop())
         if len(app.done) % CHECKED_EVERY == 0:
             reader.catch_up()
