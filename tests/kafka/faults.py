@@ -156,7 +156,7 @@ class Disturbed:
     def _absence(self) -> bool:
         self._node.kill()
         gone = time.monotonic()
-        assert "tried again" in self.run.until("waiting")["why"]
+        assert "Kafka system here" in self.run.until("waiting")["why"]
         wait_until(lambda: time.monotonic() - gone > _A_MINUTE, 2 * _A_MINUTE, "a minute is over")
         assert self.run.process.poll() is None, "the app waits for the broker"
         self._node.restart()

@@ -90,7 +90,7 @@ def test_a_broker_that_is_killed_and_comes_back_is_waited_for(own_broker: Broker
     with Run(counted.file(tmp_path), tmp_path / "data", "--until-idle") as run:
         run.until("progress", 3)
         own_broker.kill()
-        assert "tried again" in run.until("waiting")["why"]
+        assert "Kafka system here" in run.until("waiting")["why"]
         own_broker.restart()
         run.ended()
     counted.check(ROWS)
