@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,7 +101,9 @@ def check_rows(rows: list[dict[str, Any]], count: int) -> None:
     assert len({row["stamp"] for row in rows}) == len(rows)
     for key in range(KEYS):
         mine = [row for row in rows if row["k"] == f"key-{key}"]
-        assert [row["id"] for row in mine] == [number for number in kept if number % KEYS == key]
+        ids = [row["id"] for row in mine]
+        assert ids == sorted(ids), f"key {key}: {[pair for pair in pairwise(ids) if pair[0] > pair[1]]}"
+        assert ids == [number for number in kept if number % KEYS == key]
         assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
 
 

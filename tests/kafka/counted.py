@@ -8,6 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from holdfast_runtime.streams.kafka.quiet import QUIET
 from tests.engine.runs import APP, KEYS, check_rows
 from tests.kafka.broker import Broker
 from tests.kafka.sent import seen_by_partition
@@ -60,7 +61,9 @@ class Counted:
         `partition`: into that one, all of them.
         """
         place = ANY if partition is None else partition
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "partitioner": "murmur2_random"})
+        # Idempotent, or a request that is sent again because its topic is so new comes behind the next one.
+        own = {"partitioner": "murmur2_random", "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, **own}, logger=QUIET)
         for n in range(first, first + count):
             produce(producer, self.rows, n, place)
         assert producer.flush(60) == 0

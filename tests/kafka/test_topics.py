@@ -131,7 +131,7 @@ def test_without_transactions_all_is_there_when_a_write_returns_and_twice_if_it_
 def test_without_brokers_a_write_without_transactions_says_that_it_waits(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_runtime.streams.kafka.untransacted._PATIENCE", 0.5)
+    monkeypatch.setattr("holdfast_runtime.streams.kafka.untransacted.PATIENCE", 0.5)
     (port,) = free_ports(1)
     kafka = Kafka(settings_of(f"127.0.0.1:{port}"), name, exactly_once=False)
     with pytest.raises(KafkaBusyError, match=r"not all records were taken within 0.5 s"):
