@@ -13,11 +13,13 @@ import argparse
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from bench.engine.fresh import Measurement, measure
+from bench.engine.report import paired
 from bench.kafka.jars import jars
 from bench.kafka.topics import filler
 from tests.kafka.broker import Broker
@@ -65,15 +67,6 @@ def one(way: str, bootstrap: str, rows: int, spark: str) -> Measurement:
     return measure(way, CHILD, request)
 
 
-def paired(ways: Sequence[str], bootstrap: str, rows: int, spark: str, rounds: int) -> dict[str, list[Measurement]]:
-    """Every way once per round, forwards and backwards in turn, so that a slow minute hits all alike."""
-    found: dict[str, list[Measurement]] = {way: [] for way in ways}
-    for number in range(rounds):
-        for way in ways if number % 2 == 0 else reversed(ways):
-            found[way].append(one(way, bootstrap, rows, spark))
-    return found
-
-
 def show(found: Mapping[str, Sequence[Measurement]]) -> None:
     """Print the table, if all read the same."""
     digests = {one.digest for measured in found.values() for one in measured}
@@ -110,13 +103,13 @@ def main() -> None:
     parser.add_argument("--no-spark", action="store_true", help="our fetchers alone")
     chosen = parser.parse_args()
     ways = [way for way in WAYS if way != "spark" or not chosen.no_spark]
-    spark = "" if chosen.no_spark else ",".join(jars("spark-kafka"))
+    spark = "" if chosen.no_spark else jars("spark-kafka")
     rows = chosen.rows // PARTITIONS * PARTITIONS
     with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         fill(broker.bootstrap, rows)
         print(f"{rows} records of {BYTES} bytes in {PARTITIONS} partitions; medians of {chosen.rounds} rounds")
-        show(paired(ways, broker.bootstrap, rows, spark, chosen.rounds))
+        show(paired([partial(one, way, broker.bootstrap, rows, spark) for way in ways], chosen.rounds))
 
 
 if __name__ == "__main__":

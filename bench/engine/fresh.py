@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,16 @@ def measure(way: str, module: str, request: Mapping[str, Any], deadline: float =
 
 
 def _started(module: str, request: Mapping[str, Any], scratch: Path) -> subprocess.Popen[bytes]:
+    return launched([sys.executable, "-m", module, json.dumps(request), str(scratch)], scratch)
+
+
+def launched(command: Sequence[str], scratch: Path) -> subprocess.Popen[bytes]:
+    """A process of its own session, which finds what is beside this package and writes to `log`."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
     with (scratch / "log").open("wb") as log:
-        return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", module, json.dumps(request), str(scratch)],
+        return subprocess.Popen(  # noqa: S603 - our own module, or a peer
+            command,
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=scratch,

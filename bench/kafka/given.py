@@ -4,15 +4,16 @@ Clicks are those of `bench.engine.data`: JSON of about 150 bytes, without keys. 
 random of so many keys; each key has a name in a topic of its own. Must not know an engine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from bench.engine.data import Clicks, hexadecimal, records, text
+from bench.engine.data import KEPT, Clicks, digest, hexadecimal, records, text
 from bench.kafka.topics import TIME, contents, filler
 from holdfast_runtime.streams.partitioner import place, split
 from holdfast_runtime.streams.records import written_batch
@@ -67,6 +68,12 @@ def fill_clicks(clicks: Clicks, bootstrap: str, topic: str) -> None:
             values = records(path)
             for partition in range(PARTITIONS):
                 to.send(partition, pa.nulls(share, pa.binary()), values.slice(partition * share, share))
+
+
+def results(request: Mapping[str, Any]) -> str:
+    """A digest of what the engine that was asked so has written."""
+    schema = KEPT if request["work"] == "stateless" else NAMED
+    return digest(table(request["bootstrap"], request["out"], schema))
 
 
 def table(bootstrap: str, topic: str, schema: pa.Schema) -> pa.Table:

@@ -13,8 +13,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def jars(pom: str) -> list[str]:
-    """The jars of a pom beside this file."""
+def jars(pom: str) -> str:
+    """The jars of a pom beside this file, with commas between."""
     mvn = shutil.which("mvn")
     if mvn is None:
         sys.exit("peers are taken from Maven Central: install Maven")
@@ -26,4 +26,4 @@ def jars(pom: str) -> list[str]:
         copy = [mvn, "-B", "-q", "-f", str(path), "dependency:copy-dependencies", "-DincludeScope=runtime"]
         subprocess.run([*copy, f"-DoutputDirectory={draft}"], check=True, timeout=600)  # noqa: S603 - Maven
         draft.rename(folder)
-    return [str(jar) for jar in sorted(folder.glob("*.jar"))]
+    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))

@@ -28,10 +28,11 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.engine.data import quoted, text
-from bench.engine.fresh import ROOT, Measurement
+from bench.engine.fresh import Measurement, launched
 from bench.engine.peers import SAME, TUNED
 from bench.kafka.given import PARTITIONS
 from bench.kafka.jars import jars
+from bench.kafka.streams import command
 from bench.kafka.topics import filler
 from bench.kafka.ways import ALO, EOS, removed
 from tests.kafka.broker import Broker
@@ -85,13 +86,8 @@ def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[
     request = {"bootstrap": rate.broker.bootstrap, "work": "stateless", "rows_in": topic, "names": "", "out": out}
     reader = Reader(rate.broker.bootstrap, out)
     reader.start()
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch, (Path(scratch) / "log").open("wb") as log:
-        command = start(request, Path(scratch))
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
-        process = subprocess.Popen(  # noqa: S603 - one of ours
-            command, cwd=scratch, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
+        process = launched(start(request, Path(scratch)), Path(scratch))
         try:
             _feed(rate.broker.bootstrap, topic, 10, 1)  # it is there when this comes out
             _wait(lambda: len(reader.late) >= 10, process, Path(scratch) / "log")
@@ -130,15 +126,13 @@ def _ours(delivery: str, request: Mapping[str, Any], scratch: Path) -> list[str]
 
 
 def _stock(request: Mapping[str, Any], scratch: Path) -> list[str]:
-    more = {"settings": SAME | TUNED, "jars": ",".join(jars("spark-kafka")), "per_batch": 0}
+    more = {"settings": SAME | TUNED, "jars": jars("spark-kafka"), "per_batch": 0}
     return _child("stock", {**request, **more}, scratch)
 
 
 def _streams(guarantee: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
-    from bench.kafka.streams import command  # noqa: PLC0415 - a child of its own otherwise
-
     more = {"values": "json", "guarantee": guarantee, "rows": 0, "warm": 0, "per_batch": 0}
-    return command({**request, **more, "jars": ",".join(jars("kafka-streams"))}, scratch)
+    return command({**request, **more, "jars": jars("kafka-streams")}, scratch)
 
 
 def _child(module: str, request: Mapping[str, Any], scratch: Path) -> list[str]:

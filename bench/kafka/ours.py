@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from bench.engine.data import CLICK, KEEP, KEPT, SELECT, digest
+from bench.engine.data import CLICK, KEEP, SELECT
 from bench.engine.fresh import answer
 from bench.engine.holdfast_run import PHASES, Watch, median
-from bench.kafka.given import EVENT, NAMED, PARTITIONS, table
+from bench.kafka.given import EVENT, PARTITIONS, results
 
 FUNCTIONS = """
 def name(key, rows, state):
@@ -72,14 +71,13 @@ def main() -> None:
     request["app"], request["master"] = app(request), "local[2]"
     watch = Watch(None if request["rows"] else FOR_EVER)
     watch.run(request, scratch / "data")
-    schema: pa.Schema = KEPT if request["work"] == "stateless" else NAMED
     counted, ends = watch.seen[request["warm"] :], watch.ends[request["warm"] - 1 :]
     answer(
         scratch,
         (ends[0], ends[-1]),
         sum(one.rows_in for one in counted),
         np.diff(ends).tolist(),
-        digest=digest(table(request["bootstrap"], request["out"], schema)),
+        digest=results(request),
         notes={name: median([one.phases.get(name, 0.0) for one in counted]) for name in PHASES},
     )
 

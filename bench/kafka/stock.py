@@ -18,10 +18,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from bench.engine.data import CLICK, KEEP, KEPT, SELECT, digest
+from bench.engine.data import CLICK, KEEP, SELECT
 from bench.engine.fresh import answer
 from bench.engine.stock import batches_of, begin_of, end_of
-from bench.kafka.given import EVENT, NAMED, table
+from bench.kafka.given import EVENT, results
 
 PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "524288", "kafka.acks": "all"}
 
@@ -79,13 +79,12 @@ def main() -> None:
     query = started(request, scratch)
     query.awaitTermination()
     counted = batches_of(query)[request["warm"] :]
-    schema = KEPT if request["work"] == "stateless" else NAMED
     answer(
         scratch,
         (begin_of(counted[0]), end_of(counted[-1])),
         sum(one["numInputRows"] for one in counted),
         [one["durationMs"]["triggerExecution"] / 1e3 for one in counted],
-        digest=digest(table(request["bootstrap"], request["out"], schema)),
+        digest=results(request),
         notes={},
     )
 

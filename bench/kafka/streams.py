@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.engine.data import KEPT, digest
 from bench.engine.fresh import answer
-from bench.kafka.given import NAMED, table
+from bench.kafka.given import results
 from bench.kafka.jars import HERE
 
 
@@ -43,10 +42,8 @@ def main() -> None:
     request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
     ran = subprocess.run(command(request, scratch), check=True, timeout=900, capture_output=True, text=True)  # noqa: S603
     began, ended = map(float, ran.stdout.split())
-    schema = KEPT if request["work"] == "stateless" else NAMED
     counted = request["rows"] - request["warm"] * request["per_batch"]
-    found = digest(table(request["bootstrap"], request["out"], schema))
-    answer(scratch, (began, ended), counted, [ended - began], digest=found, notes={})
+    answer(scratch, (began, ended), counted, [ended - began], digest=results(request))
 
 
 if __name__ == "__main__":

@@ -72,14 +72,14 @@ def holdfast(given: Given, delivery: Literal["ExactlyOnce", "AtLeastOnce"]) -> M
 def stock(given: Given) -> Measurement:
     """Structured Streaming; enrichment by `transformWithState`, its row API."""
     settings = SAME | TUNED | (rocksdb(changelog=False) if given.work == "enrich" else {})
-    more = {"settings": settings, "jars": ",".join(jars("spark-kafka"))}
+    more = {"settings": settings, "jars": jars("spark-kafka")}
     return _measured("stock Spark, at least once", "stock", given, more)
 
 
 def streams(given: Given, guarantee: str, values: Literal["json", "text"] = "json") -> Measurement:
     """Kafka Streams."""
     way = f"Kafka Streams{', unparsed' if values == 'text' else ''}, {_WORDS[guarantee]}"
-    more = {"guarantee": guarantee, "values": values, "jars": ",".join(jars("kafka-streams"))}
+    more = {"guarantee": guarantee, "values": values, "jars": jars("kafka-streams")}
     return _measured(way, "streams", given, more)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast_cli.counts import UsageError
 from holdfast_cli.log_files import AppLogs
-from holdfast_cli.offsets_look import home_of, standing_of
+from holdfast_cli.offsets_look import home_of, logged_of, standing_of
 from holdfast_cli.offsets_set import Change, SettingRefusedError, decide, parse_setting
 from holdfast_cli.offsets_standing import Standing
 from holdfast_cli.screen import Columns, screen
@@ -45,6 +45,7 @@ def set_offsets(logs: AppLogs, asked: Asked) -> int:
     except ValueError as error:
         message = f"--set {error}"
         raise UsageError(message) from error
+    logged_of(logs)  # before the directory is taken, which would make one for an app that never ran
     home = home_of(logs)
     try:
         # From the look to the last byte: an app that began to run meanwhile would go on from elsewhere.

@@ -27,15 +27,20 @@ _READ = ("input", "sideInput", "intermediate")
 
 
 def home_of(logs: AppLogs) -> AppDir:
-    """Where the app keeps what; raises `UsageError` where it never ran."""
-    home = DataDir(logs.data.absolute()).app(logs.app.name)
-    if read_offset_log(home.run(logs.app.spec.run_id).query) is None:
+    """Where the app keeps what."""
+    return DataDir(logs.data.absolute()).app(logs.app.name)
+
+
+def logged_of(logs: AppLogs) -> Logged:
+    """What the run's own logs say; raises `UsageError` where it never ran."""
+    logged = read_offset_log(home_of(logs).run(logs.app.spec.run_id).query)
+    if logged is None:
         message = (
             f"run {logs.app.spec.run_id} of {logs.app.name} has not read anything in {logs.data}: there are no "
             "positions yet (is it the right --data, and the right spec.runId?)"
         )
         raise UsageError(message)
-    return home
+    return logged
 
 
 def waiting_jump(logs: AppLogs, standing: Standing) -> Jump | None:
@@ -46,10 +51,7 @@ def waiting_jump(logs: AppLogs, standing: Standing) -> Jump | None:
 
 def standing_of(logs: AppLogs) -> Standing:
     """Where the app stands."""
-    run = home_of(logs).run(logs.app.spec.run_id)
-    logged = read_offset_log(run.query)
-    assert logged is not None  # noqa: S101 - else it has no home
-    look = _Look(logs)
+    run, logged, look = home_of(logs).run(logs.app.spec.run_id), logged_of(logs), _Look(logs)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.child_after}
     streams = [one for one in logs.plan.streams if one.role in _READ]

@@ -16,7 +16,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.app_file import load_app
 from holdfast_runtime.data_dir import DataDir
-from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.offset_log import read_offset_log
 from holdfast_runtime.streams.functions import load_function
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.records import Range
@@ -51,10 +51,8 @@ def main(data: DataDir) -> int:
 
 def last_offsets(data: DataDir, app: StreamApp) -> Mapping[StreamPartition, int]:
     """Up to where each partition was read, by the last batch that is done."""
-    query = data.app(app.name).run(app.spec.run_id).query
-    done = max(int(path.name) for path in (query / "commits").iterdir() if path.name.isdigit())
-    line = (query / "offsets" / str(done)).read_text().splitlines()[-1]
-    return Offsets.parse(json.loads(line)["offsets"]).positions
+    logged = read_offset_log(data.app(app.name).run(app.spec.run_id).query)
+    return {} if logged is None else logged.done.positions
 
 
 def views_of_people(app: StreamApp, ends: Mapping[int, int]) -> pa.Array:

@@ -3,16 +3,15 @@
 Written whole or not at all, and on the disk when `write` returns. Must not decide whether a jump fits.
 """
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from pyarrow import fs as pafs
 
 from holdfast_runtime.jumps import Jump
 from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.storage import Storage
 
-_NAME, _DRAFT = "jump.json", ".jump.writing"
+_NAME = "jump.json"
 
 
 class JumpFile:
@@ -20,33 +19,20 @@ class JumpFile:
 
     def __init__(self, query: Path) -> None:
         """`query`: Spark's checkpoint of the run."""
-        self._path = query.parent / _NAME
+        self._storage = Storage(pafs.LocalFileSystem(), str(query.parent))
 
     def read(self) -> Jump | None:
         """The jump that waits; raises `JumpUnreadableError`."""
-        with _reporting(self._path):
-            try:
-                text = self._path.read_text(encoding="utf-8", errors="replace")
-            except FileNotFoundError:
-                return None
-        return Jump.parse(text)
+        content = self._storage.read(_NAME)
+        return None if content is None else Jump.parse(content.decode(errors="replace"))
 
     def write(self, jump: Jump) -> None:
         """Let this one wait, in place of any other."""
-        draft = self._path.with_name(_DRAFT)
-        with _reporting(self._path):
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(jump.text())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
-            _sync(self._path.parent)
+        self._storage.write(_NAME, [jump.text().encode()], replace=True)
 
     def remove(self) -> None:
-        """None waits."""
-        with _reporting(self._path):
-            self._path.unlink(missing_ok=True)
-            _sync(self._path.parent)
+        """None waits; should a power cut bring it back, it is known by its id."""
+        self._storage.delete(_NAME)
 
 
 class DueJump:
@@ -68,23 +54,3 @@ class DueJump:
             self._file.remove()
         self._settled = True
         return None
-
-
-@contextmanager
-def _reporting(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        message = (
-            f"the checkpoint location refuses {path} ({error.strerror}): see that it is there, has space, and lets "
-            "this process read and write"
-        )
-        raise CheckpointUnavailableError(message) from error
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -43,7 +43,6 @@ class Offsets:
     """Where partitions stood that the batch begins to read elsewhere, because a user has set it."""
     jump: str = ""
     """The id of the last jump that was made."""
-
     noticed: Mapping[StreamPartition, Noticed] = field(default_factory=dict)
     """Partitions that came while the run was read."""
 

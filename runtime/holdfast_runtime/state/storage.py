@@ -149,7 +149,7 @@ class Storage:
         except (OSError, pa.ArrowException) as error:
             message = (
                 f"the checkpoint location refuses {self.path(name)} ({error}): see that it exists, has space, and lets "
-                f"this process read and write; the batch was not committed"
+                f"this process read and write"
             )
             raise CheckpointUnavailableError(message) from error
 
