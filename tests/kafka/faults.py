@@ -146,7 +146,12 @@ class Disturbed:
         return self._one_dies(self._daemons())
 
     def _writer(self) -> bool:
-        return self._one_dies([pid for daemon in self._daemons() for pid in _below(daemon, in_its_group=False)])
+        daemons = self._daemons()
+        writers = [pid for daemon in daemons for pid in _below(daemon, in_its_group=False)]
+        if daemons and not writers:
+            # All have died, and workers write for themselves: only a new daemon forks another one.
+            self.befall("daemon")
+        return self._one_dies(writers)
 
     def _broker(self) -> bool:
         self._node.kill()

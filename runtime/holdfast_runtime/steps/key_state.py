@@ -3,7 +3,7 @@
 The function sees nothing of tables: what it changes here is collected when all of its calls are done. Must not write.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,14 +48,10 @@ class KeyState(dict[Any, Any]):
 
     __slots__ = ("_moment", "_timers", "fired")
 
+    _moment: Moment
+    _timers: Timers | None
     fired: tuple[Timer, ...]
     """The timers this call is for; then it has no rows."""
-
-    def __init__(self, values: Mapping[Any, Any], timers: Timers | None, moment: Moment) -> None:
-        super().__init__(values)
-        self._timers = timers
-        self._moment = moment
-        self.fired = ()
 
     @property
     def now(self) -> int:
@@ -116,9 +112,19 @@ class KeyState(dict[Any, Any]):
             self._timers[kind].pop(name, None)
 
 
+def key_states(values: Iterable[Mapping[Any, Any]], timers: Iterable[Timers | None], moment: Moment) -> list[KeyState]:
+    """Those of many keys, with copies of their values and timers; made here, at half the time of a constructor."""
+    made = list(map(KeyState, values))
+    for state, waiting_for in zip(made, timers, strict=True):
+        state._moment = moment  # noqa: SLF001 - hidden from users, not from steps
+        state._timers = waiting_for and (dict(waiting_for[0]), dict(waiting_for[1]))  # noqa: SLF001
+        state.fired = ()
+    return made
+
+
 def all_waiting(state: KeyState) -> Timers | None:
     """The timers of a key, None where there is none."""
-    timers = state._timers  # noqa: SLF001 - hidden from users, not from steps
+    timers = state._timers  # noqa: SLF001
     return timers if timers and (timers[0] or timers[1]) else None
 
 

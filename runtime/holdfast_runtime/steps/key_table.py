@@ -4,14 +4,14 @@ Two tables: one row per key, and an index of the instants at which something is 
 follows from the rows alone, so it is only ever changed together with them. Must not call users' functions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NoReturn
 
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.key_rows import KeyRow, read_rows, write_row
-from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting
+from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting, key_states
 from holdfast_runtime.steps.state_values import Unsupported, same, supported, unsupported
 from holdfast_runtime.steps.tables import Tables
 from holdfast_runtime.steps.timers import Due, Kind, due, earliest, index_key
@@ -20,6 +20,7 @@ TIMERS_SUFFIX = ".timers"
 _SHARES = 32
 _FINEST = 1_000
 _EXPIRED_AT_ONCE = 10_000
+_NONE = KeyRow({}, 0, None)
 
 Refuse = Callable[[bytes, Unsupported | None], NoReturn]
 """Told the row of a key whose state holds what can't be kept."""
@@ -41,15 +42,15 @@ class Ttl:
         return (now // self.granule + 1) * self.granule
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Held:
-    """A key in a batch: what was there, and the state its function works on."""
+    """Keys in a batch, side by side: what was there, and the states their functions work on."""
 
-    key: bytes
+    keys: Sequence[bytes]
     """In the table."""
-    content: bytes | None
-    before: KeyRow | None
-    state: KeyState
+    contents: Sequence[bytes | None]
+    before: Sequence[KeyRow | None]
+    states: Sequence[KeyState]
 
 
 class KeyTable:
@@ -62,30 +63,24 @@ class KeyTable:
         self._ttl = None if moment.ttl is None else Ttl(moment.ttl)
         self._touched = self._ttl.touch(moment.clock.now) if self._ttl else 0
 
-    def load(self, keys: Sequence[bytes]) -> list[Held]:
+    def load(self, keys: Sequence[bytes]) -> Held:
         """These keys; one whose time is over is as if it was never there."""
-        moment, found, contents = self._moment, [], self._rows.get_many(keys)
-        for key, content, before in zip(keys, contents, read_rows(contents), strict=True):
-            if before is None or (self._ttl and self.expired(before.touched)):
-                state = KeyState({}, None, moment)
-            elif before.timers is None:
-                state = KeyState(before.values, None, moment)
-            else:
-                state = KeyState(before.values, (dict(before.timers[0]), dict(before.timers[1])), moment)
-            found.append(Held(key, content, before, state))
-        return found
+        contents = self._rows.get_many(keys)
+        before = read_rows(contents)
+        alive = [_NONE if one is None or self.expired(one.touched) else one for one in before]
+        states = key_states([one.values for one in alive], [one.timers for one in alive], self._moment)
+        return Held(keys, contents, before, states)
 
     def expired(self, touched: int) -> bool:
         """Whether a key last touched then is over. Without a ttl, or touched when there was none: never."""
-        return self._ttl is not None and touched != 0 and self._moment.clock.now >= touched + self._ttl.length
+        return touched != 0 and self._ttl is not None and self._moment.clock.now >= touched + self._ttl.length
 
-    def save(self, held: Iterable[Held], refuse: Refuse) -> None:
+    def save(self, held: Held, refuse: Refuse) -> None:
         """Write what has changed; an empty state without timers is no row. `refuse` raises."""
         keys: list[bytes] = []
         contents: list[bytes | None] = []
         index: dict[bytes, bytes | None] = {}
-        for one in held:
-            state, before = one.state, one.before
+        for key, was, before, state in zip(held.keys, held.contents, held.before, held.states, strict=True):
             timers = all_waiting(state)
             touched = max(self._touched, before.touched) if self._touched and before else self._touched
             if before and touched == before.touched and not (timers or before.timers) and same(state, before.values):
@@ -96,12 +91,12 @@ class KeyTable:
                 # A copy that is a plain dict, for it is packed by its exact type.
                 values = dict(state)
                 if not supported(values):
-                    refuse(one.key, unsupported(values))
+                    refuse(key, unsupported(values))
                 content = write_row(values, touched, timers)
-            if content != one.content:
-                keys.append(one.key)
+            if content != was:
+                keys.append(key)
                 contents.append(content)
-                _move(index, one.key, before, timers, touched)
+                _move(index, key, before, timers, touched)
         if keys:
             self._rows.put_many(keys, contents)
         if index:

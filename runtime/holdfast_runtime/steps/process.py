@@ -117,29 +117,47 @@ class ProcessStep:
         groups = key_groups(rows, self._by)
         dicts, start = row_dicts(groups.rows), 0
         held = table.load([row_key(key) for key in groups.keys])
-        for one, end, time in zip(held, groups.ends, groups.latest.to_pylist(), strict=True):
-            first = dicts[start]
-            key = first[self._by[0]] if len(self._by) == 1 else tuple(first[name] for name in self._by)
-            self._call(key, dicts[start:end], one.state, calls)
-            calls.times.append(time)
-            start = end
+        keys = self._keys(dicts, [0, *groups.ends[:-1]])
+        # The same as `_call`, without a call of Python more for each key.
+        function, found, ends = self._function, calls.found, calls.ends
+        key = given = None
+        try:
+            for key, end, state in zip(keys, groups.ends, held.states, strict=True):
+                given = None
+                given = function(key, dicts[start:end], state)
+                if given is not None:
+                    found.extend(given)
+                ends.append(len(found))
+                start = end
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            self._failed(error, key, given)
+        calls.keys.extend(keys)
+        calls.times.extend(groups.latest.to_pylist())
         table.save(held, self._refuse_state)
+
+    def _keys(self, dicts: list[dict[str, Any]], starts: list[int]) -> list[Any]:
+        """Of groups that start there."""
+        if len(self._by) == 1:
+            (name,) = self._by
+            return [dicts[start][name] for start in starts]
+        return [tuple(dicts[start][name] for name in self._by) for start in starts]
 
     def _fire(self, kind: Kind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> None:
         """Serve what is due; a timer set meanwhile fires now if it is later than the one that set it, else later."""
         after = b""
         while served := table.due(kind, until, after, _FIRED_AT_ONCE):
             last, queue = served[-1], served
-            held = {one.key: one for one in table.load(sorted({one.key for one in served}))}
-            keys = {key: self._key(key) for key in held}
+            held = table.load(sorted({one.key for one in served}))
+            states = dict(zip(held.keys, held.states, strict=True))
+            keys = {key: self._key(key) for key in states}
             while queue:
                 at = heapq.heappop(queue)
-                if self._fire_one(kind, at, held[at.key].state, keys[at.key], calls):
+                if self._fire_one(kind, at, states[at.key], keys[at.key], calls):
                     calls.times.append(at.time if kind is Kind.EVENT else time)
-                    for when in waiting(held[at.key].state, kind).values():
+                    for when in waiting(states[at.key], kind).values():
                         if when > at.time and Due(when, at.key) <= last:
                             heapq.heappush(queue, Due(when, at.key))
-            table.save(held.values(), self._refuse_state)
+            table.save(held, self._refuse_state)
             after = index_key(kind, last.time, last.key)
 
     def _fire_one(self, kind: Kind, at: Due, state: KeyState, key: Any, calls: _Calls) -> bool:
@@ -159,12 +177,15 @@ class ProcessStep:
             given = self._function(key, rows, state)
             if given is not None:
                 calls.found.extend(given)
-        except Exception as error:
-            if given is not None and not hasattr(given, "__iter__"):
-                self._refuse(key, f"gave {short(given)}; it gives rows: `yield` them, or return a list")
-            raise UserFunctionError.raised(error, self.name, self._path, f" for key {short(key)}") from error
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            self._failed(error, key, given)
         calls.keys.append(key)
         calls.ends.append(len(calls.found))
+
+    def _failed(self, error: Exception, key: Any, given: Any) -> NoReturn:
+        if given is not None and not hasattr(given, "__iter__"):
+            self._refuse(key, f"gave {short(given)}; it gives rows: `yield` them, or return a list")
+        raise UserFunctionError.raised(error, self.name, self._path, f" for key {short(key)}") from error
 
     def _key(self, row: bytes) -> Any:
         values = self._reader.values(key_of(row))

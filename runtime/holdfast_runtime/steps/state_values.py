@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
-from operator import is_
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -65,12 +64,12 @@ def supported(values: dict[Any, Any]) -> bool:
 
 def same(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
     """Whether these are the very objects of before, none of which could have changed: cheaper than to pack them."""
-    return (
-        len(values) == len(before)
-        and all(map(is_, values, before))
-        and all(map(is_, values.values(), before.values()))
-        and _SIMPLE.issuperset(map(type, values.values()))
-    )
+    if len(values) != len(before):
+        return False
+    for (name, value), (name_before, value_before) in zip(values.items(), before.items(), strict=True):
+        if value is not value_before or name is not name_before or type(value) not in _SIMPLE:
+            return False
+    return True
 
 
 def unsupported(values: dict[Any, Any]) -> Unsupported | None:

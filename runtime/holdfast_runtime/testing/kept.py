@@ -54,9 +54,9 @@ class Kept:
         moment = Moment(Clock(now, None), None if verb.ttl is None else millis(verb.ttl))
         for task in self._done.turns:
             with self._tables(task) as tables:
-                (held,) = KeyTable(step, tables, moment).load([wanted])
-                if held.state or held.state.timers:
-                    return held.state
+                (state,) = KeyTable(step, tables, moment).load([wanted]).states
+                if state or state.timers:
+                    return state
         return None
 
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
