@@ -32,7 +32,7 @@ from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
 from holdfast_runtime.query import Loop, Totals, run_query
 from holdfast_runtime.segments.graph import Compiled, compile_graph
 from holdfast_runtime.segments.select_schema import select_schema
-from holdfast_runtime.session import open_session
+from holdfast_runtime.session import open_session, stopped_after
 from holdfast_runtime.site import Shape, Site, shape_of
 from holdfast_runtime.slot_job import PackedProgram, slot_job
 from holdfast_runtime.streams.systems import kafka_counts
@@ -112,10 +112,8 @@ def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
         memory=runtime.driver.memory,
         given=site.spark,
     )
-    try:
+    with stopped_after(spark, site.prints):
         yield spark
-    finally:
-        spark.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ class Reader:
             records.column("value"),
             records.column("timestamp").cast(pa.timestamp("ms", tz="UTC")),
             bad,
+            records.column("headers") if "headers" in records.schema.names else None,
         )
         handled = on_bad(batch, self._mode)
         report.undecoded += handled.count

@@ -11,11 +11,14 @@ stopped. Must not know how batches are planned, nor what slots do.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -40,10 +43,16 @@ _RETRY_FOR = 30.0
 _LOOK_EVERY = 0.05
 _LONGEST = 4000
 _SAID_EVERY = 30.0
+_ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
+"""Spark's conditions for an entry of its logs that another process has written first."""
 
 
 class QueryDiedError(HoldfastError):
     """Spark ended the query for a reason Holdfast does not know."""
+
+
+class AttemptOvertakenError(RetrySoonError):
+    """Another attempt has ended the batch that this one was at: no harm, markers and stores let each only once."""
 
 
 class SlotDiedError(HoldfastError):
@@ -179,7 +188,7 @@ class _Runner:
             try:
                 over = query.awaitTermination(_LOOK_EVERY)  # type: ignore[arg-type] # any number
             except StreamingQueryException as error:
-                raise self._failure or QueryDiedError(_said(error)) from error
+                raise self._failure or _why_it_died(error) from error
             if over and not self._between.is_set():
                 message = "Spark ended the query without saying why; see its log"
                 raise self._failure or QueryDiedError(message)
@@ -306,6 +315,25 @@ class _Runner:
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
             streams=dict(streams),
         )
+
+
+def _why_it_died(error: StreamingQueryException) -> HoldfastError:
+    if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
+        return QueryDiedError(_said(error))
+    message = (
+        "another attempt of this app ended the batch that this one was at, and one of the two has to go; nothing is "
+        "lost or doubled. If no other attempt runs, start again"
+    )
+    return AttemptOvertakenError(message)
+
+
+def _conditions(error: StreamingQueryException) -> Iterator[str]:
+    """Those of Java's exception and its causes: PySpark translates only the first of them."""
+    cause: Any = getattr(error, "_origin", None)
+    while cause is not None:
+        if is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
+            yield str(cause.getCondition())
+        cause = cause.getCause()
 
 
 def _said(error: Exception) -> str:

@@ -23,14 +23,20 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from holdfast.errors import UserActionError
+from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_runtime.spark_settings import Wanted, session_settings
 
 _SHOWN_LINES = 10
+_MOMENT = 2.0
+"""From the end of the JVM's connections to its own."""
 
 
 class SparkNotStartedError(UserActionError):
     """Spark's JVM, or the application in it, did not come up."""
+
+
+class SparkDiedError(RetrySoonError):
+    """Spark's JVM ended in the middle of a run."""
 
 
 def spark_log(data: Path) -> Path:
@@ -70,6 +76,34 @@ def open_session(  # noqa: PLR0913 - each is a different thing
         )
         raise SparkNotStartedError(message)
     return SparkSession.builder.getOrCreate()
+
+
+@contextmanager
+def stopped_after(spark: SparkSession, data: Path | None) -> Iterator[None]:
+    """Stop the session in the end; raises `SparkDiedError` where its JVM has gone first, whatever that has led to."""
+    try:
+        try:
+            yield
+        finally:
+            spark.stop()
+    except (Py4JError, OSError) as error:
+        if (code := _exit_code()) is None:
+            raise
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        message = (
+            f"Spark's JVM has ended {how}, in the middle of the run. Nothing is lost, the next run repeats the batch. "
+            "Signal 9 is how a container or host short of memory ends it: then raise spec.runtime.driver.memory"
+        )
+        raise SparkDiedError(message + _end_of_log(data)) from error
+
+
+def _exit_code() -> int | None:
+    """Of the JVM; None: it lives."""
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark has no way to ask
+    try:
+        return int(gateway.proc.wait(_MOMENT))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _jvm(settings: SparkConf, data: Path | None) -> Any:
@@ -122,9 +156,12 @@ def _interrupts_stay_ours() -> Iterator[None]:
 
 def _not_started(error: Exception, data: Path | None) -> SparkNotStartedError:
     said = str(error).strip().splitlines()[0]
-    message = f"Spark did not start: {said}"
+    return SparkNotStartedError(f"Spark did not start: {said}{_end_of_log(data)}")
+
+
+def _end_of_log(data: Path | None) -> str:
     log = None if data is None else spark_log(data)
-    if log is not None and log.exists():
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN_LINES:]
-        message += f"\nThe end of {log}:\n" + "\n".join(f"  {line}" for line in lines)
-    return SparkNotStartedError(message)
+    if log is None or not log.exists():
+        return ""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN_LINES:]
+    return f"\nThe end of {log}:\n" + "\n".join(f"  {line}" for line in lines)

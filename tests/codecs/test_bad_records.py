@@ -1,5 +1,7 @@
 """What becomes of bad records, and event time."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -53,6 +55,20 @@ def test_a_dead_letter_carries_the_record_as_it_was() -> None:
     assert handled.letters.column("timestamp").view(pa.int64()).to_pylist() == [2000, None]
     codec = JsonCodec(DEAD_LETTER_SCHEMA)
     assert codec.decode(codec.encode(handled.letters)).rows.equals(handled.letters)
+
+
+def test_a_dead_letter_carries_the_headers_of_its_record_and_of_no_other() -> None:
+    headers: list[list[dict[str, str | bytes | None]] | None] = [
+        [{"key": "of another", "value": b"0"}],
+        [{"key": "trace", "value": b"\x00\xff"}, {"key": "trace", "value": None}],
+        None,
+        None,
+    ]
+    batch = replace(bad_batch(BAD), headers=pa.array(headers, DEAD_LETTER_SCHEMA.field("headers").type))
+    letters = on_bad(batch, "DeadLetter").letters
+    assert letters.column("headers").to_pylist() == [headers[1], None]
+    codec = JsonCodec(DEAD_LETTER_SCHEMA)
+    assert codec.decode(codec.encode(letters)).rows.equals(letters)
 
 
 @pytest.mark.parametrize("mode", ["Fail", "Skip", "DeadLetter"])

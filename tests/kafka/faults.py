@@ -29,7 +29,7 @@ DECK = (*KILLS, "executor")
 _MASTER = "local-cluster[2,1,1024]"
 _TWO_IN_A_BATCH = "SlotDiedError"
 """A batch that loses slots twice ends the attempt: as it should, and the next one goes on."""
-_BOTH_ENDED_IT = "Multiple streaming queries are concurrently using"
+_BOTH_ENDED_IT = "AttemptOvertakenError"
 """A zombie that was just ending a batch did so before its successor, which had done it again, could."""
 _DEADLINE = 300.0
 """A run that comes up while all processors are at work with others has needed more than two minutes."""
@@ -113,7 +113,7 @@ class Disturbed:
         self._batch, self._lag = event.get("seconds", self._batch), event.get("lag", self._lag)
         if event["event"] != "failed":
             return False
-        both = _BOTH_ENDED_IT in event["message"] and "zombie" in self.done[-2:]
+        both = event["error"] == _BOTH_ENDED_IT and "zombie" in self.done[-2:]
         assert event["error"] == _TWO_IN_A_BATCH or both, event
         assert self.run.process.wait(_DEADLINE) != 0
         self._note("attempt ended")

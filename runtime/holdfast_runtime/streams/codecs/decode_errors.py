@@ -14,6 +14,7 @@ from holdfast_runtime.streams.codecs.codec import BadRecord
 
 Mode = Literal["Fail", "Skip", "DeadLetter"]
 FIRST_BYTES = 80
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 DEAD_LETTER_SCHEMA = pa.schema(
     [
         ("reason", pa.string()),
@@ -23,6 +24,7 @@ DEAD_LETTER_SCHEMA = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", HEADERS),
     ]
 )
 """Columns of a dead letter: why, where it stood, and the record as it was."""
@@ -52,6 +54,8 @@ class BadBatch:
     values: pa.BinaryArray
     timestamps: pa.TimestampArray
     bad: Sequence[BadRecord]
+    headers: pa.ListArray | None = None
+    """Of each record; None: none has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +98,6 @@ def _letters(batch: BadBatch, bad: Sequence[BadRecord]) -> pa.RecordBatch:
         batch.keys.take(at),
         batch.values.take(at),
         batch.timestamps.take(at).cast(pa.timestamp("us", tz="UTC")),
+        pa.nulls(len(bad), HEADERS) if batch.headers is None else batch.headers.take(at),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER_SCHEMA)
