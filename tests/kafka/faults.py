@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +35,8 @@ _BOTH_ENDED_IT = "AttemptOvertakenError"
 _DEADLINE = 300.0
 """A run that comes up while all processors are at work with others has needed more than two minutes."""
 _A_MINUTE = 65.0
+_COMES_UP_WITHIN = 20
+"""Batches, for whoever is to be killed."""
 _AT_ONCE = 0.2
 """How often a fault waits for nothing."""
 _LONGEST = 3.0
@@ -88,13 +91,16 @@ class Disturbed:
         if kind == "zombie" or self._chance.random() > _AT_ONCE:
             self.works(self._chance.randint(1, 3))
         act = getattr(self, f"_{kind}")
-        while True:
+        for tries in count(1):
             # Somewhere within a batch.
             with suppress(subprocess.TimeoutExpired):
                 self.run.process.wait(self._chance.uniform(0, min(1.2 * self._batch, _LONGEST)))
             if act():
                 break
             self.works(1)
+            if tries % _COMES_UP_WITHIN == 0:
+                # None is left: workers go on without their daemon and without who writes for them. A new executor has all.
+                self.befall("executor")
         self._note(kind)
 
     def caught_up(self) -> None:
@@ -146,12 +152,7 @@ class Disturbed:
         return self._one_dies(self._daemons())
 
     def _writer(self) -> bool:
-        daemons = self._daemons()
-        writers = [pid for daemon in daemons for pid in _below(daemon, in_its_group=False)]
-        if daemons and not writers:
-            # All have died, and workers write for themselves: only a new daemon forks another one.
-            self.befall("daemon")
-        return self._one_dies(writers)
+        return self._one_dies([pid for daemon in self._daemons() for pid in _below(daemon, in_its_group=False)])
 
     def _broker(self) -> bool:
         self._node.kill()
