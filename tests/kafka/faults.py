@@ -99,7 +99,7 @@ class Disturbed:
                 break
             self.works(1)
             if tries % _COMES_UP_WITHIN == 0:
-                # None is left: workers go on without their daemon and without who writes for them. A new executor has all.
+                # None is left: workers go on without their daemon and without who writes for them.
                 self.befall("executor")
         self._note(kind)
 
