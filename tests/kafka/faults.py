@@ -162,10 +162,12 @@ class Disturbed:
     def _absence(self) -> bool:
         self._node.kill()
         gone = time.monotonic()
-        assert "Kafka system here" in self.run.until("waiting")["why"]
-        wait_until(lambda: time.monotonic() - gone > _A_MINUTE, 2 * _A_MINUTE, "a minute is over")
-        assert self.run.process.poll() is None, "the app waits for the broker"
-        self._node.restart()
+        try:
+            assert "Kafka system here" in self.run.until("waiting")["why"]
+            wait_until(lambda: time.monotonic() - gone > _A_MINUTE, 2 * _A_MINUTE, "a minute is over")
+            assert self.run.process.poll() is None, "the app waits for the broker"
+        finally:
+            self._node.restart()
         return True
 
     def _zombie(self) -> bool:

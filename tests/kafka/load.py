@@ -39,7 +39,9 @@ class Load:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.end()
+        if error is None:
+            self.end()
+        self._over.set()
 
     def end(self) -> int:
         """Feed no more; how many rows there are, all of them with the broker. Raises what went wrong."""

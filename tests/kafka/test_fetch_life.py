@@ -16,9 +16,8 @@ from holdfast_runtime.streams.kafka.fetcher import Fetcher
 from holdfast_runtime.streams.kafka.fetching import READER, Fetching, make_fetcher
 from holdfast_runtime.streams.kafka.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.reading import Limits
-from holdfast_runtime.streams.records import (
-    OffsetBeyondEndError,
-)
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
+from holdfast_runtime.streams.records import OffsetBeyondEndError
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import check, filled, reader, settings_of
 
@@ -141,6 +140,19 @@ def test_an_end_that_comes_late_is_waited_for(broker: Broker, opened: Callable[.
         known.write([{"value": b"late"}] * (start + 10 - known.end()))
         waiting.join(ANSWER_TIMEOUT)
         assert found[0].to_pylist() == known.expected(start, start + 10)
+
+
+def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., Fetching], kind: str) -> None:
+    # With its broker gone, the client says "unknown partition" of one it has read a moment ago.
+    with Broker() as broker:
+        (known,) = filled(broker, "away")
+        fetcher = opened(kind, broker.bootstrap, Limits(silence=6, doubt=1))
+        check(fetcher, known, 0, 50)
+        broker.kill()
+        with pytest.raises(KafkaBusyError, match="nothing about away/0 from offset 10 on came"):
+            fetcher.fetch("away", 0, 10, 50)
+        broker.restart()
+        check(fetcher, known, 10, 50)
 
 
 def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:

@@ -197,7 +197,7 @@ def test_a_wrong_login_is_for_the_user_at_once(
     ("topic", "error", "said"),
     [
         ("described", KafkaForbiddenError, "Grant it to the login"),
-        ("hidden", StreamMissingError, "let the system's login see it"),  # a broker does not tell what it hides
+        ("hidden", KafkaForbiddenError, "Grant it to the login"),
     ],
 )
 def test_a_topic_the_login_may_not_read_waits_for_a_right(

@@ -144,6 +144,15 @@ def test_a_missing_topic_is_believed_only_when_it_stays() -> None:
         reading.check()
 
 
+def test_a_client_that_knows_nothing_of_a_partition_is_doubted_and_not_believed() -> None:
+    world = World()
+    reading = world.reading(0, 10)
+    reading.told(int(KafkaError._UNKNOWN_PARTITION), "", 0)
+    assert reading.restart
+    reading.check()
+    assert world.looks == [0.0]
+
+
 def test_nobody_is_asked_while_there_is_no_doubt_and_not_too_often_then() -> None:
     world = World(bounds=trouble(int(KafkaError._TRANSPORT), "x"))
     reading = world.reading(0, 10)

@@ -19,7 +19,7 @@ from holdfast_runtime.streams.kafka.asking import answered, asking_client
 from holdfast_runtime.streams.kafka.forks import keep_for_ever
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, is_unknown, trouble
 from holdfast_runtime.streams.records import Bounds, StreamMissingError
 
 _FRESH = 10.0
@@ -150,11 +150,13 @@ class TopicBounds:
         return {asked: future.result() for asked, future in futures.items()}
 
     def _refused(self, asked: object, error: KafkaError, topics: Collection[str]) -> Exception:
-        if error.code() in {KafkaError._TIMED_OUT, KafkaError._TRANSPORT}:  # noqa: SLF001 - they have no other names
+        code = error.code()
+        # What is asked for was described a moment ago: the client can't reach who leads it.
+        if code in {KafkaError._TIMED_OUT, KafkaError._TRANSPORT} or is_unknown(code):  # noqa: SLF001 - no other names
             return self._silent(topics)
         of = f"{asked.topic}/{asked.partition}" if isinstance(asked, TopicPartition) else str(asked)
         text = self._settings.without_values(error.str())
-        return trouble(error.code(), f"Kafka system {self._settings.system}: no answer about {of}", text)
+        return trouble(code, f"Kafka system {self._settings.system}: no answer about {of}", text)
 
     def _silent(self, topics: Collection[str]) -> Exception:
         return self._said.silent(", ".join(topics), self._timeout)

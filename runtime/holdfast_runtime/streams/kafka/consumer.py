@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.clients import destroy_client, new_client, troubles
 from holdfast_runtime.streams.kafka.gathering import Pointers, destroy
 from holdfast_runtime.streams.kafka.librdkafka import Handle, Library, Message
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import trouble
+from holdfast_runtime.streams.kafka.unknown import unanswered
 from holdfast_runtime.streams.records import Bounds
 
 _MOST = 10_000
@@ -132,7 +134,7 @@ class Consumer:
             self._client, topic.encode(), partition, byref(oldest), byref(end), int(seconds * 1000)
         )
         if code:
-            raise trouble(code, self._what(topic, partition))
+            raise unanswered(self._settings, StreamPartition(topic, partition), code, seconds)
         return Bounds(oldest.value, end.value)
 
     def close(self) -> None:

@@ -22,7 +22,8 @@ from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.reading import Limits, Reading
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION, trouble
+from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
+from holdfast_runtime.streams.kafka.unknown import unanswered
 from holdfast_runtime.streams.records import FETCHED, Bounds, Range, check_order, joined
 
 _MOST = 2_000
@@ -137,7 +138,7 @@ class _Client:
             return Bounds(*found)
         except KafkaException as raised:
             error = raised.args[0].code()
-        raise trouble(error, f"Kafka system {self._settings.system}: {partition} can't be read")
+        raise unanswered(self._settings, partition, error, seconds)
 
     def _start(self, reading: Reading) -> None:
         self._at, self._seen, self._passed, self._held = reading.wanted.partition, False, 0, []

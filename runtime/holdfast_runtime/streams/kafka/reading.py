@@ -17,6 +17,7 @@ from holdfast_runtime.streams.kafka.trouble import (
     KafkaForbiddenError,
     is_about_offset,
     is_passing,
+    is_unknown,
     trouble,
 )
 from holdfast_runtime.streams.records import (
@@ -94,7 +95,7 @@ class Reading:
             self.reached(offset)
             if not self.complete:
                 self._doubted = True
-        elif is_about_offset(code):
+        elif is_about_offset(code) or is_unknown(code):
             self._doubted = self.restart = True
         elif is_passing(code):
             self._said.heard(code, text)

@@ -56,6 +56,7 @@ _DAMAGED = _Way(
 _OFFSET = _Way(OffsetBeyondEndError, "Bring back the stream as it was, or start a new run (another spec.runId)")
 _FENCED = _Way(FencedError, "A newer attempt has taken over; this one ends")
 
+_NOT_KNOWN_HERE = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _CODES: Mapping[_Way, tuple[int, ...]] = {
     _WAIT: (
         KafkaError._TRANSPORT,
@@ -109,8 +110,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
     _MISSING: (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.TOPIC_EXCEPTION,  # a name no topic can have
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
+        *_NOT_KNOWN_HERE,
     ),
     _FORBIDDEN: (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -176,6 +176,11 @@ NOT_REACHED = int(KafkaError._ALL_BROKERS_DOWN)
 def is_passing(code: int) -> bool:
     """Whether the client gets over this by itself. A code that nobody has sorted yet is not."""
     return _WAY_OF.get(code) is _WAIT
+
+
+def is_unknown(code: int) -> bool:
+    """Whether the client knows of no such topic or partition. That is no broker's word: see `unknown`."""
+    return code in _NOT_KNOWN_HERE
 
 
 def is_taken_over(code: int) -> bool:
