@@ -37,7 +37,7 @@ def stateless(broker: Broker, *, quick: bool) -> Benchmark:
 def enrich(broker: Broker, *, quick: bool) -> Benchmark:
     """A name for each event, from a state of so many."""
     data = Events(400_000, 20_000) if quick else Events(4_000_000, 100_000)
-    given = ways.events(broker, data, 50_000 if quick else 200_000)
+    given = ways.events(broker, data, 50_000 if quick else 400_000)
     peers = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
     peers.append(partial(ways.streams, guarantee=ways.EOS, values="text"))
     return throughput(f"events with the names of {data.keys:,} keys, Kafka Streams", given, peers)

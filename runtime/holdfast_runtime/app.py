@@ -30,7 +30,7 @@ from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.processors import by_processor
 from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
 from holdfast_runtime.query import Loop, Totals, run_query
-from holdfast_runtime.segments.graph import Compiled, compile_graph
+from holdfast_runtime.segments.graph import SQL_VERBS, Compiled, compile_graph
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.session import open_session, stopped_after
 from holdfast_runtime.site import Shape, Site, shape_of
@@ -111,6 +111,7 @@ def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
         conf=runtime.spark_conf,
         memory=runtime.driver.memory,
         given=site.spark,
+        rows_in_spark=any(step.verb in SQL_VERBS for step in app.spec.steps),
     )
     with stopped_after(spark, site.prints):
         yield spark

@@ -54,14 +54,16 @@ def open_session(  # noqa: PLR0913 - each is a different thing
     code: Sequence[Path] = (),
     memory: str = "1g",
     given: Mapping[str, str] | None = None,
+    rows_in_spark: bool = True,
 ) -> SparkSession:
     """A session for one app, with so much Java heap. Without `data`, Spark prints where we print.
 
     `conf` is the user's and is checked; `given` comes with the place where the app runs, and counts over it.
+    `rows_in_spark`: whether rows pass through Spark SQL.
 
     A JVM that this process has already is used again, and keeps its heap and where it prints.
     """
-    wanted = Wanted(app_name, master, ui, conf, code, memory, given or {})
+    wanted = Wanted(app_name, master, ui, conf, code, memory, given or {}, rows_in_spark)
     settings = SparkConf(loadDefaults=False).setAll(list(session_settings(wanted).items()))
     try:
         with _environment(wanted), _interrupts_stay_ours():

@@ -57,6 +57,16 @@ def test_users_settings_are_kept_and_added_to() -> None:
     assert found["spark.executorEnv.PYTHONPATH"] == "/code:/lib"
 
 
+def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_users_say_otherwise() -> None:
+    both = "-XX:TieredStopAtLevel=4"
+    conf = {"spark.executor.extraJavaOptions": both}
+    found = session_settings(Wanted("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
+    assert found["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
+    assert found["spark.executor.extraJavaOptions"] == f"-XX:TieredStopAtLevel=1 {both}"
+    assert "TieredStopAtLevel" not in settings()["spark.driver.extraJavaOptions"]
+    assert "spark.executor.extraJavaOptions" not in settings()
+
+
 def test_memory_is_written_as_spark_knows_it() -> None:
     found = session_settings(Wanted("a", "local", ui=True, conf={}, memory="2Gi"))
     assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("2g", "true")
