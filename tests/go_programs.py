@@ -11,6 +11,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 _LIMIT = 2400
 
@@ -26,36 +27,52 @@ class Program:
     """For the linker."""
 
 
-def built(program: Program) -> Path:
-    """The program, compiled if it is not there yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "holdfast"
-    folder = cache / f"{program.name}-{_fingerprint(program)}"
-    there = folder / program.name
-    if there.exists():
-        return there
+def cache() -> Path:
+    """Where programs are kept, and what else takes long to make."""
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast"
+
+
+def there(program: Program) -> Path | None:
+    """The program, if it is compiled."""
+    path = _folder(program) / program.name
+    return path if path.exists() else None
+
+
+def built(program: Program, log: IO[bytes] | None = None) -> Path:
+    """The program, compiled if it is not there yet; what the compiler says is shown, or goes into the log."""
+    ready = there(program)
+    if ready is not None:
+        return ready
     go = shutil.which("go")
     if go is None:
         message = f"{program.name} is compiled from its sources for tests: install Go 1.24 or later"
         raise RuntimeError(message)
-    print(f"compiling {program.name}, once (minutes)", file=sys.stderr)  # noqa: T201
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=f"{program.name}-build-") as name:
+    if log is None:
+        print(f"compiling {program.name}, once (minutes)", file=sys.stderr)  # noqa: T201
+    cache().mkdir(parents=True, exist_ok=True)
+    folder = _folder(program)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"{program.name}-build-") as name:
         fresh = Path(name) / "built"
         flags = ["-trimpath", "-buildvcs=false", f"-ldflags={program.flags}", "-o", str(fresh / program.name)]
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
         command = [go, "build", *flags, program.package]
-        subprocess.run(command, cwd=program.module, env=environment, check=True, timeout=_LIMIT)
+        subprocess.run(command, cwd=program.module, env=environment, stderr=log, check=True, timeout=_LIMIT)
         try:
             fresh.rename(folder)
         except OSError:
             # Another run was faster; its folder is whole, because it came by a rename too.
-            if not there.exists():
+            if not (folder / program.name).exists():
                 raise
-    return there
+    return folder / program.name
 
 
-def _fingerprint(program: Program) -> str:
+def _folder(program: Program) -> Path:
+    return cache() / f"{program.name}-{fingerprint(program)}"
+
+
+def fingerprint(program: Program) -> str:
+    """Of all that it is made of, but the compiler."""
     digest = hashlib.sha256(program.flags.encode())
-    for source in sorted([*program.module.glob("*.go"), program.module / "go.mod", program.module / "go.sum"]):
+    for source in sorted([*program.module.glob("*.go"), *program.module.glob("go.*")]):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -18,23 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.go_programs import Program, built
+from tests.api.programs import ETCD, kubernetes
+from tests.go_programs import built
 from tests.kafka.broker import free_ports
 
-_HERE = Path(__file__).parent
-_KUBERNETES = "v1.34.4"
-
-
-def _stamps() -> str:
-    """Without a version of its own, an API server takes itself for one so old that it has no features."""
-    _, minor, _ = _KUBERNETES.split(".")
-    said = {"gitVersion": _KUBERNETES, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
-    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in said.items())
-
-
-ETCD = Program("etcd", _HERE / "etcd", "go.etcd.io/etcd/server/v3")
-API_SERVER = Program("kube-apiserver", _HERE / "k8s", "k8s.io/kubernetes/cmd/kube-apiserver", f"-s -w {_stamps()}")
 _READY = 120.0
 _END = 20.0
 ADMIN = "admin"
@@ -57,7 +44,7 @@ class Plane:
     """`with Plane() as plane: ... plane.kubeconfig(ADMIN)`."""
 
     def __init__(self) -> None:
-        self._etcd, self._api = built(ETCD), built(API_SERVER)
+        self._etcd, self._api = built(ETCD), built(kubernetes("kube-apiserver"))
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-api-"))
         self._processes: list[subprocess.Popen[bytes]] = []
         client, peer, api = free_ports(3)
