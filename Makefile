@@ -10,7 +10,7 @@ SOURCES := core runtime operator cli tests bench
 
 .PHONY: help
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(STAMP): requirements.lock pyproject.toml hatch_build.py runtime/holdfast_runtime/streams/kafka/gather.c
 	$(PYTHON) -m venv $(VENV)
@@ -28,8 +28,20 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
 .PHONY: test
-test: $(STAMP)  ## all tests but the kind cluster (needs Java, Maven and Go for the real components)
+test: $(STAMP)  ## all tests but those on a cluster (needs Java, Maven and Go for the real components)
 	$(BIN)/python -m pytest
+
+.PHONY: cluster
+cluster: $(STAMP)  ## a kind cluster of three nodes for tests (needs root, Debian and Go; some minutes, once)
+	$(BIN)/python -m tests.cluster up
+
+.PHONY: cluster-down
+cluster-down: $(STAMP)  ## delete that cluster
+	$(BIN)/python -m tests.cluster down
+
+.PHONY: e2e
+e2e: cluster  ## the tests on that cluster
+	$(BIN)/python -m pytest -m kind tests/kind
 
 .PHONY: check
 check: $(STAMP)  ## format, lint, types, import contracts, generated files
@@ -63,7 +75,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length
-	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 $(BIN)/python -m pytest -m "not kafka"
+	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 $(BIN)/python -m pytest -m "not kafka and not kind"
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -s tests/kafka/test_killed.py tests/kafka/test_runs_killed.py
 
 .PHONY: lock

@@ -1,0 +1,107 @@
+"""Why: what tests do with the cluster: ask it as its admin, give it images, and take nodes away.
+
+Must not make it: that takes minutes, and people want to keep it between runs.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from kubernetes import client, config
+
+from tests.cluster import docker, folders
+from tests.cluster.config import WORKERS
+from tests.cluster.loading import load_image
+from tests.cluster.nodes import ready
+from tests.cluster.programs import KUBECTL
+from tests.cluster.steps import ClusterError
+from tests.go_programs import built
+from tests.kafka.broker import wait_until
+
+Tree = dict[str, Any]
+_LIMIT = 120.0
+_BACK = 90.0
+_NUMBERS = itertools.count()
+
+
+def _shared() -> Path:
+    made = json.loads((folders.home() / "kind.json").read_text())
+    return Path(made["nodes"][0]["extraMounts"][0]["hostPath"])
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The one that `make cluster` made."""
+
+    kubeconfig: Path = field(default_factory=folders.kubeconfig)
+    workers: tuple[str, ...] = WORKERS
+    shared: Path = field(default_factory=_shared)
+    """The folder of this machine that all nodes have at `config.SHARED`."""
+
+    def client(self) -> client.ApiClient:
+        """All rights, for code that takes a client of Kubernetes' own library."""
+        return cast("client.ApiClient", config.new_client_from_config(str(self.kubeconfig)))  # type: ignore[no-untyped-call]
+
+    def kubectl(self, *words: str, given: str | None = None, seconds: float = _LIMIT) -> str:
+        """What it prints; `given` is its standard input."""
+        command = [str(built(KUBECTL)), f"--kubeconfig={self.kubeconfig}", *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=seconds)
+        if done.returncode:
+            message = f"kubectl {' '.join(words)}: {done.stderr.strip()}"
+            raise ClusterError(message)
+        return done.stdout
+
+    def tree(self, *words: str) -> Tree:
+        """An object, or a list, as kubectl's `get` has it."""
+        tree: Tree = json.loads(self.kubectl("get", *words, "--output=json"))
+        return tree
+
+    def apply(self, *trees: Tree, namespace: str) -> None:
+        """As `kubectl apply` does."""
+        many = {"apiVersion": "v1", "kind": "List", "items": list(trees)}
+        self.kubectl("apply", f"--namespace={namespace}", "--filename=-", given=json.dumps(many))
+
+    def load_image(self, image: str) -> None:
+        """Docker's image of this name, on every worker."""
+        load_image(image)
+
+    @contextmanager
+    def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:
+        """A namespace of its own; nothing waits until it is gone."""
+        name = f"test-{os.getpid()}-{next(_NUMBERS)}"
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}}
+        self.kubectl("create", "--filename=-", given=json.dumps(made))
+        try:
+            yield name
+        finally:
+            self.kubectl("delete", "namespace", name, "--wait=false")
+
+    def ready(self, node: str) -> bool:
+        """Whether the control plane takes the node for well; it notices after 15 s that one is not."""
+        return ready(self.tree("node", node))
+
+    def running(self, node: str) -> bool:
+        """Whether the node's container runs."""
+        return docker.ask("inspect", "--format", "{{.State.Running}}", node) == "true"
+
+    def stop_node(self, node: str) -> None:
+        """As when the power fails: nothing on it ends in order."""
+        docker.ask("kill", node)
+
+    def start_node(self, node: str) -> None:
+        """Power again; returns when the node has told so itself."""
+        began = datetime.now(UTC)
+        docker.ask("start", node)
+
+        def back() -> bool:
+            lease = self.tree("lease", node, "--namespace=kube-node-lease")
+            return datetime.fromisoformat(lease["spec"]["renewTime"]) > began and self.ready(node)
+
+        wait_until(back, _BACK, f"{node} is Ready again")

@@ -1,0 +1,3 @@
+module holdfast.dev/tests/cluster/labcni
+
+go 1.24

@@ -1,0 +1,3 @@
+module holdfast.dev/tests/cluster/pause
+
+go 1.24

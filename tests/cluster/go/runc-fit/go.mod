@@ -1,0 +1,3 @@
+module holdfast.dev/tests/cluster/runc-fit
+
+go 1.24

@@ -1,0 +1,97 @@
+"""Why: the cluster's nodes are containers, made and deleted by kind, and used as they are only if all are well.
+
+Must not know what an image is made of.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterable
+from typing import Any
+
+from tests.cluster import docker
+from tests.cluster.config import MARK, NODES, made_as
+from tests.cluster.folders import NAME, home, kubeconfig
+from tests.cluster.programs import KIND, KUBECTL, compiled
+from tests.cluster.steps import Step, step
+
+_CREATED = "120s"
+_READY = "120s"
+_ANSWER = 10.0
+
+
+def ensure_cluster(config: dict[str, Any]) -> None:
+    """A whole cluster of this making: the one that is there, or a new one."""
+    running = _containers("running")
+    if running == set(NODES):
+        with step("look at the cluster") as said:
+            said.run(compiled(KIND), "export", "kubeconfig", "--name", NAME, "--kubeconfig", kubeconfig())
+            if whole(_nodes(), made_as(config)) and _names_resolve():
+                return
+    if running or _containers():
+        delete_cluster()
+    with step("create the cluster") as said:
+        _create(said, config)
+    with step("wait for nodes and DNS") as said:
+        _wait(said)
+
+
+def delete_cluster() -> None:
+    """Its nodes, with all that is on them."""
+    with step("delete the cluster") as said:
+        said.run(compiled(KIND), "delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
+
+
+def whole(nodes: Iterable[dict[str, Any]], made: str) -> bool:
+    """Whether these are all the nodes, each of this making, and ready."""
+    listed = list(nodes)
+    return sorted(node["metadata"]["name"] for node in listed) == sorted(NODES) and all(
+        node["metadata"].get("labels", {}).get(MARK) == made and ready(node) for node in listed
+    )
+
+
+def ready(node: dict[str, Any]) -> bool:
+    """Whether the node says so."""
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _containers(state: str | None = None) -> set[str]:
+    """Names; a node that is paused does not count as running."""
+    filters = [f"label=io.x-k8s.kind.cluster={NAME}", *([f"status={state}"] if state else [])]
+    words = [word for one in filters for word in ("--filter", one)]
+    return set(docker.ask("ps", "--all", "--format", "{{.Names}}", *words).split())
+
+
+def _create(said: Step, config: dict[str, Any]) -> None:
+    path = home() / "kind.json"
+    path.write_text(json.dumps(config, indent=1))
+    kind = str(compiled(KIND))
+    said.run(kind, "create", "cluster", "--config", path, "--kubeconfig", kubeconfig(), "--wait", _CREATED)
+
+
+def _wait(said: Step) -> None:
+    """For what kind does not wait for."""
+    asked = [str(compiled(KUBECTL)), f"--kubeconfig={kubeconfig()}"]
+    said.run(*asked, "wait", "--for=condition=Ready", "node", "--all", f"--timeout={_READY}")
+    said.run(*asked, "--namespace=kube-system", "rollout", "status", "deployment/coredns", f"--timeout={_READY}")
+
+
+def _nodes() -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = _answer("get", "nodes").get("items", [])
+    return listed
+
+
+def _names_resolve() -> bool:
+    deployment = _answer("--namespace=kube-system", "get", "deployment", "coredns")
+    return bool(deployment.get("status", {}).get("availableReplicas"))
+
+
+def _answer(*words: str) -> dict[str, Any]:
+    """Empty where the API server does not answer."""
+    command = [str(compiled(KUBECTL)), f"--kubeconfig={kubeconfig()}", "--request-timeout=5s", *words, "--output=json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER)
+    except subprocess.SubprocessError:
+        return {}
+    tree: dict[str, Any] = json.loads(done.stdout)
+    return tree

@@ -1,0 +1,26 @@
+"""Why: what the kit needs of the system, installed where it is missing and root may do so."""
+
+import os
+import shutil
+
+from tests.cluster import docker
+from tests.cluster.steps import ClusterError, step
+
+_OF = {"docker": "docker.io", "debootstrap": "debootstrap", "openssl": "openssl"}
+"""Program -> Debian package."""
+_OF_A_DAEMON = {"dockerd": "docker.io", "iptables": "iptables"}
+
+
+def ensure_packages() -> None:
+    """Everything that is called by name is there."""
+    wanted = _OF if docker.answers() else {**_OF, **_OF_A_DAEMON}
+    missing = sorted({package for program, package in wanted.items() if shutil.which(program) is None})
+    if not missing:
+        return
+    if os.geteuid() or shutil.which("apt-get") is None:
+        message = f"missing here: {', '.join(missing)}; as root: apt-get install {' '.join(missing)}"
+        raise ClusterError(message)
+    with step("packages") as said:
+        said.run("apt-get", "update")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        said.run("apt-get", "install", "-y", "--no-install-recommends", *missing, environment=quiet)
