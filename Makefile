@@ -10,7 +10,7 @@ SOURCES := core runtime operator cli tests bench
 
 .PHONY: help
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(STAMP): requirements.lock pyproject.toml hatch_build.py runtime/holdfast_runtime/streams/kafka/gather.c
 	$(PYTHON) -m venv $(VENV)

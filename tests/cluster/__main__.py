@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.cluster import folders
 from tests.cluster.diagnosis import diagnose
 from tests.cluster.loading import load_image
+from tests.cluster.programs import KUBECTL, compiled
 from tests.cluster.steps import ClusterError
 from tests.cluster.up import down, up
 
@@ -18,7 +19,8 @@ def main() -> int:
         match given.command:
             case "up":
                 up(given.shared or folders.shared())
-                print(f"export KUBECONFIG={folders.kubeconfig()}")  # noqa: T201
+                tools = compiled(KUBECTL).parent
+                print(f"export KUBECONFIG={folders.kubeconfig()} PATH={tools}:$PATH")  # noqa: T201
             case "down":
                 down(daemon=given.docker)
             case "load":

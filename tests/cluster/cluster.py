@@ -101,7 +101,10 @@ class Cluster:
         docker.ask("start", node)
 
         def back() -> bool:
-            lease = self.tree("lease", node, "--namespace=kube-node-lease")
-            return datetime.fromisoformat(lease["spec"]["renewTime"]) > began and self.ready(node)
+            try:
+                lease = self.tree("lease", node, "--namespace=kube-node-lease")
+                return datetime.fromisoformat(lease["spec"]["renewTime"]) > began and self.ready(node)
+            except ClusterError:
+                return False  # it may be the node that answers
 
         wait_until(back, _BACK, f"{node} is Ready again")

@@ -52,24 +52,33 @@ def ensure_daemon() -> None:
         )
         raise ClusterError(message)
     for name, least in _NEEDED.items():
-        setting = Path(name)
-        if int(setting.read_text()) < least:
-            setting.write_text(str(least))
+        _raise_to(Path(name), least)
 
 
-def stop_daemon() -> bool:
-    """Stop the daemon that was started here, with all its containers; False: there is none."""
+def stop_daemon() -> None:
+    """Stop the daemon that was started here, with all its containers, if there is one."""
     pid = _ours()
     if pid is None:
-        return False
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + _END
-    while Path(f"/proc/{pid}").exists():
-        if time.monotonic() > deadline:
-            message = f"dockerd ({pid}) did not end within {_END:g} s"
-            raise ClusterError(message)
-        time.sleep(0.1)
-    return True
+        return
+    with step("stop docker"):
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + _END
+        while Path(f"/proc/{pid}").exists():
+            if time.monotonic() > deadline:
+                message = f"dockerd ({pid}) did not end within {_END:g} s"
+                raise ClusterError(message)
+            time.sleep(0.1)
+
+
+def _raise_to(setting: Path, least: int) -> None:
+    now = int(setting.read_text())
+    if now >= least:
+        return
+    try:
+        setting.write_text(str(least))
+    except OSError as error:
+        message = f"{setting} is {now}, and nodes need {least}: write it as root"
+        raise ClusterError(message) from error
 
 
 def _ours() -> int | None:

@@ -25,7 +25,7 @@ def load_image(image: str) -> None:
     missing = [node for node in WORKERS if not holds(_listed(node), full_name(image), identity)]
     if not missing:
         return
-    with step(f"load {image.replace('/', ' ')}"), TemporaryDirectory(dir=home(), prefix="load-") as folder:
+    with step(f"load {image}"), TemporaryDirectory(dir=home(), prefix="load-") as folder:
         archive = Path(folder) / "image.tar"
         docker.ask("save", "--output", str(archive), image, seconds=_LIMIT)
         with ThreadPoolExecutor(len(missing)) as pool:

@@ -12,7 +12,7 @@ from tests.cluster import docker
 from tests.cluster.config import MARK, NODES, made_as
 from tests.cluster.folders import NAME, home, kubeconfig
 from tests.cluster.programs import KIND, KUBECTL, compiled
-from tests.cluster.steps import Step, step
+from tests.cluster.steps import ClusterError, Step, step
 
 _CREATED = "120s"
 _READY = "120s"
@@ -21,14 +21,9 @@ _ANSWER = 10.0
 
 def ensure_cluster(config: dict[str, Any]) -> None:
     """A whole cluster of this making: the one that is there, or a new one."""
-    running = _containers("running")
-    if running == set(NODES):
-        with step("look at the cluster") as said:
-            said.run(compiled(KIND), "export", "kubeconfig", "--name", NAME, "--kubeconfig", kubeconfig())
-            if whole(_nodes(), made_as(config)) and _names_resolve():
-                return
-    if running or _containers():
-        delete_cluster()
+    if _containers("running") == set(NODES) and _is_well(made_as(config)):
+        return
+    delete_cluster()
     with step("create the cluster") as said:
         _create(said, config)
     with step("wait for nodes and DNS") as said:
@@ -36,7 +31,9 @@ def ensure_cluster(config: dict[str, Any]) -> None:
 
 
 def delete_cluster() -> None:
-    """Its nodes, with all that is on them."""
+    """Its nodes, with all that is on them, if there are any."""
+    if not _containers():
+        return
     with step("delete the cluster") as said:
         said.run(compiled(KIND), "delete", "cluster", "--name", NAME, "--kubeconfig", kubeconfig())
 
@@ -53,6 +50,15 @@ def ready(node: dict[str, Any]) -> bool:
     """Whether the node says so."""
     conditions = node.get("status", {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _is_well(made: str) -> bool:
+    with step("look at the cluster") as said:
+        try:
+            said.run(compiled(KIND), "export", "kubeconfig", "--name", NAME, "--kubeconfig", kubeconfig())
+        except ClusterError:
+            return False  # kind was interrupted before there was one
+        return whole(_nodes(), made) and _names_resolve()
 
 
 def _containers(state: str | None = None) -> set[str]:

@@ -4,6 +4,7 @@ All that the programs of a step print goes into one file. Steps may run side by 
 """
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -59,8 +60,9 @@ def step(name: str) -> Iterator[Step]:
     """A part of the work, with its time."""
     began = time.monotonic()
     _say(f"{name} ...")
+    file = re.sub(r"[^\w.]+", "-", name)
     try:
-        yield Step(logs() / f"{name.replace(' ', '-')}.log")
+        yield Step(logs() / f"{file}.log")
     except BaseException:
         _say(f"{name} failed after {time.monotonic() - began:.0f} s")
         raise

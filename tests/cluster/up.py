@@ -13,7 +13,6 @@ from tests.cluster.node_image import drop_others, ensure_node_image, is_ours
 from tests.cluster.nodes import delete_cluster, ensure_cluster
 from tests.cluster.packages import ensure_packages
 from tests.cluster.programs import KIND, KUBECTL, compiled
-from tests.cluster.steps import step
 
 
 def up(shared: Path) -> None:
@@ -36,8 +35,7 @@ def down(*, daemon: bool) -> None:
         if answers():
             delete_cluster()
         if daemon:
-            with step("stop docker"):
-                stop_daemon()
+            stop_daemon()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.config import NODES
 from tests.cluster.diagnosis import diagnose
 from tests.cluster.folders import kubeconfig
 
@@ -41,6 +42,6 @@ def cluster() -> Cluster:
 def whole(cluster: Cluster) -> Iterator[None]:
     """Nodes that a test has stopped are back for the next one."""
     yield
-    for node in cluster.workers:
+    for node in NODES:
         if not cluster.running(node):
             cluster.start_node(node)
