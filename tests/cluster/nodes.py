@@ -14,9 +14,9 @@ from tests.cluster.folders import NAME, home, kubeconfig
 from tests.cluster.programs import KIND, KUBECTL, compiled
 from tests.cluster.steps import ClusterError, Step, step
 
-_CREATED = "120s"
-_READY = "120s"
-_ANSWER = 10.0
+_CREATED = "300s"
+_READY = "300s"
+_ANSWER = 30.0
 
 
 def ensure_cluster(config: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def _names_resolve() -> bool:
 
 def _answer(*words: str) -> dict[str, Any]:
     """Empty where the API server does not answer."""
-    command = [str(compiled(KUBECTL)), f"--kubeconfig={kubeconfig()}", "--request-timeout=5s", *words, "--output=json"]
+    command = [str(compiled(KUBECTL)), f"--kubeconfig={kubeconfig()}", "--request-timeout=15s", *words, "--output=json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER)
     except subprocess.SubprocessError:
