@@ -39,10 +39,6 @@ cluster: $(STAMP)  ## a kind cluster of three nodes for tests (needs root, Debia
 cluster-down: $(STAMP)  ## delete that cluster
 	$(BIN)/python -m tests.cluster down
 
-.PHONY: e2e
-e2e: cluster  ## the tests on that cluster
-	$(BIN)/python -m pytest -m kind tests/kind
-
 .PHONY: check
 check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check $(SOURCES)
