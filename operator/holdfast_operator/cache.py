@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.placement.driver_report import Report, report_in
 from holdfast_operator.facts import PodSeen
+from holdfast_operator.nodes import Nodes
 from holdfast_operator.pods import APP_LABEL, pod_seen
 
 Tree = dict[str, Any]
@@ -41,8 +42,7 @@ class Cache:
 
     reports: dict[tuple[str, str], Report] = field(default_factory=dict)
     """By namespace and name of the ConfigMap."""
-    nodes: dict[str, bool] | None = None
-    """Node -> whether it answers; None: nodes are not watched."""
+    nodes: Nodes = field(default_factory=Nodes)
     seated: dict[Key, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
     """App -> its executors when their assignment was found to be right."""
     _apps: dict[Key, _App] = field(default_factory=dict)
@@ -135,28 +135,22 @@ class Cache:
 
     def saw_node(self, tree: Tree, *, gone: bool) -> bool:
         """A node changed; whether it answers differently from before."""
-        name = str((tree.get("metadata") or {}).get("name"))
-        nodes = self.nodes = {} if self.nodes is None else self.nodes
-        before = nodes.get(name)
-        if gone:
-            nodes.pop(name, None)
-        else:
-            nodes[name] = node_answers(tree)
-        return before != nodes.get(name)
+        return self.nodes.saw(str((tree.get("metadata") or {}).get("name")), None if gone else tree)
 
     def on_node(self, node: str) -> list[Key]:
         """Apps with pods there."""
         return [key for key, pods in self._pods.items() if any(pod.node == node for pod in pods.values())]
 
     def pods(self, key: Key) -> dict[str, PodSeen]:
-        """The pods of an app that were told of."""
-        return {name: self.placed(pod) for name, pod in self._pods.get(key, {}).items()}
+        """The pods of an app that were told of, without what is known of their nodes."""
+        return dict(self._pods.get(key, {}))
 
     def placed(self, pod: PodSeen) -> PodSeen:
         """A pod with what is known of its node now."""
-        if self.nodes is None or pod.node is None or self.nodes.get(pod.node, False):
+        since = None if pod.node is None else self.nodes.silent_since(pod.node)
+        if pod.node is None or since is None:
             return pod
-        return replace(pod, node_lost=True)
+        return replace(pod, silent_since=since, node_lost=pod.node_lost or self.nodes.lost(pod.node))
 
 
 def whose_pod(tree: Tree) -> Key | None:
@@ -164,14 +158,6 @@ def whose_pod(tree: Tree) -> Key | None:
     metadata = tree.get("metadata") or {}
     app = (metadata.get("labels") or {}).get(APP_LABEL)
     return Key(str(metadata.get("namespace")), app) if isinstance(app, str) else None
-
-
-def node_answers(tree: Tree) -> bool:
-    """Whether the kubelet of a node reports."""
-    conditions = (tree.get("status") or {}).get("conditions") or []
-    return any(
-        one.get("type") == "Ready" and one.get("status") == "True" for one in conditions if isinstance(one, dict)
-    )
 
 
 def _ready(tree: Tree) -> tuple[str, str]:

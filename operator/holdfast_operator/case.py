@@ -60,12 +60,19 @@ def status_with(case: Case, said: Said, *, uid: str | None = None, draining: str
     return case.status.model_copy(update=update)
 
 
+def given_up(case: Case, pod: PodSeen, since: int | None) -> bool:
+    """Whether nobody waits for this pod any more; where only the pod says that its node is lost, not at once."""
+    if not pod.node_lost:
+        return False
+    return pod.silent_since is not None or (since is not None and case.now - since > case.limits.lost_after)
+
+
 def ending(case: Case, pods: list[PodSeen]) -> tuple[Action, ...]:
-    """Ask each pod once; one whose node is lost is given up after a grace, as nobody else will."""
+    """Ask each pod once; one whose node is lost is given up, as nobody else will: its attempt's number fences it."""
     actions: list[Action] = []
     for pod in pods:
         if pod.deleting_since is None:
             actions.append(EndPod(pod.name, pod.uid))
-        elif pod.node_lost and case.now - pod.deleting_since > pod.grace + case.limits.lost_grace:
+        elif given_up(case, pod, pod.deleting_since + pod.grace):
             actions.append(ForgetPod(pod.name, pod.uid))
     return tuple(actions)

@@ -143,8 +143,8 @@ class Limits:
     """A driver that has reported nothing for this long is not healthy."""
     triggers: int = 30
     """So many trigger intervals without a batch while records wait mean: no progress."""
-    lost_grace: int = 60_000
-    """How long a pod on a lost node may come back before it is given up."""
+    lost_after: int = 60_000
+    """A node that has not answered for so long is lost."""
     settle: int = 15_000
     """Executors that came up are assigned when all are there, or when no other has come for so long."""
     missing: int = 60_000

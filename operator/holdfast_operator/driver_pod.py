@@ -16,6 +16,7 @@ from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
 from holdfast_operator.decision import StartDriver
 from holdfast_operator.names import app_id, assignment_name, attempt_name, report_name
+from holdfast_operator.nodes import patient
 from holdfast_operator.pod_templates import MAIN, merged
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, STATE_VOLUME
 
@@ -41,6 +42,8 @@ class Release:
     pull_policy: str = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    lost_after: int = 60
+    """Seconds that pods stay on a node that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> 
             "volumes": [{"name": "holdfast-app", "configMap": {"name": name}}, *_secret_volumes(app)],
         },
     }
-    return merged(pod, driver.pod_template)
+    return patient(merged(pod, driver.pod_template), release.lost_after)
 
 
 def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner, release: Release) -> Tree:
@@ -178,7 +181,7 @@ def executor_template(start: StartDriver, release: Release) -> Tree:
     }
     if app.spec.state.location != "Claim":
         _add_local_state(template["spec"], app)
-    return merged(template, app.spec.runtime.executors.pod_template)
+    return patient(merged(template, app.spec.runtime.executors.pod_template), release.lost_after)
 
 
 def spark_settings(app: StreamApp, attempt: int, owner: Owner, release: Release) -> dict[str, str]:

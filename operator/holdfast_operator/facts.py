@@ -69,8 +69,10 @@ class PodSeen:
     grace: int = 0
     """Milliseconds it was given to end."""
     node: str | None = None
+    silent_since: int | None = None
+    """Since when its node does not answer, or is gone."""
     node_lost: bool = False
-    """Its node is gone or does not answer."""
+    """Its node has not answered for so long that nobody waits for it any more, or the pod says that it went with it."""
     reason: str = ""
     message: str = ""
     unschedulable: str | None = None
@@ -103,7 +105,7 @@ class Seats:
     handed: Handed | None
     """The assignment that was handed over last in this run."""
     lost_claims: frozenset[str] = frozenset()
-    """Claims whose volume was made for a node that does not answer."""
+    """Claims whose volume only lost nodes reach."""
     wrong: str = ""
     """Why an executor that works has no location."""
 

@@ -23,12 +23,14 @@ from holdfast_operator.act import Hands
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import Cluster
 from holdfast_operator.crd import crd_served
+from holdfast_operator.decision import Limits
 from holdfast_operator.driver_pod import Release
 from holdfast_operator.events import Teller
 from holdfast_operator.health import Health, late_looks, served, silent_watch
 from holdfast_operator.leader import Lease, LeaseLostError
 from holdfast_operator.looks import Looks
 from holdfast_operator.metrics import Metrics
+from holdfast_operator.nodes import Nodes
 from holdfast_operator.partition_counts import read_counts
 from holdfast_operator.reconcile import Reconciler
 from holdfast_operator.records import Records
@@ -91,7 +93,8 @@ async def _configure(configuration: client.Configuration) -> None:
 
 async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health: Health) -> None:
     await crd_served(cluster)
-    cache, loop = Cache(), asyncio.get_running_loop()
+    limits = Limits(lost_after=1000 * options.release.lost_after)
+    cache, loop = Cache(nodes=Nodes(limits.lost_after)), asyncio.get_running_loop()
     metrics.watch(cache)
     looks: Looks
 
@@ -103,7 +106,7 @@ async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health:
     world = World(cluster, cache, topics.counts, Records(cluster))
     teller = Teller(cluster, _who())
     hands = Hands(cluster, cache, options.release)
-    reconciler = Reconciler(world, hands, teller.say, metrics=metrics, jitter=random.random, at=options.at)
+    reconciler = Reconciler(world, hands, teller.say, limits, metrics, jitter=random.random, at=options.at)
     looks = Looks(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
     await asyncio.gather(
@@ -157,10 +160,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--topics-every", type=float, default=30.0, metavar="SECONDS", help="how often to ask brokers")
     parser.add_argument("--port", type=int, action="append", default=[], help="answer /healthz and /metrics here")
     parser.add_argument("--no-nodes", action="store_true", help="without the right to see nodes")
+    parser.add_argument(
+        "--lost-after", type=int, default=60, metavar="SECONDS", help="a node that does not answer for so long is lost"
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     options = Options(
-        Release(given.image, given.service_account, given.pull_policy, tuple(given.pull_secret)),
+        Release(
+            given.image,
+            given.service_account,
+            given.pull_policy,
+            tuple(given.pull_secret),
+            lost_after=given.lost_after,
+        ),
         tuple(given.namespace),
         given.lease,
         given.topics_every,

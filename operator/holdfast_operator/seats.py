@@ -16,13 +16,13 @@ from holdfast.placement.location import (
     location_of,
 )
 from holdfast_operator.cache import Cache, Key
-from holdfast_operator.cluster import CLAIM, CONFIG_MAP, NODE, POD, Cluster
+from holdfast_operator.cluster import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
 from holdfast_operator.facts import PodSeen, Seats
 from holdfast_operator.names import assignment_name
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, pod_seen
+from holdfast_operator.volumes import out_of_reach
 
 Tree = dict[str, Any]
-_MADE_FOR = "volume.kubernetes.io/selected-node"
 
 
 async def read_seats(cluster: Cluster, cache: Cache, key: Key, run: str, attempt: int, kind: str) -> Seats:
@@ -75,11 +75,14 @@ async def _handed(cluster: Cluster, key: Key, run: str) -> Handed | None:
 
 
 async def _lost(cluster: Cluster, cache: Cache, key: Key, claims: Iterable[str]) -> frozenset[str]:
-    """Those of the claims whose volume was made for a node that does not answer."""
+    """Those of the claims whose volume only lost nodes reach. Without seeing nodes, nobody knows of any."""
     lost = set()
-    for claim in claims:
-        tree = await cluster.get(CLAIM, key.namespace, claim)
-        node = None if tree is None else (tree["metadata"].get("annotations") or {}).get(_MADE_FOR)
-        if node is not None and cache.nodes is not None and not cache.nodes.get(node, False):
-            lost.add(claim)
+    for name in claims if cache.nodes.told else ():
+        claim = await cluster.get(CLAIM, key.namespace, name)
+        if claim is None:
+            continue
+        of = (claim.get("spec") or {}).get("volumeName")
+        volume = await cluster.get(VOLUME, None, of) if of else None
+        if out_of_reach(claim, volume, cache.nodes):
+            lost.add(name)
     return frozenset(lost)

@@ -20,7 +20,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.status import Status
 from holdfast_operator.cache import Cache, Key
-from holdfast_operator.cluster import CONFIG_MAP, POD, SECRET, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
 from holdfast_operator.conditions import moment
 from holdfast_operator.driver_pod import APP_KEY, needed
 from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Seats, Seen, Snapshot, Unknown
@@ -120,15 +120,22 @@ async def _watched(world: World, key: Key, driver: str | None) -> Mapping[str, P
     if driver is not None and driver not in pods:
         tree = await world.cluster.get(POD, key.namespace, driver)
         if tree is not None:
-            pods[driver] = world.cache.placed(pod_seen(tree))
-    return pods
+            pods[driver] = pod_seen(tree)
+    return await _placed(world, pods)
 
 
 async def _listed(world: World, key: Key) -> Mapping[str, PodSeen]:
     """All pods of an app, asked for."""
     trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
-    seen = (world.cache.placed(pod_seen(tree)) for tree in trees)
-    return {pod.name: pod for pod in seen}
+    return await _placed(world, {pod.name: pod for pod in map(pod_seen, trees)})
+
+
+async def _placed(world: World, pods: Mapping[str, PodSeen]) -> Mapping[str, PodSeen]:
+    """With what is known of their nodes. That a node is lost is never believed from watches alone."""
+    nodes = world.cache.nodes
+    for name in {pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}:
+        nodes.saw(name, await world.cluster.get(NODE, None, name))
+    return {name: world.cache.placed(pod) for name, pod in pods.items()}
 
 
 def _news(report: Seen[Report]) -> object:
@@ -181,7 +188,9 @@ async def _seats(world: World, key: Key, app: StreamApp, seen: Snapshot) -> Seat
     run, kind = app.spec.run_id, app.spec.state.location
     seats = await read_seats(world.cluster, world.cache, key, run, driver.attempt, kind)
     handed = seats.handed
-    if handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places):
+    stuck = any(pod.unschedulable is not None for pod in mine)  # its claim may become one of a lost node
+    same = handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places)
+    if same and not stuck:
         world.cache.seated[key] = now
     return seats
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from holdfast.placement.driver_report import Report
 from holdfast.reasons import Reason
 from holdfast.spec.values import millis
-from holdfast_operator.case import Case, decision, ending, status_with
+from holdfast_operator.case import Case, decision, ending, given_up, status_with
 from holdfast_operator.checks.change import reason_to_end
 from holdfast_operator.checks.endings import FAILURES, Ending, Outcome, ending_of
 from holdfast_operator.checks.health import Living, unhealthy
@@ -47,6 +47,8 @@ def driver_ends(case: Case) -> Decision | None:
     driver = case.seen.driver
     if not isinstance(driver, PodSeen) or driver.over or driver.deleting_since is None:
         return None
+    if given_up(case, driver, driver.deleting_since + driver.grace):
+        return _lost(case, driver)
     why = case.status.draining or Reason.DRIVER_DELETED.value
     said = not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
     said = {**said, "DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
@@ -65,6 +67,9 @@ def driver_gone(case: Case) -> Decision | None:
     """It was there and is not: drained if we asked for it, otherwise taken away."""
     if case.seen.driver is not None or case.status.driver_uid is None or case.status.ended is not None:
         return None
+    if case.status.draining == Reason.NODE_LOST:
+        message = "the driver was given up with its node; the next attempt starts at once"
+        return _ended(case, Ending(Outcome.LOST, Reason.NODE_LOST, message))
     if case.status.draining is not None:
         return _ended(case, Ending(Outcome.DRAINED, Reason.DRAINING, "the attempt was drained"))
     message = "the driver's pod was deleted by somebody else; the next attempt starts at once"
@@ -76,6 +81,8 @@ def driver_runs(case: Case) -> Decision | None:
     driver = case.seen.driver
     if not isinstance(driver, PodSeen) or driver.over:
         return None
+    if given_up(case, driver, None):
+        return _lost(case, driver)
     wish, begun = reason_to_end(case.seen, case.judged), case.status.draining
     if begun is None and wish is None:
         return _living(case, driver)
@@ -88,6 +95,17 @@ def driver_runs(case: Case) -> Decision | None:
     return (
         replace(decided, events=(Told(wish.reason, wish.message),)) if wish is not None and begun is None else decided
     )
+
+
+def _lost(case: Case, driver: PodSeen) -> Decision:
+    """Nobody is there to say that it ended: it is asked to end, and then taken away."""
+    first = case.status.draining is None
+    message = f"node {driver.node} has not answered for {case.limits.lost_after // 1000} s: {driver.name} is given up"
+    said = not_ready(Reason.NODE_LOST, message, moving=True)
+    said |= {"DriverRunning": (False, Reason.NODE_LOST, message)}
+    why = Reason.NODE_LOST.value if first else None
+    decided = decision(case, said, Again(case.limits.soon), ending(case, [driver]), uid=driver.uid, draining=why)
+    return replace(decided, events=(Told(Reason.NODE_LOST, message, warning=True),)) if first else decided
 
 
 def _living(case: Case, driver: PodSeen) -> Decision:
@@ -124,7 +142,16 @@ def _living(case: Case, driver: PodSeen) -> Decision:
     fresh = is_ready(status) and not is_ready(case.status)
     attempt = case.status.attempt or 0
     collects = (CollectAttempts(attempt),) if fresh and attempt > 1 else ()
-    return Decision(status, seated.wake or wake, (*seated.actions, *collects), seated.events)
+    return Decision(status, _before_lost(case, seated.wake or wake), (*seated.actions, *collects), seated.events)
+
+
+def _before_lost(case: Case, wake: Again) -> Again:
+    """Also look when the first node that does not answer now counts as lost."""
+    silent = [pod.silent_since for pod in case.seen.pods if pod.silent_since is not None and not pod.node_lost]
+    if not silent:
+        return wake
+    left = min(silent) + case.limits.lost_after - case.now
+    return Again(min(wake.after, max(1, left)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +180,21 @@ def _seated(case: Case, driver: PodSeen, report: Report | None) -> _Seated:
     if up >= wanted:
         wrong = seats.wrong if isinstance(seats, Seats) else ""
         return _Seated(no_location(wrong) if wrong else {}, wake, hands_over)
-    if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
-        return _Seated({}, wake, hands_over)
     ends, told = _given_up(case, mine, since)
+    if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
+        return _Seated({}, wake, (*hands_over, *ends), told)
     return _Seated(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
 
 
 def _given_up(case: Case, mine: tuple[PodSeen, ...], since: int | None) -> tuple[tuple[Action, ...], tuple[Told, ...]]:
-    """Pods on nodes that do not answer, and claims whose volumes were made there, after a grace."""
-    grace, seats = case.limits.lost_grace, case.seen.seats
+    """Pods on nodes that are lost, and claims whose volumes nobody else reaches, once a pod waits for such a one."""
+    seats = case.seen.seats
     actions: list[Action] = []
     told: list[Told] = []
     for pod in mine:
-        if pod.node_lost and since is not None and case.now - since >= grace:
+        if given_up(case, pod, since):
             actions.append(ForgetPod(pod.name, pod.uid))
-        elif isinstance(seats, Seats) and pod.claim in seats.lost_claims and case.now - pod.created >= grace:
+        elif isinstance(seats, Seats) and pod.claim in seats.lost_claims:
             actions += (GiveUpClaim(pod.claim), ForgetPod(pod.name, pod.uid))
             message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
             told.append(Told(Reason.CLAIM_GIVEN_UP, message, warning=True))

@@ -25,6 +25,7 @@ EVERYTHING = (
     "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b", "networkPolicy.extraEgress[0].ports[0].port=1",
     "networkPolicy.kafkaPorts=null", "serviceAccount.annotations.a=b", "runtime.serviceAccount.annotations.a=b",
     "service.annotations.a=b", "rbac.secretNames={kafka-auth}", "nodes.watch=false", "crds.install=false",
+    "nodes.lostAfter=120",
 )  # fmt: skip
 REFUSED = {
     "replica=2": "'replica'",
@@ -39,6 +40,7 @@ REFUSED = {
     "watchNamespaces={Apps}": "watchNamespaces",
     "watchNamespaces={a,a}": "watchNamespaces",
     "nodes.watch=maybe": "watch",
+    "nodes.lostAfter=0": "lostAfter",
     "topics.every=0": "every",
     "networkPolicy.kafkaPorts={70000}": "kafkaPorts",
     "runAsUser=0": "runAsUser",
@@ -77,7 +79,9 @@ def test_everything_can_be_set_at_once(major: int) -> None:
     pod = one(found, "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsUser"] == 1000680000
     assert pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == RELEASE
-    assert {"--namespace=a", "--namespace=b", "--no-nodes", "--pull-secret=three"} <= set(pod["containers"][0]["args"])
+    assert {"--namespace=a", "--namespace=b", "--no-nodes", "--pull-secret=three", "--lost-after=120"} <= set(
+        pod["containers"][0]["args"]
+    )
     assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "hold-system-hold-holdfast")] == [
         "a",
         "b",

@@ -357,6 +357,35 @@ def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> Non
     assert decided(seen(app(started()), driver=there)).actions == ()
 
 
+def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> None:
+    lost: dict[str, Any] = {"node": "n", "silent_since": NOW - LIMITS.lost_after, "node_lost": True}
+    first = decided(seen(app(started()), driver=driver(**lost), report=report()))
+    assert first.actions == (EndPod(driver().name, driver().uid),)
+    assert [told.reason for told in first.events] == [Reason.NODE_LOST]
+    asked = driver(**lost, deleting_since=NOW, grace=120_000)
+    second = decided(seen(app(first.status), driver=asked))
+    assert second.actions == (ForgetPod(asked.name, asked.uid),)
+    assert second.events == ()
+    gone = decided(seen(app(second.status)))
+    assert (gone.status.ended, gone.status.failures, gone.status.retry_at) == ("Lost", 0, None)
+    assert condition(gone, "DriverRunning") == ("False", "NodeLost")
+
+
+def test_a_driver_whose_node_is_back_in_time_goes_on_as_if_nothing_had_been() -> None:
+    silent = driver(node="n", silent_since=NOW - LIMITS.lost_after + 3_000)
+    waits = decided(seen(app(started()), driver=silent, report=report()))
+    assert (waits.actions, waits.wake) == ((), Again(3_000))
+    assert condition(waits, "Ready") == ("False", "NodeLost")
+    back = decided(seen(app(waits.status), driver=driver(node="n"), report=report()))
+    assert (back.actions, condition(back, "Ready")) == ((), ("True", "Running"))
+
+
+def test_a_driver_whose_node_is_back_after_it_was_asked_to_end_may_end_by_itself() -> None:
+    status = started().model_copy(update={"draining": "NodeLost"})
+    ends = driver(node="n", deleting_since=NOW - 300_000, grace=120_000)
+    assert decided(seen(app(status), driver=ends)).actions == ()
+
+
 def test_deleting_drains_then_releases() -> None:
     of = AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
     decision = decided(seen(of, driver=driver()))

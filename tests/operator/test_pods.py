@@ -10,6 +10,7 @@ from holdfast_operator.cache import Cache, Key
 from holdfast_operator.checks.endings import Outcome, ending_of
 from holdfast_operator.decision import Again, Final
 from holdfast_operator.facts import ContainerEnd, Phase
+from holdfast_operator.nodes import Nodes
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
 from tests.operator.apps import app, decided, driver, report, seen, started
 
@@ -80,7 +81,8 @@ def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it
 
 
 def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
-    cache = Cache()
+    now = 1_800_000_000_000
+    cache = Cache(nodes=Nodes(60_000, lambda: now))
     running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})
     key = cache.saw_pod(running, gone=False)
     assert key == Key("apps", "ads")
@@ -91,11 +93,18 @@ def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
     assert not cache.placed(pod_seen(running)).node_lost
     silent = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     assert cache.saw_node(silent, gone=False)
-    assert cache.placed(pod_seen(running)).node_lost
     assert cache.on_node("node-a") == [key]
-    cache.saw_node(ready, gone=False)
+    now += 59_999
+    assert cache.placed(pod_seen(running)).silent_since == 1_800_000_000_000
+    assert not cache.placed(pod_seen(running)).node_lost
+    now += 1
+    assert cache.placed(pod_seen(running)).node_lost
+    assert cache.saw_node(ready, gone=False)
+    assert cache.placed(pod_seen(running)).silent_since is None
     assert not cache.placed(pod_seen(running)).node_lost
     cache.saw_node(ready, gone=True)
+    assert not cache.placed(pod_seen(running)).node_lost
+    now += 60_000
     assert cache.placed(pod_seen(running)).node_lost
 
 

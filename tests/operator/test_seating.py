@@ -9,7 +9,7 @@ from holdfast.placement.assignment import assign
 from holdfast.placement.handed import Handed
 from holdfast.tasks.partitions import parse_partition
 from holdfast.tasks.record import Record
-from holdfast_operator.decision import Decision, ForgetPod, GiveUpClaim, HandOver
+from holdfast_operator.decision import Again, Decision, ForgetPod, GiveUpClaim, HandOver
 from holdfast_operator.facts import Phase, PodSeen, Seats, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driver, report, seen, started
 
@@ -114,12 +114,30 @@ def test_what_an_executor_waits_for_is_said() -> None:
     assert "0/3 nodes are available" in message
 
 
-def test_an_executor_on_a_lost_node_is_given_up_after_a_grace() -> None:
+def test_an_executor_on_a_lost_node_is_given_up_and_one_on_a_silent_node_is_not() -> None:
+    silent = executor(1, silent_since=NOW - LIMITS.lost_after + 1_500)
+    waits = look((executor(0), silent), None)
+    assert waits.actions == ()
+    assert condition(waits, "Assigned") == ("True", "Assigned")
+    assert waits.wake == Again(1_500)
+    lost = executor(1, silent_since=NOW - LIMITS.lost_after, node_lost=True)
+    assert look((executor(0), lost), Seats(places(0), handed(1, 0, 1))).actions == (ForgetPod("exec-1", "uid-exec-1"),)
+
+
+def test_an_executor_that_says_itself_that_its_node_shuts_down_may_end_first() -> None:
     lost = executor(1, node_lost=True)
     first = look((executor(0), lost), Seats(places(0), handed(1, 0, 1)))
     assert first.actions == ()
     later = seen(app(first.status, **SPEC), driver=driver(), executors=(executor(0), lost), report=report())
-    assert ForgetPod("exec-1", "uid-exec-1") in decided(later, NOW + LIMITS.lost_grace).actions
+    assert ForgetPod("exec-1", "uid-exec-1") in decided(later, NOW + LIMITS.lost_after + 1).actions
+
+
+def test_a_new_attempt_gives_up_the_claim_of_a_lost_node_before_its_driver_has_begun() -> None:
+    waiting = executor(1, phase=Phase.PENDING, unschedulable="volume node affinity conflict", created=NOW, started=None)
+    seats = Seats(places(0), None, lost_claims=frozenset({"state-1"}))
+    of = app(started(**SPEC), **SPEC)
+    young = seen(of, driver=driver(created=NOW - 1_000), executors=(executor(0), waiting), seats=seats)
+    assert GiveUpClaim("state-1") in decided(young).actions
 
 
 def test_a_claim_whose_node_is_lost_is_given_up_with_the_pod_that_waits_for_it() -> None:

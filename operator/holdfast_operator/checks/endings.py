@@ -80,7 +80,8 @@ def _said(pod: PodSeen) -> Mapping[str, object]:
 
 
 def _node_lost(last: _Last) -> Ending | None:
-    if last.pod.phase is Phase.SUCCEEDED or not last.pod.node_lost:
+    lost = last.pod.node_lost or last.pod.silent_since is not None
+    if last.pod.phase is Phase.SUCCEEDED or not lost:
         return None
     return Ending(Outcome.LOST, Reason.NODE_LOST, f"node {last.pod.node} of the driver does not answer any more")
 

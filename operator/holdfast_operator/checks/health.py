@@ -47,9 +47,12 @@ def unhealthy(living: Living) -> Finding | None:
 
 
 def _node_lost(living: Living) -> Finding | None:
-    if not living.pod.node_lost:
+    if living.pod.silent_since is None and not living.pod.node_lost:
         return None
-    message = f"node {living.pod.node} of the driver does not answer; its pod is given up when the node stays away"
+    message = (
+        f"node {living.pod.node} of the driver does not answer; "
+        f"its pod is given up when the node stays away for {living.limits.lost_after // 1000} s"
+    )
     return Finding(Reason.NODE_LOST, message)
 
 
