@@ -205,7 +205,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 PLACES = {
-    "local state": ("apps/totals/runs/1/state", SlotUserError, "has no space for the state"),
+    "local state": ("apps/totals/runs/1/state", SlotWorldError, "has no space for the state"),
     "checkpoint": ("apps/totals/runs/1/checkpoint/state", SlotWorldError, "No space left on device"),
     "log": ("log", SlotWorldError, r"log/totals/\d can't be used.* bytes free"),
 }

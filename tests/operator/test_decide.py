@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import WorldChangeError
 from holdfast.reasons import Reason
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
@@ -20,6 +21,9 @@ from holdfast_operator.decision import (
 )
 from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase, Snapshot, Unknown
 from holdfast_operator.names import app_id
+from holdfast_runtime.report import Failure
+from holdfast_runtime.state.errors import StoreFullError
+from holdfast_runtime.termination import failed
 from tests.operator.apps import LIMITS, NOW, TREE, UID, app, condition, decided, driver, report, seen, started, tree
 
 SUCCEEDED: Any = {"phase": Phase.SUCCEEDED}
@@ -133,6 +137,24 @@ def test_a_failed_driver_is_followed_by_another_after_a_wait() -> None:
     assert condition(waiting, "Ready") == ("False", "WaitingToRestart")
     again = decided(seen(app(waiting.status), driver=driver(**FAILED)), now=NOW + 5000)
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
+
+
+def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_until_there_is_space() -> None:
+    full = StoreFullError("the disk under /state has no space for the state of task partition-3: free or add space")
+    with pytest.raises(WorldChangeError) as error:
+        Failure.of(full, "slot 1").throw()
+    pod = driver(phase=Phase.FAILED, ended=ContainerEnd(1, "Error", failed(error.value)))
+    decision = decided(seen(app(started()), driver=pod))
+    assert (decision.status.ended, decision.status.failures) == (Outcome.FAILED, 1)
+    assert "partition-3: free or add space" in decision.events[0].message
+    waiting = decided(seen(app(decision.status), driver=pod))
+    assert waiting.wake == Again(5000)
+    assert condition(waiting, "Stalled")[0] == "False"
+    assert "partition-3: free or add space" in next(
+        one.message for one in waiting.status.conditions if one.type == "Ready"
+    )
+    again = decided(seen(app(waiting.status), driver=pod), now=NOW + 5000)
+    assert isinstance(again.actions[0], StartDriver)
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(0, 5), (1, 10), (5, 160), (6, 300), (5000, 300)])

@@ -22,8 +22,11 @@ class StateKeyError(UserActionError):
     """A key no store can hold."""
 
 
-class StoreFullError(UserActionError):
-    """The local store reached its quota, or its disk is full. The batch is not committed, and nothing is lost."""
+class StoreFullError(WorldChangeError):
+    """The local store reached its quota, or its disk is full. The batch is not committed, and nothing is lost.
+
+    Space comes without anybody who edits the app: a disk is cleaned, a volume grows, rows expire.
+    """
 
 
 class StoreUnavailableError(WorldChangeError):
