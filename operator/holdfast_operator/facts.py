@@ -75,6 +75,8 @@ class PodSeen:
     """Its node has not answered for so long that nobody waits for it any more, or the pod says that it went with it."""
     reason: str = ""
     message: str = ""
+    disrupted: str | None = None
+    """Why it has to make room, e.g. `EvictionByEvictionAPI`."""
     unschedulable: str | None = None
     """What the scheduler says, as long as it finds no node."""
     started: int | None = None

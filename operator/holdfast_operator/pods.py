@@ -37,6 +37,7 @@ def pod_seen(tree: object) -> PodSeen:
         node_lost=_text(status.get("reason")) in _LOST_REASONS,
         reason=_text(status.get("reason")),
         message=_text(status.get("message")),
+        disrupted=_disrupted(status),
         unschedulable=_unschedulable(status),
         started=next(_started(containers), None),
         claim=next(_claims(_list(spec.get("volumes"))), None),
@@ -59,6 +60,13 @@ def _deleting_since(metadata: Mapping[str, Any]) -> int | None:
     over = moment(_text(metadata.get("deletionTimestamp")) or None)
     grace = 1000 * (_number(metadata.get("deletionGracePeriodSeconds")) or 0)
     return None if over is None else over - grace
+
+
+def _disrupted(status: Mapping[str, Any]) -> str | None:
+    for one in map(_object, _list(status.get("conditions"))):
+        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+            return _text(one.get("reason")) or "DisruptionTarget"
+    return None
 
 
 def _unschedulable(status: Mapping[str, Any]) -> str | None:

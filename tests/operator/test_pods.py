@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.checks.endings import Outcome, ending_of
-from holdfast_operator.decision import Again, Final
+from holdfast_operator.decision import Again, Final, StartDriver
 from holdfast_operator.facts import ContainerEnd, Phase
 from holdfast_operator.nodes import Nodes
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
@@ -53,6 +53,22 @@ SHUTDOWN = pod(
     {"phase": "Failed", "reason": "Terminated", "message": "Pod was terminated in response to node shutdown"}
 )
 ERROR = pod({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1, "reason": "Error"})]})
+TARGET: Any = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]}
+DELETED: Any = {"deletionTimestamp": "2027-01-15T08:01:00Z", "deletionGracePeriodSeconds": 30}
+SAYS_DRAINED: Any = {"containerStatuses": [container(terminated={"exitCode": 0, "message": '{"ended": "drained"}'})]}
+SAYS_COMPLETED: Any = {
+    "containerStatuses": [container(terminated={"exitCode": 0, "message": '{"ended": "completed"}'})]
+}
+SAYS_USER: Any = {"containerStatuses": [container(terminated={"exitCode": 1, "message": '{"failed": "user"}'})]}
+KILLED: Any = {"containerStatuses": [container(terminated={"exitCode": 137, "reason": "Error"})]}
+NODE_DRAINED = pod({"phase": "Succeeded", **TARGET, **SAYS_DRAINED}, **DELETED)
+NODE_DRAINED_TOO_SLOWLY = pod({"phase": "Failed", **TARGET, **KILLED}, **DELETED)
+PREEMPTED = pod({"phase": "Failed", **TARGET})
+COMPLETED_IN_A_DRAIN = pod({"phase": "Succeeded", **TARGET, **SAYS_COMPLETED}, **DELETED)
+REFUSED_IN_A_DRAIN = pod({"phase": "Failed", **TARGET, **SAYS_USER}, **DELETED)
+ENDED_BY_KUBECTL_DELETE = pod({"phase": "Succeeded", **SAYS_DRAINED}, **DELETED)
+ENDED_BY_A_SIGNAL = pod({"phase": "Succeeded", **SAYS_DRAINED})
+KILLED_BY_KUBECTL_DELETE = pod({"phase": "Failed", **KILLED}, **DELETED)
 DRAINED = pod({"phase": "Succeeded", "containerStatuses": [container(terminated={"exitCode": 0})]})
 
 
@@ -119,11 +135,29 @@ def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
         (ERROR, True, Outcome.DRAINED, "Draining"),
         (DRAINED, True, Outcome.DRAINED, "Draining"),
         (DRAINED, False, Outcome.STOPPED, "EndedByItself"),
+        (NODE_DRAINED, False, Outcome.LOST, "Evicted"),
+        (NODE_DRAINED, True, Outcome.DRAINED, "Draining"),
+        (NODE_DRAINED_TOO_SLOWLY, False, Outcome.LOST, "Evicted"),
+        (NODE_DRAINED_TOO_SLOWLY, True, Outcome.DRAINED, "Draining"),
+        (PREEMPTED, False, Outcome.LOST, "Evicted"),
+        (COMPLETED_IN_A_DRAIN, False, Outcome.COMPLETED, "Completed"),
+        (REFUSED_IN_A_DRAIN, False, Outcome.REFUSED, "DriverRefused"),
+        (ENDED_BY_KUBECTL_DELETE, False, Outcome.LOST, "DriverDeleted"),
+        (ENDED_BY_A_SIGNAL, False, Outcome.LOST, "DriverDeleted"),
+        (KILLED_BY_KUBECTL_DELETE, False, Outcome.LOST, "DriverDeleted"),
     ],
 )
 def test_how_an_attempt_ended(tree: Any, draining: bool, outcome: Outcome, reason: str) -> None:
     ending = ending_of(pod_seen(tree), draining=draining)
     assert (ending.outcome, ending.reason) == (outcome, reason)
+
+
+def test_a_driver_drained_by_its_node_is_followed_at_once_and_no_failure_is_counted() -> None:
+    ended = pod_seen(NODE_DRAINED)
+    found = decided(seen(app(started()), driver=ended))
+    assert (found.status.ended, found.status.failures, found.status.retry_at) == ("Lost", 0, None)
+    again = decided(seen(app(found.status), driver=ended))
+    assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
 def test_a_termination_message_that_is_no_object_of_json_is_shown_as_it_is() -> None:

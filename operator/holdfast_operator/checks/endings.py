@@ -92,6 +92,23 @@ def _evicted(last: _Last) -> Ending | None:
     return Ending(Outcome.LOST, Reason.EVICTED, f"node {last.pod.node} evicted the driver: {last.pod.message}")
 
 
+def _made_room(last: _Last) -> Ending | None:
+    """A drain of its node, a preemption: whatever it ended with, it would not have ended."""
+    if last.draining or last.pod.disrupted is None:
+        return None
+    message = f"the driver had to leave node {last.pod.node} ({last.pod.disrupted}); the next attempt starts at once"
+    return Ending(Outcome.LOST, Reason.EVICTED, message)
+
+
+def _deleted(last: _Last) -> Ending | None:
+    """Also one that only says that it drained: the signal was not ours."""
+    told = last.pod.phase is Phase.SUCCEEDED and last.said.get("ended") == "drained"
+    if last.draining or (last.pod.deleting_since is None and not told):
+        return None
+    message = "the driver was told to end by somebody else; the next attempt starts at once"
+    return Ending(Outcome.LOST, Reason.DRIVER_DELETED, message)
+
+
 def _completed(last: _Last) -> Ending | None:
     if last.pod.phase is not Phase.SUCCEEDED or last.said.get("ended") != "completed":
         return None
@@ -142,10 +159,12 @@ def _failed(last: _Last) -> Ending:
 ENDINGS: tuple[Callable[[_Last], Ending | None], ...] = (
     _completed,
     _drained,
-    _ended_by_itself,
     _node_lost,
     _evicted,
     _refused,
+    _made_room,
+    _deleted,
+    _ended_by_itself,
     _killed_while_draining,
     _out_of_memory,
     _failed,
