@@ -127,10 +127,11 @@ def _living(case: Case, driver: PodSeen) -> Decision:
     elif mine is None or mine.progressed is None:
         said |= not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
     else:
-        said |= of_places(mine) | does_well(case.judged, mine)
+        said |= of_places(mine) | does_well(case.judged, case.status, mine)
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
-    wake = Again(case.limits.look, well=True) if healthy else Again(min(case.limits.look, 5 * case.limits.soon))
+    applied = case.judged.against is None or not case.judged.differs(case.status)
+    wake = Again(case.limits.look, well=applied) if healthy else Again(min(case.limits.look, 5 * case.limits.soon))
     seated = _seated(case, driver, mine)
     status = status_with(case, said | seated.said, uid=driver.uid)
     if mine is not None:

@@ -29,9 +29,12 @@ def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = Fal
     }
 
 
-def does_well(judged: Judged, report: Report) -> Said:
+def does_well(judged: Judged, status: Status, report: Report) -> Said:
     """It runs well; but what was applied last may not be what runs."""
     against = judged.against
+    if against is not None and judged.may_change and judged.differs(status):
+        message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
+        return not_ready(against.reason, message, moving=True)
     if against is not None and not judged.may_change:
         message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
         return not_ready(against.reason, message, moving=False, stalled=True)

@@ -306,6 +306,31 @@ def test_an_attempt_started_for_a_growth_is_not_ended_by_it_though_the_record_is
     assert begun.status.draining == "PartitionsGrew"
 
 
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"counts": Unknown("the brokers are being asked", asked=False)}, Reason.ASKING_BROKERS),
+        ({"counts": Unknown("no broker answers")}, Reason.BROKER_UNREACHABLE),
+        ({"missing": ("Secret kafka-auth",)}, Reason.OBJECT_MISSING),
+    ],
+)
+def test_a_change_that_has_to_wait_is_not_said_to_be_ready_though_the_attempt_does_well(
+    facts: dict[str, Any], reason: Reason
+) -> None:
+    changed: Any = {"runtime": {**TREE["spec"]["runtime"], "image": "other"}}
+    ready = decided(seen(app(started()), driver=driver(), report=report())).status
+    waits = decided(seen(app(ready, generation=2, **changed), driver=driver(), report=report(), **facts))
+    assert waits.actions == ()
+    assert condition(waits, "Ready") == ("False", reason.value)
+    assert condition(waits, "Reconciling") == ("True", reason.value)
+    assert condition(waits, "Stalled")[0] == "False"
+    assert waits.wake == Again(LIMITS.look)
+    same = decided(seen(app(ready, generation=2), driver=driver(), report=report(), **facts))
+    assert condition(same, "Ready") == ("True", "Running")
+    drains = decided(seen(app(waits.status, generation=2, **changed), driver=driver(), report=report()))
+    assert drains.actions == (EndPod(driver().name, driver().uid),)
+
+
 def test_growth_that_does_not_fit_leaves_the_attempt_alone() -> None:
     keyed = {"name": "n", "from": ["clicks"], "process": {"function": "m:f", "by": ["k"], "schema": "k STRING"}}
     steps = [keyed, {"name": "written", "from": ["n"], "to": "out"}]
