@@ -164,6 +164,8 @@ def executor_template(start: StartDriver, release: Release) -> Tree:
         "metadata": {"labels": {**release.labels, **_labels(app, attempt)}},
         "spec": {
             **_pod_basics(release),
+            # Executors ask the driver, never the API server: users' code there gets no right it did not ask for.
+            "automountServiceAccountToken": False,
             "affinity": affinity,
             "containers": [
                 {

@@ -44,6 +44,16 @@ def test_driver_and_executors_pass_restricted_pod_security() -> None:
             }
 
 
+def test_executors_have_no_token_of_their_account_unless_the_user_wants_it() -> None:
+    def mounted(pod: dict[str, Any]) -> bool:
+        return bool(pod["spec"].get("automountServiceAccountToken", True))
+
+    assert not mounted(executor_template(StartDriver(app(), 1), RELEASE))
+    assert mounted(driver_pod(app(), 1, OWNER, RELEASE))
+    wanted = app(runtime=runtime(executors={"podTemplate": {"spec": {"automountServiceAccountToken": True}}}))
+    assert mounted(executor_template(StartDriver(wanted, 1), RELEASE))
+
+
 def test_the_app_id_and_so_the_claims_are_the_same_in_every_attempt_of_a_run() -> None:
     first, second = (spark_settings(app(), attempt, OWNER, RELEASE) for attempt in (1, 2))
     assert first["spark.app.id"] == second["spark.app.id"]
