@@ -2,7 +2,8 @@
 
 A look takes what was answered last; a thread asks the brokers anew every so often, at once for what nobody has asked
 for before, and whoever is concerned by a change is looked at. Until there is an answer the count is unknown, which is
-not the same as a topic that is not there. Must not judge counts.
+not the same as a topic that is not there. Settings by which an app would get at files or at the identity of this
+process never come to a client. Must not judge counts.
 """
 
 import threading
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
+from holdfast.kafka_settings import unacceptable_for_others
 from holdfast.spec.app import StreamApp
 from holdfast_operator.cache import Key
 from holdfast_operator.facts import Unknown
@@ -56,6 +58,11 @@ class Topics:
             if system.kafka is None or not streams:
                 continue
             config = {**system.kafka.config, **secrets.get(system.kafka.secret_name or "", {})}
+            fault = unacceptable_for_others(config)
+            if fault is not None:
+                return Unknown(
+                    f"spec.systems: the config or Secret of {system.name} can't be used by the operator: {fault}"
+                )
             known = _System(system.kafka.bootstrap_servers, tuple(sorted(config.items())))
             topics = {one.name: one.topic or one.name for one in streams}
             answers = self._answered(known, key, frozenset(topics.values()))

@@ -1,7 +1,13 @@
+import re
 import threading
 from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import confluent_kafka
+import pytest
 
 from holdfast.errors import WorldChangeError
+from holdfast.kafka_settings import unacceptable_for_others
 from holdfast.spec.parse import parse_app
 from holdfast_operator.cache import Key
 from holdfast_operator.facts import Unknown
@@ -90,6 +96,72 @@ def test_the_settings_of_a_secret_count_and_are_never_shown() -> None:
     topics.refresh()
     assert brokers.asked[0][1] == {"sasl.password": "hush"}
     assert "hush" not in repr(topics)
+
+
+OURS = (
+    ("sasl.oauthbearer.assertion.file", "/var/run/secrets/kubernetes.io/serviceaccount/token", "private.key.pem"),
+    ("sasl.oauthbearer.assertion.private.key.file", "/key", "assertion.private.key.pem"),
+    ("sasl.oauthbearer.assertion.jwt.template.file", "/template", "leave it out"),
+    ("sasl.oauthbearer.metadata.authentication.type", "azure_imds", "log in as the operator"),
+    ("sasl.oauthbearer.token.endpoint.url", "file:///etc/passwd", "https://"),
+    ("sasl.kerberos.principal", "x; id", "another sasl.mechanism"),
+    ("sasl.kerberos.keytab", "/etc/keytab", "another sasl.mechanism"),
+    ("ssl.key.location", "/key", "as ssl.key.pem"),
+    ("ssl.certificate.location", "/certificate", "as ssl.certificate.pem"),
+    ("ssl.keystore.location", "/store", "ssl.certificate.pem and ssl.key.pem"),
+    ("ssl.truststore.location", "/store", "leave it out"),
+    ("ssl.crl.location", "/crl", "leave it out"),
+    ("ssl.ca.location", "/etc/ssl/../../dev/zero", "as ssl.ca.pem"),
+    ("ssl.ca.location", "/dev/zero", "as ssl.ca.pem"),
+    ("https.ca.location", "/dev/zero", "as https.ca.pem"),
+)
+
+
+@pytest.mark.parametrize(("key", "value", "cure"), OURS)
+@pytest.mark.parametrize("where", ["config", "Secret"])
+def test_a_setting_that_names_a_file_or_an_identity_of_the_operator_never_comes_to_a_client(
+    key: str, value: str, cure: str, where: str
+) -> None:
+    brokers = Brokers()
+    topics = Topics(brokers.ask, lambda _: None)
+    kafka = {
+        "bootstrapServers": "evil:9092",
+        "secretName": "login",
+        "config": {key: value} if where == "config" else {},
+    }
+    app = parse_app(tree(systems=[{"name": "events", "kafka": kafka}]))
+    found = topics.counts(A, app, {"login": {key: value} if where == "Secret" else {}})
+    topics.refresh()
+    assert brokers.asked == []
+    assert isinstance(found, Unknown)
+    assert f'events can\'t be used by the operator: "{key}"' in found.why
+    assert cure in found.why
+    assert value not in found.why
+
+
+def test_logins_of_the_app_itself_and_the_certificates_of_the_system_are_used() -> None:
+    login = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "app",
+        "sasl.oauthbearer.client.secret": "hush",
+        "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+        "ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt",
+        "ssl.key.pem": "key",
+    }
+    brokers = Brokers()
+    topics = Topics(brokers.ask, lambda _: None)
+    topics.counts(A, SECRET, {"login": login})
+    topics.refresh()
+    assert brokers.asked[0][1] == login
+
+
+def test_every_setting_of_the_client_that_names_a_file_is_refused() -> None:
+    """As far as its name says so: all names are in the library itself."""
+    (library,) = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs").glob("librdkafka-*")
+    names = {name.decode() for name in re.findall(rb"\0((?:ssl|sasl|https)\.[a-z0-9.]+)(?=\0)", library.read_bytes())}
+    files = {name for name in names if re.search(r"location|file|path|keytab|kerberos|metadata[.]auth", name)}
+    assert {"ssl.key.location", "sasl.oauthbearer.assertion.file", "sasl.kerberos.keytab"} <= files
+    assert {name for name in files if unacceptable_for_others({name: "/x"}) is None} == set()
 
 
 def test_who_does_not_ask_any_more_is_forgotten() -> None:
