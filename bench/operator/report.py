@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.operator.player import NAMESPACE, Player
 from bench.operator.watched import used
-from tests.api.admin import Admin, install_crd
+from tests.api.admin import Admin, default_storage, install_crd
 from tests.api.plane import Plane
 
 _ROOT = Path(__file__).parents[2]
@@ -48,6 +48,7 @@ def operator(plane: Plane) -> Iterator["subprocess.Popen[bytes]"]:
     """An operator in a process of its own."""
     admin = Admin(plane)
     install_crd(admin)
+    default_storage(admin)
     admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig()), "PYTHONPATH": str(_ROOT)}
     with (plane.directory / "operator.log").open("wb") as log:

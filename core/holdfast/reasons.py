@@ -133,6 +133,10 @@ class Reason(StrEnum):
     CHECKPOINT_MISSING = "CheckpointMissing", "On a cluster, spec.runtime.checkpoint.location is needed."
     SYSTEM_NOT_REACHABLE = "SystemNotReachable", "The embedded log is on one host; pods of a cluster can't share it."
     OBJECT_MISSING = "ObjectMissing", "A Secret or ConfigMap that the pods need does not exist."
+    STORAGE_CLASS_MISSING = (
+        "StorageClassMissing",
+        "The app names no storage class for its volume claims, and the cluster has no default.",
+    )
     ASKING_BROKERS = "AskingBrokers", "The brokers are being asked how many partitions the topics have."
     BROKER_UNREACHABLE = "BrokerUnreachable", "No broker of a system says how many partitions its topics have."
     RECORD_UNREADABLE = "RecordUnreadable", "The placement record of the run can't be read as what it should be."

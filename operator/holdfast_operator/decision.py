@@ -52,6 +52,8 @@ class StartDriver:
     """Partition counts its plan was accepted with."""
     nodes: Mapping[str, int] = field(default_factory=dict)
     """Node that holds state -> how many tasks have theirs there."""
+    storage_class: str = ""
+    """The cluster's default, for claims of an app that names none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner
             APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
             TOLD_KEY: who.text(),
             EXECUTOR_KEY: json.dumps(executor_template(start, release), sort_keys=True),
-            SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release), sort_keys=True),
+            SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release, start.storage_class), sort_keys=True),
         },
     }
 
@@ -186,8 +186,10 @@ def executor_template(start: StartDriver, release: Release) -> Tree:
     return patient(merged(template, app.spec.runtime.executors.pod_template), release.lost_after)
 
 
-def spark_settings(app: StreamApp, attempt: int, owner: Owner, release: Release) -> dict[str, str]:
-    """What Spark needs to be told in client mode; each was measured on a cluster."""
+def spark_settings(
+    app: StreamApp, attempt: int, owner: Owner, release: Release, storage_class: str = ""
+) -> dict[str, str]:
+    """What Spark needs to be told in client mode; each was measured on a cluster. `storage_class`: its default."""
     spec, run = app.spec, app_id(app.name, app.spec.run_id)
     kubernetes, executors = "spark.kubernetes", spec.runtime.executors
     settings = {
@@ -217,8 +219,9 @@ def spark_settings(app: StreamApp, attempt: int, owner: Owner, release: Release)
             f"{claim}.options.sizeLimit": spec.state.size,
             f"{claim}.mount.path": _STATE,
         }
-        if spec.state.storage_class is not None:
-            settings[f"{claim}.options.storageClass"] = spec.state.storage_class
+        # Without one Spark makes no claims at all, and executors wait for ever.
+        if named := spec.state.storage_class or storage_class:
+            settings[f"{claim}.options.storageClass"] = named
     return settings
 
 
@@ -231,6 +234,11 @@ def needed(app: StreamApp) -> tuple[str, ...]:
     """Names of the Secrets that pods of the app mount."""
     names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
     return tuple(sorted({name for name in names if name is not None}))
+
+
+def needs_default_class(app: StreamApp) -> bool:
+    """Whether claims of the app are of the cluster's default storage class."""
+    return app.spec.state.location == "Claim" and app.spec.state.storage_class is None
 
 
 def _labels(app: StreamApp, attempt: int) -> dict[str, str]:

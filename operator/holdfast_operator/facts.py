@@ -157,6 +157,8 @@ class Snapshot:
     record: Seen[Record] = None
     missing: tuple[str, ...] | Unknown = ()
     """Objects that pods of the app need and that are not there, e.g. `Secret kafka-auth`."""
+    storage_class: Seen[str] = ""
+    """The cluster's default, where the app names none for its claims; empty: nobody needs it."""
     report: Seen[Report] = None
     seats: Seats | Unknown | None = None
     """None: the executors are those that were assigned last, and run."""

@@ -35,6 +35,7 @@ from holdfast_operator.partition_counts import read_counts
 from holdfast_operator.reconcile import Reconciler
 from holdfast_operator.records import Records
 from holdfast_operator.snapshot import World
+from holdfast_operator.storage_class import StorageClasses
 from holdfast_operator.topics import Ask, Topics
 from holdfast_operator.watches import registry
 
@@ -56,6 +57,8 @@ class Options:
     """Where /healthz and /metrics are answered."""
     nodes: bool = True
     """Whether nodes may be watched; without that a lost node is noticed only by what happens to its pods."""
+    storage_classes: bool = True
+    """Whether storage classes may be listed; without that, apps with claims name theirs."""
     ask: Ask = _ASK
     """How brokers are asked for partition counts."""
     at: Callable[[str], None] = field(default=lambda _: None)
@@ -103,7 +106,7 @@ async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health:
 
     wanted = asyncio.Event()
     topics = Topics(options.ask, changed, wanted.set)
-    world = World(cluster, cache, topics.counts, Records(cluster))
+    world = World(cluster, cache, topics.counts, Records(cluster), StorageClasses(cluster, options.storage_classes))
     teller = Teller(cluster, _who())
     hands = Hands(cluster, cache, options.release)
     reconciler = Reconciler(world, hands, teller.say, limits, metrics, jitter=random.random, at=options.at)
@@ -163,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--lost-after", type=int, default=60, metavar="SECONDS", help="a node that does not answer for so long is lost"
     )
+    parser.add_argument("--no-storage-classes", action="store_true", help="without the right to list them")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     options = Options(
@@ -178,5 +182,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given.topics_every,
         tuple(given.port),
         not given.no_nodes,
+        not given.no_storage_classes,
     )
     asyncio.run(serve(options))

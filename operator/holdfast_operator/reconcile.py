@@ -80,7 +80,7 @@ class Reconciler:
 
     def _judge(self, seen: Snapshot, spec: Spec) -> Judged:
         """Planning costs milliseconds; what it rests on rarely changes."""
-        facts = (seen.app.generation, seen.counts, seen.record, seen.missing)
+        facts = (seen.app.generation, seen.counts, seen.record, seen.missing, seen.storage_class)
         judged = self._judged.get(seen.app.uid, facts)
         if judged is None:
             judged = self._judged.put(seen.app.uid, facts, judge(seen, spec))

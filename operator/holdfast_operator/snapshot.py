@@ -22,13 +22,14 @@ from holdfast.spec.status import Status
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
 from holdfast_operator.conditions import moment
-from holdfast_operator.driver_pod import APP_KEY, needed
+from holdfast_operator.driver_pod import APP_KEY, needed, needs_default_class
 from holdfast_operator.facts import FINALIZER, AppSeen, Finding, PodSeen, Seats, Seen, Snapshot, Unknown
 from holdfast_operator.names import attempt_name, report_name
 from holdfast_operator.pods import APP_LABEL, pod_seen
 from holdfast_operator.records import Records
 from holdfast_operator.seats import read_seats
 from holdfast_operator.specs import Spec
+from holdfast_operator.storage_class import StorageClasses
 
 Tree = dict[str, Any]
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class World:
     counts: Counts
     """Partition counts of an app's topics, as they are watched."""
     records: Records
+    storage: StorageClasses
 
 
 async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, *, live: bool) -> Snapshot:
@@ -86,6 +88,7 @@ async def _with_spec(world: World, seen: Snapshot, spec: StreamApp, fingerprint:
         running=await _tried(_running(world, key, seen.app.status, fingerprint)),
         counts=_counts(world, key, spec, secrets),
         missing=_missing(secrets),
+        storage_class=await world.storage.default(live=live) if needs_default_class(spec) else "",
         seats=await _tried(_seats(world, key, spec, seen)),
         highest=_highest(seen, run, last),
     )

@@ -145,7 +145,8 @@ def starts(case: Case) -> Decision:
         }
     )
     counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
-    actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case)),)
+    storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
+    actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case), storage),)
     events = () if under_way else (Told(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
     if new_run and status.run_id is not None:
         actions = (GiveUpClaims(app_id(app.name, status.run_id)), *actions)

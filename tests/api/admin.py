@@ -17,6 +17,7 @@ CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 _WAIT = 15
 _CRD = Path(__file__).parents[2] / "crds" / "streamapps.holdfast.dev.yaml"
+_STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -76,6 +77,14 @@ class RefusedError(Exception):
     def __init__(self, status: int, text: str) -> None:
         self.status = status
         super().__init__(f"{status}: {text[:2000]}")
+
+
+def default_storage(admin: Admin) -> None:
+    """A default StorageClass, as most clusters have one; there may be one already."""
+    metadata = {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    tree = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata, "provisioner": "none"}
+    if not admin.get(f"{_STORAGE}/standard"):
+        admin.create(_STORAGE, tree)
 
 
 def install_crd(admin: Admin) -> None:

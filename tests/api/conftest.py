@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin, install_crd
+from tests.api.admin import APPS, CONFIG_MAPS, EVENTS, PODS, Admin, default_storage, install_crd
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
 from tests.chart.rendered import rendered
@@ -159,6 +159,7 @@ def opened(plane: Plane, directory: Path) -> Iterator[Site]:
         "fullnameOverride=operator", "nodes.watch=false", f"watchNamespaces={{{namespace}}}", namespace=namespace
     )
     grant(admin, chart, "operator", OPERATOR)
+    default_storage(admin)
     with Kubelet(admin, namespace) as kubelet:
         made = Site(plane, admin, namespace, kubelet, directory / "topics.json")
         made.topics(clicks=4, out=4)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast_operator.names import app_id, attempt_name
-from tests.api.admin import APPS, PODS, Admin
+from tests.api.admin import APPS, PODS, Admin, default_storage
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
@@ -35,6 +35,7 @@ def site(plane: Plane, tmp_path: Path) -> Iterator[Site]:
     """A namespace, and a node that answers."""
     admin, namespace = Admin(plane), "hold-system"
     admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": namespace, "labels": RESTRICTED}})
+    default_storage(admin)
     admin.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
     admin.patch("/api/v1/nodes/node-a/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     with Kubelet(admin, namespace) as kubelet:

@@ -25,7 +25,7 @@ EVERYTHING = (
     "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b", "networkPolicy.extraEgress[0].ports[0].port=1",
     "networkPolicy.kafkaPorts=null", "serviceAccount.annotations.a=b", "runtime.serviceAccount.annotations.a=b",
     "service.annotations.a=b", "rbac.secretNames={kafka-auth}", "nodes.watch=false", "crds.install=false",
-    "nodes.lostAfter=120",
+    "nodes.lostAfter=120", "storageClasses.read=false",
 )  # fmt: skip
 REFUSED = {
     "replica=2": "'replica'",

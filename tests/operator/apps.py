@@ -64,7 +64,7 @@ def seen(of: AppSeen, **facts: Any) -> Snapshot:
 
 def decided(snapshot: Snapshot, now: int = NOW, limits: Limits = LIMITS) -> Decision:
     """What the operator does."""
-    facts = repr((snapshot.app.tree, snapshot.counts, snapshot.record, snapshot.missing))
+    facts = repr((snapshot.app.tree, snapshot.counts, snapshot.record, snapshot.missing, snapshot.storage_class))
     if facts not in _JUDGED:
         _JUDGED[facts] = judge(snapshot, read_spec(snapshot.app.tree))
     return decide(snapshot, _JUDGED[facts], now, limits)

@@ -470,6 +470,22 @@ def test_a_missing_secret_is_waited_for() -> None:
     assert isinstance(decision.wake, Again)
 
 
+def test_without_a_default_storage_class_an_app_with_claims_waits_and_says_so() -> None:
+    waits = decided(seen(app(), storage_class=None))
+    assert waits.actions == ()
+    assert waits.wake == Again(LIMITS.look)
+    assert condition(waits, "Ready") == ("False", "StorageClassMissing")
+    (start,) = decided(seen(app(waits.status), storage_class="standard")).actions
+    assert isinstance(start, StartDriver)
+    assert start.storage_class == "standard"
+
+
+def test_a_default_storage_class_that_goes_harms_no_running_attempt() -> None:
+    decision = decided(seen(app(started()), driver=driver(), report=report(), storage_class=None))
+    assert decision.actions == ()
+    assert condition(decision, "Ready") == ("True", "Running")
+
+
 def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
     status = decided(seen(app())).status
     decision = decided(seen(app(status), refused=Finding(Reason.CREATE_REFUSED, "exceeded quota: pods=10")))

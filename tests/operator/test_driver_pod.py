@@ -15,6 +15,7 @@ from holdfast_operator.driver_pod import (
     drain_seconds,
     driver_pod,
     executor_template,
+    needs_default_class,
     spark_settings,
 )
 from tests.operator.apps import TREE, tree
@@ -73,6 +74,23 @@ def test_each_place_of_state_has_its_volume() -> None:
     claim = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.claimName"
     assert claim in spark_settings(app(), 1, OWNER, RELEASE)
     assert claim not in spark_settings(app(state={"location": "Node"}), 1, OWNER, RELEASE)
+
+
+def test_claims_are_of_the_class_the_app_names_else_of_the_clusters_default() -> None:
+    name = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.storageClass"
+
+    def told(default: str, **state: Any) -> str | None:
+        start = StartDriver(app(state=state), 1, storage_class=default)
+        spark = attempt_config_map(start, tree(), OWNER, RELEASE)["data"][SPARK_KEY]
+        found: str | None = json.loads(spark).get(name)
+        return found
+
+    assert told("standard") == "standard"
+    assert told("standard", storageClass="fast") == "fast"
+    assert told("standard", location="Pod") is None
+    assert needs_default_class(app())
+    assert not needs_default_class(app(state={"storageClass": "fast"}))
+    assert not needs_default_class(app(state={"location": "Node"}))
 
 
 def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:

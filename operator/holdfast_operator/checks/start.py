@@ -17,7 +17,9 @@ from holdfast_operator.specs import Spec
 
 _SHOWN_PROBLEMS = 10
 SOON = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
-WORLD = frozenset({Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.TOPIC_MISSING})
+WORLD = frozenset(
+    {Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.STORAGE_CLASS_MISSING, Reason.TOPIC_MISSING}
+)
 """What can go away without a change of the app."""
 
 
@@ -91,7 +93,7 @@ def _templates(case: _Case) -> Finding | None:
 
 
 def _readable(case: _Case) -> Finding | None:
-    for what in (case.seen.record, case.seen.missing):
+    for what in (case.seen.record, case.seen.missing, case.seen.storage_class):
         if isinstance(what, Unknown):
             return Finding(Reason.CLUSTER_UNREADABLE, what.why)
     counts = case.seen.counts
@@ -119,6 +121,16 @@ def _objects_there(case: _Case) -> Finding | None:
     return Finding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.app.namespace}")
 
 
+def _storage_class(case: _Case) -> Finding | None:
+    if case.seen.storage_class is not None:
+        return None
+    message = (
+        "spec.state.storageClass is missing, and the cluster has no default StorageClass that the operator can see: "
+        "name one, or make one the default"
+    )
+    return Finding(Reason.STORAGE_CLASS_MISSING, message)
+
+
 START: tuple[Callable[[_Case], Finding | None], ...] = (
     _no_embedded_log,
     _checkpoint,
@@ -126,5 +138,6 @@ START: tuple[Callable[[_Case], Finding | None], ...] = (
     _readable,
     _plan_valid,
     _objects_there,
+    _storage_class,
 )
 """First match counts; none: it may start."""
