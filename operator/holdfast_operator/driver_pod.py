@@ -26,6 +26,16 @@ APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
 _FOLDER = "/etc/holdfast"
 _STATE = "/var/lib/holdfast"
 _OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
+"""Of what a heap takes beside it: Python workers, and Java itself."""
+_OVERHEADS = frozenset(
+    {
+        "spark.executor.memoryOverhead",
+        "spark.executor.memoryOverheadFactor",
+        "spark.executor.minMemoryOverhead",
+        "spark.kubernetes.memoryOverheadFactor",
+    }
+)
+"""With any of these a user has said it for executors."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DRAIN = 120
 _LONGEST_DRAIN = 3600
@@ -211,6 +221,8 @@ def spark_settings(
         f"{kubernetes}.executor.missingPodDetectDelta": "3s",
         f"{kubernetes}.executor.apiPollingInterval": "2s",
     }
+    if not spec.runtime.spark_conf.keys() & _OVERHEADS:
+        settings["spark.executor.memoryOverheadFactor"] = str(_OVERHEAD)
     if spec.state.location == "Claim":
         claim = f"{kubernetes}.executor.volumes.persistentVolumeClaim.{STATE_VOLUME}"
         settings |= {

@@ -18,6 +18,7 @@ from holdfast_operator.driver_pod import (
     needs_default_class,
     spark_settings,
 )
+from holdfast_runtime.spark_settings import check_settings
 from tests.operator.apps import TREE, tree
 
 OWNER = Owner("ads", "apps", "uid-of-app")
@@ -133,6 +134,15 @@ def test_memory_is_the_heap_and_what_stands_beside_it() -> None:
     resources = pod["spec"]["containers"][0]["resources"]
     assert resources["requests"]["cpu"] == "3"
     assert int(resources["limits"]["memory"]) == int((2 << 30) * 1.4)
+
+
+def test_executors_have_room_beside_their_heap_for_python_unless_the_user_says_how_much() -> None:
+    name = "spark.executor.memoryOverheadFactor"
+    assert spark_settings(app(), 1, OWNER, RELEASE)[name] == "0.4"
+    for conf in ("spark.executor.memoryOverhead", name, "spark.kubernetes.memoryOverheadFactor"):
+        told = spark_settings(app(runtime=runtime(sparkConf={conf: "1"})), 1, OWNER, RELEASE)
+        assert name not in told
+        check_settings({conf: "1"}, told)
 
 
 def test_executors_prefer_the_nodes_that_hold_most_state() -> None:
