@@ -100,7 +100,8 @@ class Attempt:
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
         limits = Limits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
         order, grace = Order(self._child_after), millis(spec.expansion.grace)
-        return Begun(number, Reading(self.tasks, bounded, limits, order, grace))
+        own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
+        return Begun(number, Reading(self.tasks, bounded, limits, order, grace, own))
 
     def move(self, placement: Placement) -> None:
         """Remember where tasks run, before their first batch there."""

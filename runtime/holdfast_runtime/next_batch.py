@@ -46,6 +46,8 @@ class Reading:
     order: Order = field(default_factory=Order)
     grace: int = 0
     """How long new partitions wait for producers that do not know of them yet, milliseconds."""
+    own: frozenset[str] = frozenset()
+    """Streams that the app writes for itself: what is there before a run begins is an earlier run's."""
 
     @property
     def partitions(self) -> frozenset[StreamPartition]:
@@ -57,7 +59,7 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
     """The offsets after the next batch; `before` itself if there is none. `jump`: to be made by this batch."""
     found = before if jump is None else jumped(before, jump, reading.partitions)
     _check_same(found, seen)
-    fresh = {one: seen.bounds[one].oldest for one in reading.partitions if one not in found.positions}
+    fresh = {one: _first(one, before, reading, seen) for one in reading.partitions if one not in found.positions}
     positions = {**found.positions, **fresh}
     ends = dict(found.ends)
     for partition in reading.partitions:
@@ -87,6 +89,16 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
         jump=before.jump if jump is None else jump.id,
         noticed=noticed,
     )
+
+
+def _first(partition: StreamPartition, before: Offsets, reading: Reading, seen: Seen) -> int:
+    """Where a partition is read from that was not read before.
+
+    A run that begins has written nothing yet. Later its own records may be in a new partition: a batch that an earlier
+    attempt had planned is replayed before the next one is decided.
+    """
+    bounds = seen.bounds[partition]
+    return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
 
 
 def lag(reading: Reading, seen: Seen, after: Offsets) -> int:

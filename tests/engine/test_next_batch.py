@@ -57,6 +57,23 @@ def test_the_clock_of_batches_never_goes_back() -> None:
     assert next_offsets(before, READING, seen(now=10, a_0=(0, 1))).now == 5000
 
 
+def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_for_itself() -> None:
+    own = replace(READING, own=frozenset({"b"}))
+    left = seen(first=True, a_0=(2, 5), b_0=(3, 9))
+    first = next_offsets(Offsets(), own, left)
+    assert (first.starts, first.positions[B0]) == ({A0: 2}, 9)
+    assert Offsets.parse(first.text()) == first
+    then = next_offsets(first, own, seen(a_0=(2, 5), b_0=(3, 11)))
+    assert (then.starts, then.positions[B0]) == ({B0: 9}, 11)
+
+
+def test_a_partition_of_its_own_that_comes_later_is_read_from_its_beginning() -> None:
+    own = replace(READING, own=frozenset({"b"}))
+    before = next_offsets(Offsets(), Reading({"partition-0": (A0,)}, frozenset(), Limits(100)), seen(first=True))
+    after = next_offsets(before, own, seen(first=True, b_0=(0, 2)))
+    assert after.starts == {B0: 0}
+
+
 def test_a_partition_is_read_from_its_oldest_record_and_then_on() -> None:
     first = next_offsets(Offsets(), READING, seen(first=True, a_0=(7, 300)))
     second = next_offsets(first, READING, seen(a_0=(7, 300)))

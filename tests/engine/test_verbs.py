@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing import Crashed, TestDriver
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CODE = """
@@ -157,6 +157,40 @@ def test_the_end_of_an_input_passes_through_a_repartition_and_completes_the_app(
         driver.run_until_idle()
         assert driver.completed
         assert sorted(row["id"] for row in driver.rows("numbered")) == list(range(10)), "the end fires every timer"
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["cut short", "ended"])
+def test_a_new_run_does_not_read_what_the_last_one_left_between_its_steps(tmp_path: Path, ended: bool) -> None:
+    spec = app(
+        [stream("a", bounded=True)],
+        {"name": "moved", "from": ["a"], "repartition": {"by": ["k"]}},
+        {"name": "counted", "from": ["moved"], "process": COUNTED},
+        {"name": "out", "from": ["counted"], "to": "numbered"},
+    )
+    with TestDriver(spec, tmp_path) as driver:
+        driver.feed("a", rows(*range(10)))
+        driver.end("a")
+        if ended:
+            driver.run_until_idle()
+        else:
+            driver.run()
+        before = len(driver.rows("numbered"))
+        assert driver.completed == ended
+        assert before == (10 if ended else 0)
+    spec["spec"]["runId"] = "2"
+    with TestDriver(spec, tmp_path) as driver:
+        driver.end("a")
+        driver.crash_at("outputs committed")
+        with pytest.raises(Crashed):
+            driver.run()
+        driver.restart()
+        driver.run_until_idle()
+        assert driver.completed
+        found = driver.rows("numbered")[before:]
+    assert sorted(row["id"] for row in found) == list(range(10))
+    for key in ("k0", "k1", "k2"):
+        mine = [row["n"] for row in found if row["k"] == key]
+        assert mine == list(range(1, len(mine) + 1))
 
 
 def test_a_stream_with_control_messages_carries_event_time_and_end_to_another_app(tmp_path: Path) -> None:
