@@ -1,0 +1,25 @@
+"""The page about troubleshooting has each reason once, in the order of the list, with what to do, and nothing else."""
+
+import re
+
+import pytest
+
+from holdfast.reasons import Reason
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+ENTRY = re.compile(r"^### (\S+)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+ENTRIES = dict(ENTRY.findall(TEXT))
+
+
+def test_each_reason_has_a_heading_in_the_order_of_the_list_and_no_other_has_one() -> None:
+    assert re.findall(r"^### (.*)$", TEXT, re.MULTILINE) == [reason.value for reason in Reason]
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_reason_is_told_with_its_sentence_where_to_look_and_what_to_do(reason: Reason) -> None:
+    told = ENTRIES[reason.value]
+    assert " ".join(told.split("- **", 1)[0].split()) == reason.sentence
+    for part in ("- **Look:** ", "- **Do:** "):
+        assert told.count(part) == 1
