@@ -84,6 +84,8 @@ class App:
     created: int | None
     generation: int
     status: Status
+    suspend: bool = False
+    """What its spec says."""
 
     @property
     def verdict(self) -> Verdict:
@@ -123,12 +125,8 @@ class AppList:
 
 
 def read_app(reader: Reader, namespace: str, name: str) -> AppDetail:
-    """One app; raises what says why it can't be asked for."""
-    tree = reader.get(APPS, namespace, name) if is_name(name) else None
-    if tree is None:
-        message = f"there is no StreamApp {name} in namespace {namespace}{_meant(reader, namespace, name)}"
-        raise AppUnknownError(message)
-    app = app_of(tree)
+    """One app, and what others say of it; raises what says why it can't be asked for."""
+    app = find_app(reader, namespace, name)
     run = app.status.run_id
     if run is None:
         nothing = Missing("no attempt has been started")
@@ -139,6 +137,15 @@ def read_app(reader: Reader, namespace: str, name: str) -> AppDetail:
         _tried(lambda: handed_of(reader.get(CONFIG_MAPS, namespace, assignment_name(name, run)))),
         _tried(lambda: _events(reader, app)),
     )
+
+
+def find_app(reader: Reader, namespace: str, name: str) -> App:
+    """The object alone; raises what says why it can't be asked for."""
+    tree = reader.get(APPS, namespace, name) if is_name(name) else None
+    if tree is None:
+        message = f"there is no StreamApp {name} in namespace {namespace}{_meant(reader, namespace, name)}"
+        raise AppUnknownError(message)
+    return app_of(tree)
 
 
 def is_name(text: str) -> bool:
@@ -173,6 +180,7 @@ def app_of(tree: Tree) -> App:
         created=_moment(metadata.get("creationTimestamp")),
         generation=int(metadata.get("generation") or 0),
         status=_status(tree.get("status") or {}),
+        suspend=(tree.get("spec") or {}).get("suspend") is True,
     )
 
 

@@ -1,4 +1,4 @@
-"""Why: the kinds of objects `holdfast status` reads, as they stand in paths and in rights."""
+"""Why: the kinds of objects the commands about a cluster read, as they stand in paths and in rights."""
 
 from dataclasses import dataclass
 
@@ -21,3 +21,4 @@ class Kind:
 APPS = Kind("/apis/holdfast.dev/v1alpha1", "streamapps")
 CONFIG_MAPS = Kind("/api/v1", "configmaps")
 EVENTS = Kind("/apis/events.k8s.io/v1", "events")
+PODS = Kind("/api/v1", "pods")

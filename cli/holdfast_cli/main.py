@@ -17,6 +17,7 @@ from holdfast_cli import (
     diff_command,
     explain_command,
     feed_command,
+    logs_command,
     offsets_command,
     plan_command,
     run_command,
@@ -36,6 +37,7 @@ _COMMANDS = (
     state_command,
     offsets_command,
     status_command,
+    logs_command,
     explain_command,
     crd_command,
 )

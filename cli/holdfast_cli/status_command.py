@@ -4,8 +4,8 @@ Must not import the Kubernetes client before it is needed: it takes half a secon
 """
 
 import argparse
-from importlib.util import find_spec
 
+from holdfast_cli.cluster_options import add_cluster_options, add_namespace_option, need_client
 from holdfast_cli.counts import UsageError
 
 _INTERRUPTED = 130
@@ -37,10 +37,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("app", nargs="?", metavar="APP", help="name of a StreamApp (default: a line for each)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", help="default: the context's")
+    add_namespace_option(where)
     where.add_argument("-A", "--all-namespaces", action="store_true", help="apps of all namespaces")
-    parser.add_argument("--context", help="a context of the kubeconfig (default: the current one)")
-    parser.add_argument("--kubeconfig", metavar="FILE", help="default: what KUBECONFIG says, or ~/.kube/config")
+    add_cluster_options(parser)
     parser.add_argument("--tasks", action="store_true", help="show every processor and every task")
     parser.add_argument("--watch", action="store_true", help="go on showing what changes, until Ctrl-C")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
@@ -53,9 +52,7 @@ def run(options: argparse.Namespace) -> int:
     if options.app is not None and options.all_namespaces:
         message = f"-A shows the apps of all namespaces; to see {options.app}, give its namespace with -n"
         raise UsageError(message)
-    if find_spec("kubernetes") is None:
-        message = "holdfast status needs kubernetes: pip install 'holdfast[cluster]'"
-        raise UsageError(message)
+    need_client("status")
     from holdfast_cli.status_look import look_at  # noqa: PLC0415 - needs the extra `cluster`
 
     try:

@@ -15,9 +15,10 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from holdfast_cli.cluster_app import AppDetail, AppList, Reader, is_name, read_app, read_apps
+from holdfast_cli.cluster_app import AppDetail, AppList, Reader, read_app, read_apps
+from holdfast_cli.cluster_client import ClusterClient
+from holdfast_cli.cluster_options import checked
 from holdfast_cli.cluster_reader import ClusterReader
-from holdfast_cli.counts import UsageError
 from holdfast_cli.kubeconfig import find_target
 from holdfast_cli.screen import live_screen, screen
 from holdfast_cli.status_json import app_json, list_json
@@ -34,11 +35,10 @@ def look_at(options: argparse.Namespace) -> int:
     """Look, print, and say by the exit code whether the app is ready."""
     target = find_target(options.kubeconfig, options.context, os.environ)
     namespace = None if options.all_namespaces else options.namespace or target.namespace
-    if namespace is not None and not is_name(namespace):
-        message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
-        raise UsageError(message)
-    with closing(ClusterReader(target)) as reader:
-        look = functools.partial(_look, reader, namespace, options.app)
+    if namespace is not None:
+        checked(namespace)
+    with closing(ClusterClient(target)) as client:
+        look = functools.partial(_look, ClusterReader(client), namespace, options.app)
         if options.watch:
             _watch(options, namespace, look)
         found = look()

@@ -346,6 +346,6 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
 def test_without_the_kubernetes_package_it_says_what_to_install(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_cli.status_command.find_spec", lambda _: None)
+    monkeypatch.setattr("holdfast_cli.cluster_options.find_spec", lambda _: None)
     ran = holdfast("status")
     assert (ran.code, ran.err) == (2, "holdfast: holdfast status needs kubernetes: pip install 'holdfast[cluster]'\n")
