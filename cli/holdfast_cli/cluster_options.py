@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from holdfast.spec.values import is_duration, millis
 from holdfast_cli.cluster_app import is_name
 from holdfast_cli.counts import UsageError
 from holdfast_cli.kubeconfig import Target, find_target
@@ -38,6 +39,14 @@ def add_cluster_options(parser: argparse._ActionsContainer) -> None:
     """`--context` and `--kubeconfig`."""
     parser.add_argument("--context", help="a context of the kubeconfig (default: the current one)")
     parser.add_argument("--kubeconfig", metavar="FILE", help="default: what KUBECONFIG says, or ~/.kube/config")
+
+
+def duration_seconds(text: str) -> int:
+    """Seconds of an option, at least one: the API takes no less."""
+    if not is_duration(text) or millis(text) == 0:
+        message = f"{text} is no duration; write 30s, 10m, 2h or 1h30m"
+        raise argparse.ArgumentTypeError(message)
+    return max(1, millis(text) // 1000)
 
 
 def need_client(command: str) -> None:

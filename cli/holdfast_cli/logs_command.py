@@ -5,8 +5,7 @@ Must not import the Kubernetes client before it is needed: it takes half a secon
 
 import argparse
 
-from holdfast.spec.values import is_duration, millis
-from holdfast_cli.cluster_options import add_cluster_options, add_namespace_option, need_client
+from holdfast_cli.cluster_options import add_cluster_options, add_namespace_option, duration_seconds, need_client
 from holdfast_cli.counts import UsageError
 
 _INTERRUPTED = 130
@@ -58,7 +57,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     which.add_argument("--all", action="store_true", help="the driver and all executors")
     parser.add_argument("--attempt", type=_counted, metavar="N", help="of this attempt (default: the newest)")
     parser.add_argument("--previous", action="store_true", help="what was there before; see below")
-    parser.add_argument("--since", type=_duration, metavar="10m", help="only lines of the last 10m, 2h, 30s")
+    parser.add_argument("--since", type=duration_seconds, metavar="10m", help="only lines of the last 10m, 2h, 30s")
     parser.add_argument("--tail", type=_number, metavar="N", help="only the last N lines of each log")
     parser.add_argument("--timestamps", action="store_true", help="begin each line with its moment")
     parser.set_defaults(run=run)
@@ -98,11 +97,3 @@ def _counted(text: str) -> int:
         message = "attempts are counted from 1"
         raise argparse.ArgumentTypeError(message)
     return number
-
-
-def _duration(text: str) -> int:
-    """Seconds, at least one: the API takes no less."""
-    if not is_duration(text) or millis(text) == 0:
-        message = f"{text} is no duration; write 30s, 10m, 2h or 1h30m"
-        raise argparse.ArgumentTypeError(message)
-    return max(1, millis(text) // 1000)

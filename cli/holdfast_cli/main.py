@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast_cli import (
     crd_command,
     diff_command,
+    drain_command,
     explain_command,
     feed_command,
     logs_command,
@@ -38,6 +39,7 @@ _COMMANDS = (
     offsets_command,
     status_command,
     logs_command,
+    drain_command,
     explain_command,
     crd_command,
 )
