@@ -18,6 +18,8 @@ from holdfast_operator.pods import pod_seen
 Tree = dict[str, Any]
 DRIVER = "driver"
 _APP_ID_LABEL = "holdfast.dev/app-id"
+_TRIES = 2
+"""How often a log that broke off is tried again while a later one waits."""
 _ORDINAL = re.compile(r"-([0-9]{1,9})\Z")
 
 
@@ -137,8 +139,8 @@ class Course:
     asked: Asked
     last: dict[str, Source] = field(default_factory=dict)
     """Label -> the pod that was opened last."""
-    broken: set[str] = field(default_factory=set)
-    """Labels whose log ended with an error."""
+    broken: dict[str, int] = field(default_factory=dict)
+    """Uid -> errors in a row that ended its log."""
 
     def due(self, attempts: Sequence[Attempt], open_now: Iterable[str]) -> list[Source]:
         """What to open, given what is open: its labels."""
@@ -149,12 +151,7 @@ class Course:
             if label in open_now:
                 continue
             mine, before = [one for one in meant if one.label == label], self.last.get(label)
-            if before is None:
-                due = newest.get(label)
-            else:
-                due = self._again(mine, before) or next(
-                    (one for one in mine if one.order >= before.order and one.pod.uid != before.pod.uid), None
-                )
+            due = newest.get(label) if before is None else _after(mine, before, self.broken.get(before.pod.uid, 0))
             if due is not None and due.begun:
                 found.append(due)
         return found
@@ -166,9 +163,15 @@ class Course:
             label for label in open_now if label in later and later[label].pod.uid != self.last[label].pod.uid
         )
 
-    def _again(self, mine: Sequence[Source], before: Source) -> Source | None:
-        same = next((one for one in mine if one.pod.uid == before.pod.uid), None)
-        return same if same is not None and (before.label in self.broken or not same.pod.over) else None
+
+def _after(mine: Sequence[Source], before: Source, errors: int) -> Source | None:
+    """The same log again, if more may stand in it; else the next."""
+    same = next((one for one in mine if one.pod.uid == before.pod.uid), None)
+    later = next((one for one in mine if one.order >= before.order and one.pod.uid != before.pod.uid), None)
+    if later is None:
+        return same if same is not None and (errors or not same.pod.over) else None
+    # Its node may be lost: then the pod seems to run for ever, and its log can't be read.
+    return same if same is not None and 0 < errors <= _TRIES else later
 
 
 def _all_meant(attempts: Sequence[Attempt], asked: Asked) -> list[Source]:

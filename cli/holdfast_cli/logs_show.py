@@ -122,15 +122,13 @@ class Follower:
         while True:
             try:
                 look = self._look()
-                if (
-                    app is None
-                    and self._wanted.asked.attempt is not None
-                    and not chosen(look.attempts, self._wanted.asked)
-                ):
-                    raise NoLogError(nothing_there(look.app, look.attempts, self._wanted.asked, self._wanted.hint))
+                if app is None:
+                    self._check(look)
                 app, over = look.app, self._over(look)
                 self._trouble = False
                 self._open(look)
+                if over is None and not self._readings.open:
+                    self._say_waiting(look)
                 self._give_up(look, over)
             except AppUnknownError:
                 if app is None:
@@ -149,6 +147,12 @@ class Follower:
                 return
             self._print_until(time.monotonic() + every)
 
+    def _check(self, look: Look) -> None:
+        """An attempt that was named and is not there will not come."""
+        asked = self._wanted.asked
+        if asked.attempt is not None and not chosen(look.attempts, asked):
+            raise NoLogError(nothing_there(look.app, look.attempts, asked, self._wanted.hint))
+
     def _open(self, look: Look) -> None:
         due = self._course.due(look.attempts, self._readings.open)
         for source in due:
@@ -159,11 +163,8 @@ class Follower:
                 say(f"{who} of attempt {before.attempt} is over; attempt {source.attempt} goes on in {source.pod.name}")
                 how = replace(how, since_seconds=None, tail=None)
             self._course.last[source.label] = source
-            self._course.broken.discard(source.label)
             self._said = None
             self._readings.start(source, how)
-        if not self._readings.open:
-            self._say_waiting(look)
 
     def _say_waiting(self, look: Look) -> None:
         """Nothing is being read: why, once."""
@@ -171,7 +172,7 @@ class Follower:
         waits = [one for one in chosen(look.attempts, self._wanted.asked) if not one.begun]
         why = f"{waits[0].pod.name} has no log yet: {waits[0].why_not_begun}" if waits else verdict.message
         text = f"waiting for the {self._wanted.asked.words} of {look.app.name}: {why}"
-        if text != self._said and verdict.reason != Reason.COMPLETED:
+        if text != self._said:
             say(text)
         self._said = text
 
@@ -207,13 +208,17 @@ class Follower:
             item = self._readings.next(left)
             if isinstance(item, Line):
                 self._paper.line(item)
-            elif isinstance(item, Over) and item.error is not None:
-                self._broke(item.source, item.error)
+            elif isinstance(item, Over):
+                self._ended(item.source, item.error)
 
-    def _broke(self, source: Source, error: HoldfastError) -> None:
+    def _ended(self, source: Source, error: HoldfastError | None) -> None:
+        broken = self._course.broken
+        if error is None:
+            broken.pop(source.pod.uid, None)
+            return
         if isinstance(error, UserActionError):
             raise error
-        self._course.broken.add(source.label)
+        broken[source.pod.uid] = broken.get(source.pod.uid, 0) + 1
         text = f"{source.pod.name}: {error}; it is read on when it can be"
         if not isinstance(error, QuietError) and self._complaints.get(source.pod.uid) != text:
             say(text)
