@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
-from pyarrow import fs
 
 from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import TaskStore
@@ -118,9 +118,8 @@ def measure(name: str, rows: int, directory: Path) -> None:
     """Print a row."""
     draw = random.Random(7)
     place = Place(directory / "disk", TASK, 1 << 34)
-    local = fs.LocalFileSystem()
-    durable = Durable(local, str(directory / "checkpoint"), TASK, sync=False)
-    synced = Durable(local, str(directory / "synced"), TASK)
+    durable = Durable(FolderStorage(directory / "checkpoint", sync=False), TASK)
+    synced = Durable(FolderStorage(directory / "synced"), TASK)
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), rows)]
     store = filled(place, keys, draw)
     update, floor = updates(store, keys, draw), plain(directory / "plain", keys, draw)

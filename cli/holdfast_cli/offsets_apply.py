@@ -56,7 +56,7 @@ def set_offsets(logs: AppLogs, asked: Asked) -> int:
                 _print(standing, changes, asked.color)
             agreed = asked.yes or (asked.output == "text" and _agreed())
             if agreed:
-                JumpFile(home.run(standing.run).query).write(jump)
+                JumpFile.beside(home.run(standing.run).query).write(jump)
     except DataInUseError as error:
         return _refused(f"positions are set only while the app does not run: {error}")
     except SettingRefusedError as error:

@@ -45,7 +45,7 @@ def logged_of(logs: AppLogs) -> Logged:
 
 def waiting_jump(logs: AppLogs, standing: Standing) -> Jump | None:
     """What has been set and is not made yet."""
-    jump = JumpFile(home_of(logs).run(standing.run).query).read()
+    jump = JumpFile.beside(home_of(logs).run(standing.run).query).read()
     return None if jump is None or jump.id == standing.logged.done.jump else jump
 
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, unquote
 
-from pyarrow import fs as pafs
-
 from holdfast.suggest import did_you_mean
 from holdfast_cli.counts import UsageError
 from holdfast_cli.log_files import AppLogs
 from holdfast_runtime.data_dir import DataDir, RunPlaces, folder_name
 from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.offline import OfflineStore, copy_store, data_file
 from holdfast_runtime.state.place import Identity, Place, read_sidecar
 from holdfast_runtime.state.restoring import restore
@@ -100,7 +99,7 @@ class Stores:
             yield Found(identity.task, store, "durable", why, restored.damaged)
 
     def _durable(self, identity: Identity) -> Durable:
-        return Durable(pafs.LocalFileSystem(), str(self.places.durable), identity, sync=False)
+        return Durable(FolderStorage(self.places.durable, sync=False), identity)
 
     def _here(self) -> set[str]:
         """By what stores say of themselves: folders have other names, and may be of another app."""

@@ -18,7 +18,7 @@ from holdfast_runtime.arrangement import Arrangement
 from holdfast_runtime.arranging import first_arrangement
 from holdfast_runtime.attempt import Attempt, Begun
 from holdfast_runtime.batch_plan import BatchPlan
-from holdfast_runtime.chores import Chores
+from holdfast_runtime.chores import Chores, Positions
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
 from holdfast_runtime.growth import Growth
@@ -30,6 +30,7 @@ from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.processors import by_processor
 from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
 from holdfast_runtime.query import Loop, Totals, run_query
+from holdfast_runtime.query_copy import Query, query_of
 from holdfast_runtime.segments.graph import SQL_VERBS, Compiled, compile_graph
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.session import open_session, stopped_after
@@ -91,9 +92,16 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ende
     if arrangement is None:
         return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
     begun = attempt.begin(arrangement.placement, site.shape.slots)
-    with wiring.job(arrangement, begun) as job, Chores(attempt.processed) as chores:
+    query = query_of(site.places, begun.number)
+
+    def processed(positions: Positions) -> None:
+        # First: what is tidied away can't be read again by a batch that nobody knows to be done.
+        query.done()
+        attempt.processed(positions)
+
+    with wiring.job(arrangement, begun) as job, Chores(processed) as chores:
         outside.listen(wiring.started(arrangement, begun))
-        return run_query(wiring.spark, wiring.loop(begun, job, chores, outside, totals))
+        return run_query(wiring.spark, wiring.loop(begun, query, job, chores, outside, totals))
 
 
 def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled:
@@ -161,13 +169,15 @@ class _Wiring:
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
         )
 
-    def loop(self, begun: Begun, job: MovingJob, chores: Chores, outside: _Outside, totals: Totals) -> Loop:
+    def loop(
+        self, begun: Begun, query: Query, job: MovingJob, chores: Chores, outside: _Outside, totals: Totals
+    ) -> Loop:
         """The batch loop, ready to go."""
         growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
         live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
         return Loop(
             name=self.app.name,
-            checkpoint=self.site.places.query,
+            checkpoint=query.folder,
             interval=millis(self.app.spec.runtime.trigger.interval),
             epoch=begun.number,
             reading=begun.reading,
@@ -175,8 +185,8 @@ class _Wiring:
             # On a cluster the operator ends an attempt whose inputs have grown, unless it is told to go on.
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,
-            jump=DueJump(JumpFile(self.site.places.query)),
-            job=job.between,
+            jump=DueJump(JumpFile(self.site.places.shared)),
+            job=lambda: query.recorded(job.between()),
             processed=chores.processed,
             check=self.site.coordinator.check,
             until=outside.until,

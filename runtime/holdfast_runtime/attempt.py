@@ -80,7 +80,7 @@ class Attempt:
             compiled=compiled,
             tasks=self.tasks,
             where=self._where,
-            state=StatePlaces(self._places.state, str(self._places.durable), self._places.sync),
+            state=StatePlaces(self._places.state, self._places.durable),
             owner=self._owner,
         )
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.places import Places
+from holdfast_runtime.state.folder_storage import FolderStorage
 
 
 class DataInUseError(UserActionError):
@@ -29,14 +30,19 @@ class RunPlaces:
     path: Path
 
     @property
+    def checkpoint(self) -> Path:
+        """What the run remembers beside its local stores."""
+        return self.path / "checkpoint"
+
+    @property
     def query(self) -> Path:
         """Spark's own checkpoint: which batch read what."""
-        return self.path / "checkpoint" / "query"
+        return self.checkpoint / "query"
 
     @property
     def durable(self) -> Path:
         """Durable copies of state, a folder for each task."""
-        return self.path / "checkpoint" / "state"
+        return self.checkpoint / "state"
 
     @property
     def state(self) -> Path:
@@ -107,7 +113,15 @@ class DataDir:
     def places(self, app: str, run_id: str) -> Places:
         """Where one run of an app keeps what."""
         run = self.app(app).run(run_id)
-        return Places(query=run.query, durable=run.durable, state=run.state, log=self.log, secrets=self.secrets)
+        kept = FolderStorage(run.checkpoint, sync=False)
+        return Places(
+            query=run.query,
+            shared=kept,
+            durable=kept.below("state"),
+            state=run.state,
+            log=self.log,
+            secrets=self.secrets,
+        )
 
 
 def folder_name(name: str) -> str:

@@ -11,7 +11,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 from holdfast_runtime.app import run_at
@@ -71,11 +73,13 @@ def _told(run: Callable[[], Ended], termination: Path) -> int:
 
 def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
     read, log = read_folder(given.folder), DriverLog(now)
-    places = places_of(read, given.folder, given.state, given.log)
-    claim_run(places.query.parent, read.told)
-    maps = ApiConfigMaps.connected(read.told.namespace)
-    _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
-    with ClusterCoordinator(read.told, maps, given.patience) as coordinator:
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
+        places = places_of(read, given.folder, given.state, scratch, given.log)
+        claim_run(places.shared, read.told)
+        maps = ApiConfigMaps.connected(read.told.namespace)
+        _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
+        coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
         ended = run_at(_site(given, read, places, coordinator), read.app, Until(), log.listen, drain)
         log.listen(ended)
     return ended
@@ -88,7 +92,7 @@ def _site(given: argparse.Namespace, read: DriverFolder, places: Places, coordin
         shape=shape_of(given.master) or Shape(runtime.executors.count, runtime.executors.cores),
         places=places,
         coordinator=coordinator,
-        shown=str(places.query.parent),
+        shown=places.shared.directory,
         ui=runtime.spark_conf.get("spark.ui.enabled", "true").strip().casefold() == "true",
         spark={**read.spark, **_address()},
         moving=True,

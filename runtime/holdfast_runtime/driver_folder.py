@@ -7,24 +7,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import UserActionError
 from holdfast.placement.told import TOLD_KEY, Told, read_told
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
+from holdfast_runtime.checkpoint_location import CheckpointLocationError, storage_at
 from holdfast_runtime.data_dir import folder_name
 from holdfast_runtime.places import Places
+from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.storage import Storage
 
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
 
 
 class DriverFolderError(UserActionError):
     """The folder does not hold what a driver needs."""
-
-
-class CheckpointLocationError(UserActionError):
-    """A checkpoint location that this release can't use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +48,39 @@ def read_folder(folder: Path) -> DriverFolder:
         raise DriverFolderError(message) from error
 
 
-def places_of(read: DriverFolder, folder: Path, state: Path, log: Path | None) -> Places:
+def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log: Path | None) -> Places:
     """Where the app's run keeps what; raises `CheckpointLocationError`. Namespaces may share a location.
 
-    `folder`: where all pods of the app have what the operator mounts.
+    `folder`: where all pods of the app have what the operator mounts. `state`: a disk of the pod's location. `scratch`:
+    this driver's own, nothing of it outlives the driver.
     """
-    run = _shared(read.app)
-    for name in (read.told.namespace, read.told.app, read.told.run):
-        run /= folder_name(name)
+    names = [folder_name(name) for name in (read.told.namespace, read.told.app, read.told.run)]
+    shared = _location(read.app).below(*names)
+    # Spark keeps its checkpoint in files: among the shared ones, where those are files too.
+    if isinstance(shared, FolderStorage):
+        query, planned = shared.folder / "query", None
+    else:
+        query, planned = scratch / "query", shared.below("query")
     return Places(
-        query=run / "query", durable=run / "state", state=state / "tasks", log=log, sync=True, secrets=folder / _SECRETS
+        query=query,
+        shared=shared,
+        durable=shared.below("state"),
+        state=state / "tasks",
+        log=log,
+        planned=planned,
+        secrets=folder / _SECRETS,
     )
 
 
-def _shared(app: StreamApp) -> Path:
-    checkpoint = app.spec.runtime.checkpoint
-    if checkpoint is None:
+def _location(app: StreamApp) -> Storage:
+    runtime = app.spec.runtime
+    if runtime.checkpoint is None:
         message = (
             "spec.runtime.checkpoint.location is not set: on a cluster, offsets and durable copies of state need a "
-            "folder that all pods mount, e.g. file:///checkpoints"
+            "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
         )
         raise CheckpointLocationError(message)
-    found = urlsplit(checkpoint.location)
-    if found.scheme != "file":
-        message = (
-            f"spec.runtime.checkpoint.location is {checkpoint.location}: object stores come with a later release, this "
-            f"one keeps checkpoints in a folder that all pods mount; write file:///path, and mount it by the pod "
-            f"templates of spec.runtime.driver and spec.runtime.executors"
-        )
-        raise CheckpointLocationError(message)
-    if found.netloc:
-        message = f"spec.runtime.checkpoint.location is {checkpoint.location}: it names a host; write file:///path"
-        raise CheckpointLocationError(message)
-    return Path(unquote(found.path))
+    return storage_at(runtime.checkpoint.location, runtime.spark_conf)
 
 
 def _text(path: Path) -> str:

@@ -4,11 +4,11 @@ Written whole or not at all, and on the disk when `write` returns. Must not deci
 """
 
 from pathlib import Path
-
-from pyarrow import fs as pafs
+from typing import Self
 
 from holdfast_runtime.jumps import Jump
 from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.storage import Storage
 
 _NAME = "jump.json"
@@ -17,9 +17,14 @@ _NAME = "jump.json"
 class JumpFile:
     """Of one run."""
 
-    def __init__(self, query: Path) -> None:
-        """`query`: Spark's checkpoint of the run."""
-        self._storage = Storage(pafs.LocalFileSystem(), str(query.parent))
+    def __init__(self, shared: Storage) -> None:
+        """`shared`: what the run keeps as a whole."""
+        self._storage = shared
+
+    @classmethod
+    def beside(cls, query: Path) -> Self:
+        """That of a run on this host; `query`: Spark's checkpoint of it."""
+        return cls(FolderStorage(query.parent))
 
     def read(self) -> Jump | None:
         """The jump that waits; raises `JumpUnreadableError`."""
@@ -32,7 +37,8 @@ class JumpFile:
 
     def remove(self) -> None:
         """None waits; should a power cut bring it back, it is known by its id."""
-        self._storage.delete(_NAME)
+        for _ in self._storage.delete([_NAME]):
+            pass
 
 
 class DueJump:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyarrow import fs as pafs
-
 from holdfast.control.producers import Producers
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
@@ -19,6 +17,7 @@ from holdfast_runtime.data_dir import folder_name
 from holdfast_runtime.segments.graph import Compiled, Node
 from holdfast_runtime.state.durable import At, Durable, SnapshotPolicy
 from holdfast_runtime.state.place import DEFAULT_QUOTA, Identity, Place
+from holdfast_runtime.state.storage import Storage
 from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.systems import Where
 from holdfast_runtime.task_clock import ClockPlan, Source, Told
@@ -29,10 +28,7 @@ class StatePlaces:
     """Where state is: local stores, and the durable copy."""
 
     local: Path
-    durable: str
-    """A folder on a local or shared file system."""
-    sync: bool = False
-    """Whether a durable copy has to survive its machine."""
+    durable: Storage
     quota: int = DEFAULT_QUOTA
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
 
@@ -42,7 +38,7 @@ class StatePlaces:
 
     def copy(self, identity: Identity, at: At) -> Durable:
         """The durable copy of a task."""
-        return Durable(pafs.LocalFileSystem(), self.durable, identity, sync=self.sync, at=at)
+        return Durable(self.durable, identity, at=at)
 
 
 @dataclass(frozen=True, slots=True)

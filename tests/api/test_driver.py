@@ -159,7 +159,7 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
 
 def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Path) -> None:
     spoilt = app(home)
-    spoilt["spec"]["runtime"]["checkpoint"] = {"location": "s3a://bucket/ads"}
+    spoilt["spec"]["runtime"]["checkpoint"] = {"location": "gs://bucket/ads"}
     folder = home / "spoilt"
     folder.mkdir()
     for name, content in theatre.files(spoilt, {}).items():
@@ -173,7 +173,7 @@ def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Pa
     )
     said = json.loads((home / "last-word").read_text())
     assert (ran.returncode, said["failed"]) == (1, "user")
-    assert "object stores come with a later release" in said["message"]
+    assert "object stores that speak S3" in said["message"]
 
 
 def counted(home: Path) -> int:

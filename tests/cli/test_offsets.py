@@ -201,12 +201,12 @@ def test_what_can_not_go_on_is_shown_and_set(holdfast: Holdfast) -> None:
     (row,) = [line.split(maxsplit=6) for line in shown.out.splitlines() if line.startswith("rows/0")]
     assert row == ["rows/0", "input", "10", "30", "50", "20", "records are gone unread"]
     tried = holdfast("offsets", "counted.yaml", "--data", "data", "--set", "rows/0=oldest")
-    assert (tried.code, JumpFile(query).read()) == (1, None)
+    assert (tried.code, JumpFile.beside(query).read()) == (1, None)
     assert "add --yes" in tried.err
     (query.parent / "jump.json").write_text("half a f")
     assert "set them once more" in holdfast("offsets", "counted.yaml", "--data", "data").err
     assert holdfast("offsets", "counted.yaml", "--data", "data", "--set", "rows/0=oldest", "--yes").code == 0
-    jump = JumpFile(query).read()
+    jump = JumpFile.beside(query).read()
     assert jump is not None
     assert (jump.found, jump.to) == ({ROWS[0]: 10}, {ROWS[0]: 30})
     assert "the next run goes to rows/0 to 30" in holdfast("offsets", "counted.yaml", "--data", "data").out
@@ -283,7 +283,7 @@ def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfa
     fed(data, 500, first=1_000)
     ends = {partition: bounds.end for partition, bounds in EmbeddedLog(data / "log").bounds("rows").items()}
     assert offsets("--set", f"rows/0={at['rows/0'] - 60}", "--set", "rows/1=end", "--yes").code == 0
-    file = JumpFile(DataDir(data).app("counted").run("1").query)
+    file = JumpFile.beside(DataDir(data).app("counted").run("1").query)
     assert file.read() is not None
     parts = {
         ROWS[0]: [(0, at["rows/0"]), (at["rows/0"] - 60, ends[ROWS[0]])],

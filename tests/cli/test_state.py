@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Process
 from holdfast_runtime.data_dir import DataDir, folder_name
 from holdfast_runtime.state.claim import claim
 from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import OFFSETS, TaskStore
 from holdfast_runtime.steps.clock import Clock
@@ -72,7 +72,7 @@ class Made:
             Identity("visits", run, task),
         )
         self.place = Place(places.state / folder_name(task), self.identity, 1 << 26)
-        self.durable = Durable(fs.LocalFileSystem(), str(places.durable), self.identity, sync=False)
+        self.durable = Durable(FolderStorage(places.durable, sync=False), self.identity)
         TaskStore.create(self.place, -1).close()
 
     def batch(self, rows: list[dict[str, Any]] = VIEWS) -> None:

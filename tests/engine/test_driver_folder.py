@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 from holdfast.placement.told import Told
-from holdfast_runtime.driver_folder import (
-    CheckpointLocationError,
-    DriverFolder,
-    DriverFolderError,
-    places_of,
-    read_folder,
-)
+from holdfast_runtime.checkpoint_location import CheckpointLocationError
+from holdfast_runtime.driver_folder import DriverFolder, DriverFolderError, places_of, read_folder
+from holdfast_runtime.state.folder_storage import FolderStorage
 
 TOLD = Told("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})
+FOLDERS = Path("/etc/holdfast"), Path("/var/lib/holdfast"), Path("/tmp/driver")  # noqa: S108 - nothing is made
 APP: dict[str, Any] = {
     "apiVersion": "holdfast.dev/v1alpha1",
     "kind": "StreamApp",
@@ -48,28 +45,35 @@ def test_a_driver_reads_its_app_its_attempt_and_its_settings(tmp_path: Path) -> 
 def test_shared_files_are_apart_by_namespace_app_and_run_and_local_ones_on_the_disk_of_the_location(
     tmp_path: Path,
 ) -> None:
-    places = places_of(
-        told(tmp_path, "file:///shared/check%20points"), Path("/etc/holdfast"), Path("/var/lib/holdfast"), None
-    )
+    places = places_of(told(tmp_path, "file:///shared/check%20points"), *FOLDERS, None)
     run = Path("/shared/check points/team-a/ads/Run.1")
-    assert (places.query, places.durable) == (run / "query", run / "state")
+    assert (places.query, places.planned) == (run / "query", None)
+    assert (places.shared, places.durable) == (FolderStorage(run), FolderStorage(run / "state"))
     assert places.state == Path("/var/lib/holdfast/tasks")
     assert places.log is None
-    assert places.sync
+
+
+def test_where_an_object_store_is_shared_spark_keeps_its_files_on_the_drivers_own_disk(tmp_path: Path) -> None:
+    places = places_of(told(tmp_path, "s3a://bucket/check%20points"), *FOLDERS, None)
+    assert places.query == FOLDERS[2] / "query"
+    assert places.planned is not None
+    assert [one.directory for one in (places.shared, places.durable, places.planned)] == [
+        f"s3a://bucket/check points/team-a/ads/Run.1{below}" for below in ("", "/state", "/query")
+    ]
 
 
 @pytest.mark.parametrize(
     ("location", "why"),
-    [("s3a://bucket/ads", "object stores come with a later release"), ("file://host/ads", "it names a host")],
+    [("gs://bucket/ads", "object stores that speak S3"), ("file://host/ads", "it names a host")],
 )
 def test_a_location_that_this_release_cannot_use_is_refused(tmp_path: Path, location: str, why: str) -> None:
     with pytest.raises(CheckpointLocationError, match=why):
-        places_of(told(tmp_path, location), tmp_path, Path("/state"), None)
+        places_of(told(tmp_path, location), *FOLDERS, None)
 
 
 def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointLocationError, match=r"checkpoint\.location is not set"):
-        places_of(read_folder(folder(tmp_path)), tmp_path, Path("/state"), None)
+        places_of(read_folder(folder(tmp_path)), *FOLDERS, None)
 
 
 @pytest.mark.parametrize("name", ["app.json", "attempt.json", "spark.json"])

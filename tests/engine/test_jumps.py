@@ -126,11 +126,11 @@ def test_all_partitions_that_are_lost_are_named() -> None:
 def test_a_file_that_holds_no_jump_is_refused_with_the_cure(tmp_path: Path, text: str) -> None:
     (tmp_path / "jump.json").write_text(text)
     with pytest.raises(JumpUnreadableError, match="set them once more with `holdfast offsets`"):
-        JumpFile(tmp_path / "query").read()
+        JumpFile.beside(tmp_path / "query").read()
 
 
 def test_a_jump_waits_in_its_file_until_its_batch_is_committed(tmp_path: Path) -> None:
-    file, asked = JumpFile(tmp_path / "query"), jump({"a": "two"}, a0=4, a1=0)
+    file, asked = JumpFile.beside(tmp_path / "query"), jump({"a": "two"}, a0=4, a1=0)
     assert file.read() is None
     file.write(jump(a0=1))
     file.write(asked)
@@ -148,7 +148,7 @@ def stood(data: Path) -> tuple[dict[StreamPartition, int], Jump]:
         at = ends(driver)
         driver.feed("orders", orders(*range(20, 28)))
         asked = Jump("j1", at, {O0: at[O0] - 2, O1: ends(driver)[O1] - 1})
-    JumpFile(DataDir(data).app("totals").run("1").query).write(asked)
+    JumpFile.beside(DataDir(data).app("totals").run("1").query).write(asked)
     return at, asked
 
 
@@ -184,7 +184,7 @@ def test_a_jump_is_made_once_at_whatever_step_its_batch_dies(
         driver.crash_at(step, after)
         with pytest.raises(Crashed):
             driver.run_until_idle()
-    file = JumpFile(DataDir(tmp_path).app("totals").run("1").query)
+    file = JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query)
     assert file.read() == asked, "until its batch is committed"
     with TestDriver(app(), tmp_path, slots=2) as driver:
         if disk_is_lost:
@@ -203,14 +203,14 @@ def test_a_jump_whose_file_comes_back_is_not_made_again(tmp_path: Path) -> None:
         with TestDriver(app(), tmp_path) as driver:
             driver.run_until_idle()
             check(driver, at, asked)
-        JumpFile(DataDir(tmp_path).app("totals").run("1").query).write(asked)
+        JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(asked)
 
 
 def test_a_jump_forward_to_the_ends_is_remembered_by_state_though_no_record_is_read(tmp_path: Path) -> None:
     at, asked = stood(tmp_path)
     with TestDriver(app(), tmp_path) as driver:
         asked = replace(asked, to=ends(driver))
-        JumpFile(DataDir(tmp_path).app("totals").run("1").query).write(asked)
+        JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(asked)
         assert [(batch.rows_in, batch.rows_out) for batch in driver.run_until_idle()] == [(0, 0)]
         check(driver, at, asked)
         driver.feed("orders", orders(*range(28, 40)))

@@ -8,29 +8,30 @@ import pytest
 from holdfast.placement.told import Told
 from holdfast_runtime.run_owner import RunOfAnotherAppError, claim_run
 from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.folder_storage import FolderStorage
 
 TOLD = Told("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
 
 
 def test_every_attempt_of_an_app_finds_its_run(tmp_path: Path) -> None:
-    claim_run(tmp_path / "run", TOLD)
-    claim_run(tmp_path / "run", replace(TOLD, attempt=2))
+    claim_run(FolderStorage(tmp_path / "run"), TOLD)
+    claim_run(FolderStorage(tmp_path / "run"), replace(TOLD, attempt=2))
 
 
 def test_an_app_that_was_made_anew_is_told_what_to_do(tmp_path: Path) -> None:
-    claim_run(tmp_path / "run", TOLD)
+    claim_run(FolderStorage(tmp_path / "run"), TOLD)
     with pytest.raises(RunOfAnotherAppError, match=r"app ads that was deleted .* new spec\.runId"):
-        claim_run(tmp_path / "run", replace(TOLD, uid="u-2"))
-    claim_run(tmp_path / "run", TOLD)
+        claim_run(FolderStorage(tmp_path / "run"), replace(TOLD, uid="u-2"))
+    claim_run(FolderStorage(tmp_path / "run"), TOLD)
 
 
 def test_a_spoilt_mark_is_nobodys(tmp_path: Path) -> None:
     (tmp_path / "owner.json").write_text("{")
     with pytest.raises(RunOfAnotherAppError):
-        claim_run(tmp_path, TOLD)
+        claim_run(FolderStorage(tmp_path), TOLD)
 
 
 def test_a_location_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CheckpointUnavailableError, match="see that it is mounted"):
-        claim_run(tmp_path / "file" / "run", TOLD)
+    with pytest.raises(CheckpointUnavailableError, match="is mounted"):
+        claim_run(FolderStorage(tmp_path / "file" / "run"), TOLD)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from pyarrow import fs
-
 from holdfast_runtime.state.commit import Part, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import Opened, open_store
 from holdfast_runtime.state.place import Identity, Place
+from tests.s3.gateway import Bucket
 
 TASK = Identity("ad-clicks", "1", "partition-0")
 
@@ -16,17 +16,30 @@ TASK = Identity("ad-clicks", "1", "partition-0")
 class Disk:
     """One task's place, durable copy and outputs, in a directory."""
 
-    def __init__(self, directory: Path, identity: Identity = TASK, quota: int = 1 << 26) -> None:
+    def __init__(
+        self, directory: Path, identity: Identity = TASK, quota: int = 1 << 26, bucket: Bucket | None = None
+    ) -> None:
         (directory / "boot_id").write_text("first boot\n")
         self.directory = directory
         self.place = Place(directory / "disk" / identity.task, identity, quota, directory / "boot_id")
-        self.durable = Durable(fs.LocalFileSystem(), str(directory / "checkpoint"), identity, sync=False)
+        self._bucket = bucket
+        root = FolderStorage(directory / "checkpoint", sync=False) if bucket is None else bucket.storage
+        self.durable = Durable(root, identity)
         self.published: dict[int, bytes] = {}
         self.computed = 0
 
     @property
     def objects(self) -> Path:
-        return Path(self.durable.storage.directory)
+        """The objects as files: an object store of tests keeps them as such, too."""
+        directory = self.durable.storage.directory
+        return Path(directory) if self._bucket is None else self._bucket.folder(directory)
+
+    def spoil(self, path: Path, content: bytes) -> None:
+        """Put other bytes in place of an object."""
+        if self._bucket is None:
+            path.write_bytes(content)
+        else:
+            self.durable.storage.write(path.name, [content], replace=True)
 
     def open(self, batch: int, epoch: int = 1) -> Opened:
         return open_store(self.place, self.durable, batch, epoch, new=batch == 0)

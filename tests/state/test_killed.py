@@ -17,6 +17,7 @@ from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
 from holdfast_runtime.state.restoring import RESTORE_STEPS, restore
 from holdfast_runtime.state.task_store import TaskStore
+from tests.s3.gateway import Gateway
 from tests.state import worker
 
 KILLS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 64
@@ -78,6 +79,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, gateway: Gateway) -> Path:
+    """An app whose durable copies are in an object store."""
+    directory = tmp_path / "app"
+    worker.prepare(directory, gateway.bucket())
+    return directory
+
+
 def fatal_steps() -> list[tuple[str, int]]:
     commits = [(step, n) for step in (*COMMIT_STEPS, "partition committed", "batch done") for n in (1, 2, 9)]
     return commits + [(step, n) for step in (*SNAPSHOT_STEPS, *COLLECT_STEPS) for n in (1, 2, 4)]
@@ -94,6 +103,14 @@ def test_a_process_killed_at_any_step_leaves_what_an_undisturbed_run_has(
     assert worker.log(directory) == worker.log(undisturbed)
     assert state(directory) == state(undisturbed)
     check(directory, 9)
+
+
+@pytest.mark.parametrize("step", [*COMMIT_STEPS, "partition committed", "batch done", *SNAPSHOT_STEPS, *COLLECT_STEPS])
+def test_the_same_holds_for_durable_copies_in_an_object_store(elsewhere: Path, undisturbed: Path, step: str) -> None:
+    assert ended(elsewhere, 1, 9, "fixed", step, 2) == -signal.SIGKILL
+    assert ended(elsewhere, 2, 9, "fixed") == 0
+    assert worker.log(elsewhere) == worker.log(undisturbed)
+    check(elsewhere, 9)
 
 
 @pytest.mark.parametrize("occurrence", [1, 2])
@@ -113,9 +130,17 @@ def test_a_process_killed_while_it_restores_leaves_nothing_that_is_taken_for_a_s
 def test_processes_killed_at_any_moment_lose_and_double_nothing_though_each_computes_something_else(
     tmp_path: Path,
 ) -> None:
-    directory, draw, last = tmp_path / "app", random.Random(20260901), 10_000  # noqa: S311
-    worker.prepare(directory)
-    for epoch in range(1, KILLS + 1):
+    worker.prepare(tmp_path / "app")
+    kill_at_any_moment(tmp_path / "app", KILLS)
+
+
+def test_processes_killed_at_any_moment_lose_and_double_nothing_in_an_object_store(elsewhere: Path) -> None:
+    kill_at_any_moment(elsewhere, KILLS // 4)
+
+
+def kill_at_any_moment(directory: Path, kills: int) -> None:
+    draw, last = random.Random(20260901), 10_000  # noqa: S311
+    for epoch in range(1, kills + 1):
         before = worker.last_done(directory)
         process = worker.start(directory, epoch, last, "drawn")
         assert process.stdout is not None
@@ -133,5 +158,5 @@ def test_processes_killed_at_any_moment_lose_and_double_nothing_though_each_comp
             case 1:
                 (directory / "boot_id").write_text(f"boot {epoch}\n")
     done = worker.last_done(directory) + 3
-    assert ended(directory, KILLS + 1, done, "drawn") == 0
+    assert ended(directory, kills + 1, done, "drawn") == 0
     check(directory, done)

@@ -24,26 +24,37 @@ from holdfast_runtime.state.place import Identity, Sidecar
 from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.task_store import Head, TaskStore
 from holdfast_runtime.state.trust import Expected, Facts, Reason, trust
+from tests.s3.gateway import Gateway
 from tests.state.places import TASK, Disk
 
 
+@pytest.fixture(params=["folder", "object store"])
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Disk:
+    if request.param == "folder":
+        return Disk(tmp_path)
+    gateway: Gateway = request.getfixturevalue("gateway")
+    return Disk(tmp_path, bucket=gateway.bucket())
+
+
 @pytest.fixture
-def disk(tmp_path: Path) -> Disk:
+def in_folder(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
-def damage(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(bytes(content))
+Spoil = Callable[[bytes], bytes]
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-7])
+def damage(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
+def cut(content: bytes) -> bytes:
+    return content[:-7]
+
+
+def empty(_: bytes) -> bytes:
+    return b""
 
 
 def snapshot(disk: Disk, batch: int) -> Path:
@@ -141,14 +152,14 @@ def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("spoil", [damage, cut, empty])
-def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(
-    disk: Disk, spoil: Callable[[Path], None]
-) -> None:
+def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(disk: Disk, spoil: Spoil) -> None:
     history(disk)
     (hurt,) = disk.objects.glob("delta-*07-*")
-    spoil(hurt)
+    disk.spoil(hurt, spoil(hurt.read_bytes()))
     lose(disk)
-    with pytest.raises(DeltaDamagedError, match=rf"{hurt}.*copy of the checkpoint.*new spec.runId"):
+    with pytest.raises(
+        DeltaDamagedError, match=rf"{disk.durable.storage.path(hurt.name)}.*copy of the checkpoint.*new spec.runId"
+    ):
         disk.open(10)
     assert hurt.exists()
     with pytest.raises(DeltaDamagedError):
@@ -167,34 +178,58 @@ def test_a_missing_delta_stops_the_restore(disk: Disk) -> None:
 def test_a_delta_under_another_batchs_name_is_seen(disk: Disk) -> None:
     history(disk)
     (six,), (seven,) = disk.objects.glob("delta-*06-*"), disk.objects.glob("delta-*07-*")
-    shutil.copy(six, seven)
+    disk.spoil(seven, six.read_bytes())
     lose(disk)
     with pytest.raises(DeltaDamagedError, match="copied to a name"):
         disk.open(10)
 
 
 @pytest.mark.parametrize("spoil", [damage, cut, empty])
-def test_a_damaged_snapshot_gives_way_to_the_one_before_and_is_reported(
-    disk: Disk, spoil: Callable[[Path], None]
-) -> None:
+def test_a_damaged_snapshot_gives_way_to_the_one_before_and_is_reported(disk: Disk, spoil: Spoil) -> None:
     before = history(disk)
     disk.durable.collect()
     hurt = max(disk.objects.glob("snapshot-*"))
-    spoil(hurt)
+    disk.spoil(hurt, spoil(hurt.read_bytes()))
     lose(disk)
     opened = disk.open(10)
     opened.store.close()
     assert opened.restored is not None
     assert opened.restored.deltas == 7
-    assert str(hurt) in opened.restored.damaged[0]
+    assert disk.durable.storage.path(hurt.name) in opened.restored.damaged[0]
     assert disk.rows(9) == before
+
+
+def test_a_snapshot_of_which_the_object_store_itself_finds_that_it_rotted_gives_way_too(
+    tmp_path: Path, gateway: Gateway
+) -> None:
+    disk = Disk(tmp_path, bucket=gateway.bucket())
+    before = history(disk)
+    hurt = max(disk.objects.glob("snapshot-*"))
+    hurt.write_bytes(damage(hurt.read_bytes()))
+    lose(disk)
+    opened = disk.open(10)
+    opened.store.close()
+    assert opened.restored is not None
+    assert disk.durable.storage.path(hurt.name) in opened.restored.damaged[0]
+    assert disk.rows(9) == before
+
+
+def test_where_no_snapshot_can_be_read_the_trouble_is_the_storages(tmp_path: Path, gateway: Gateway) -> None:
+    disk = Disk(tmp_path, bucket=gateway.bucket())
+    history(disk)
+    disk.durable.collect()
+    for hurt in disk.objects.glob("snapshot-*"):
+        hurt.write_bytes(damage(hurt.read_bytes()))
+    lose(disk)
+    with pytest.raises(CheckpointUnavailableError, match="see that the bucket is there"):
+        disk.open(10)
 
 
 def test_snapshots_that_are_all_damaged_are_an_error_that_names_them(disk: Disk) -> None:
     history(disk)
     disk.durable.collect()
     for hurt in disk.objects.glob("snapshot-*"):
-        damage(hurt)
+        disk.spoil(hurt, damage(hurt.read_bytes()))
     lose(disk)
     with pytest.raises(NoUsableSnapshotError, match=r"snapshot-0.*02-.*snapshot-0.*05-"):
         disk.open(10)
@@ -288,16 +323,21 @@ def test_a_checkpoint_location_that_takes_nothing_says_so_and_the_batch_is_not_c
 
 def test_garbage_collection_keeps_two_snapshots_and_what_follows_the_older(disk: Disk) -> None:
     history(disk, snapshots=(1, 3, 6))
-    litter = disk.objects / ".writing-delta-00000000000000000002-0000000001.abc"
-    living = disk.objects / ".writing-delta-00000000000000000010-0000000001.abc"
-    litter.touch()
-    living.touch()
     disk.durable.collect()
     found = disk.durable.listing()
     assert [one.batch for one in found.snapshots] == [3, 6]
     assert [one.batch for one in found.deltas] == [4, 5, 6, 7, 8, 9]
-    assert (litter.exists(), living.exists()) == (False, True)
     assert disk.durable.collect() == 0
+
+
+def test_what_a_dead_writer_left_in_a_folder_is_removed_and_a_living_ones_is_not(in_folder: Disk) -> None:
+    history(in_folder, snapshots=(1, 3, 6))
+    litter = in_folder.objects / ".writing-delta-00000000000000000002-0000000001.abc"
+    living = in_folder.objects / ".writing-delta-00000000000000000010-0000000001.abc"
+    litter.touch()
+    living.touch()
+    in_folder.durable.collect()
+    assert (litter.exists(), living.exists()) == (False, True)
 
 
 @settings(max_examples=25)
@@ -321,7 +361,8 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
         states[batch] = disk.rows(batch)
     kept = disk.durable.listing().snapshots
     if hurt and len(kept) > 1:
-        damage(disk.objects / kept[-1].name)
+        hurt_one = disk.objects / kept[-1].name
+        disk.spoil(hurt_one, damage(hurt_one.read_bytes()))
     target = max(last - back, kept[0].batch if kept else 0)
     lose(disk)
     got = restore(disk.durable, disk.place, target)

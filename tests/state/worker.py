@@ -14,14 +14,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pyarrow import fs
-
+from holdfast_runtime.checkpoint_location import storage_at
 from holdfast_runtime.state.commit import Part, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import TaskStore
+from tests.s3.gateway import Bucket
 
 TASKS = ("partition-0", "partition-1")
 EVERY = 4
@@ -38,11 +39,16 @@ def place(directory: Path, task: str) -> Place:
 
 
 def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: None) -> Durable:
-    return Durable(fs.LocalFileSystem(), str(directory / "checkpoint"), identity(task), sync=False, at=at)
+    told = directory / "checkpoint.json"
+    if told.exists():
+        return Durable(storage_at(**json.loads(told.read_text())), identity(task), at=at)
+    return Durable(FolderStorage(directory / "checkpoint", sync=False), identity(task), at=at)
 
 
-def prepare(directory: Path) -> None:
+def prepare(directory: Path, bucket: Bucket | None = None) -> None:
     (directory / "log").mkdir(parents=True)
+    if bucket is not None:
+        (directory / "checkpoint.json").write_text(json.dumps({"location": bucket.location, "conf": bucket.conf}))
     (directory / "boot_id").write_text("first boot\n")
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from urllib.parse import quote
 from zlib import crc32
 
-from pyarrow import fs as pafs
-
 from holdfast_runtime.state.delta import Delta, delta_bytes, read_delta
 from holdfast_runtime.state.errors import (
     DeltaDamagedError,
@@ -57,17 +55,12 @@ class SnapshotPolicy:
 
 
 class Durable:
-    """The durable copy of one task, below `<root>/<app>/<run>/<task>/`.
+    """The durable copy of one task, below `<root>/<app>/<run>/<task>/`."""
 
-    `sync`: see `Storage`; without it a process may die at any instant, but not the machine of a local disk.
-    """
-
-    def __init__(
-        self, fs: pafs.FileSystem, root: str, identity: Identity, *, sync: bool = True, at: At = _nothing
-    ) -> None:
+    def __init__(self, root: Storage, identity: Identity, *, at: At = _nothing) -> None:
         self.identity = identity
         parts = (quote(part, safe="") for part in (identity.app, identity.run, identity.task))
-        self.storage = Storage(fs, "/".join((root.rstrip("/"), *parts)), sync=sync)
+        self.storage = root.below(*parts)
         self.at = at
         """Told each step, so that tests can end a process there."""
 
@@ -78,7 +71,7 @@ class Durable:
     def fence(self, epoch: int) -> None:
         """Shut out attempts before this one; to be done before the attempt's first `find_delta`."""
         self._check_epoch(self.listing(), epoch, batch=1 << 63)
-        self.storage.write(fence_name(epoch), [b"%d\n" % epoch])
+        self.storage.write(fence_name(epoch), [b"%d\n" % epoch], replace=True)
         self._check_epoch(self.listing(), epoch, batch=1 << 63)
 
     def find_delta(self, batch: int, epoch: int | None = None) -> Delta | None:
@@ -147,8 +140,7 @@ class Durable:
                 if any(one.batch < horizon for one in (*named.deltas, *named.snapshots)):
                     gone.append(temporary)
         self.at("listed")
-        for name in gone:
-            self.storage.delete(name)
+        for _ in self.storage.delete(gone):
             self.at("removed")
         self.at("collected")
         return len(gone)

@@ -7,7 +7,7 @@ something the next try drops. Must not delete anything in the durable copy, dama
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from holdfast_runtime.state.claim import Claim, claim
@@ -60,6 +60,8 @@ class _Restoring:
     batch: int
     held: Claim
     at: Callable[[str], None]
+    refused: list[CheckpointUnavailableError] = field(default_factory=list)
+    """What the storage said of snapshots, in place of their content."""
 
     def run(self, found: Listing) -> Restored:
         damaged: list[str] = []
@@ -67,6 +69,8 @@ class _Restoring:
             store = self._from(snapshot, damaged)
             if store is not None:
                 return self._forward(store, found, snapshot.name, damaged)
+        if self.refused and len(self.refused) == len(damaged):
+            raise self.refused[0]
         first = next(iter(found.deltas), None)
         if first is None or first.batch > self.batch + 1 or not self._begins(first):
             raise NoUsableSnapshotError(self._no_snapshot(found, damaged))
@@ -86,9 +90,8 @@ class _Restoring:
             damaged.append(str(error))
             return None
         except CheckpointUnavailableError as error:
-            # The read of a checkpoint fails for local reasons too; only a snapshot that is gone has an alternative.
-            if snapshot.name in self.durable.storage.names():
-                raise
+            # Gone, or the storage finds it damaged; where nothing can be read, the ones before it can't either.
+            self.refused.append(error)
             damaged.append(str(error))
             return None
         if (store.head.batch, store.head.epoch) != (snapshot.batch, snapshot.epoch):

@@ -287,7 +287,7 @@ class TestDriver:
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = Records(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = Standing(), dict[str, int | None](), False
-        self._done, self._jump = self._history.done(), DueJump(JumpFile(self._places.query))
+        self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
         # A bounded stream ends where the test ends it, also if that was in another process.
         self._ending = {partition.stream for partition in (self._history.unfinished() or self._done).ends}
 

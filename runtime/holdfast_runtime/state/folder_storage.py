@@ -1,0 +1,143 @@
+"""Why: objects as files of a folder, on a disk or a share that is mounted.
+
+A reader of a file sees it grow, so it is written beside its name, synced, and then given its name: by a hard link,
+which refuses a name that is taken. Must not know what the objects mean.
+"""
+
+import errno
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from holdfast_runtime.state.storage import Chunk, refused
+
+_TEMPORARY = ".writing-"
+# Some mounted shares know none; there the look before the write has to do.
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+_CURE = "see that it exists (on a cluster: is mounted), has space, and lets this process read and write"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStorage:
+    """The objects in one folder."""
+
+    folder: Path
+    sync: bool = True
+    """Wait for the disk, so that objects survive a power cut; costs some milliseconds each."""
+
+    @property
+    def directory(self) -> str:
+        """Where they are, for people."""
+        return str(self.folder)
+
+    def below(self, *names: str) -> "FolderStorage":
+        """A folder in this one; it need not be there."""
+        return FolderStorage(self.folder.joinpath(*names), self.sync)
+
+    def path(self, name: str) -> str:
+        """Of an object, for people."""
+        return f"{self.folder}/{name}"
+
+    def names(self) -> list[str]:
+        """Objects, in no order; unfinished ones are not among them."""
+        return [name for name in self._all() if not name.startswith(_TEMPORARY)]
+
+    def unfinished(self) -> dict[str, str]:
+        """What dead (or living) writers have not finished: by its name, the object's name it would have got."""
+        marked = [name for name in self._all() if name.startswith(_TEMPORARY)]
+        return {name: name.removeprefix(_TEMPORARY).rpartition(".")[0] for name in marked}
+
+    def read(self, name: str) -> bytes | None:
+        """The whole object, None where there is none."""
+        with self._reporting(name):
+            try:
+                return (self.folder / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Callable[[int], bytes]]:
+        """A function that reads the next bytes of the object."""
+        with self._reporting(name), (self.folder / name).open("rb") as file:
+            yield file.read
+
+    def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
+        """Make an object, and say how many bytes it has; None: the name was taken, and its object stays."""
+        with self._reporting(name):
+            if not replace and (self.folder / name).exists():
+                return None
+            temporary = self.folder / f"{_TEMPORARY}{name}.{secrets.token_hex(6)}"
+            try:
+                size = self._fill(temporary, chunks)
+                return size if self._publish(temporary, name, replace=replace) else None
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def delete(self, names: Iterable[str]) -> Iterator[str]:
+        """Remove objects, one after the other; that somebody else did is fine."""
+        for name in names:
+            with self._reporting(name):
+                (self.folder / name).unlink(missing_ok=True)
+            yield name
+
+    def _all(self) -> list[str]:
+        with self._reporting(""):
+            try:
+                # Every task is listed twice in each batch, so without asking for more than names.
+                with os.scandir(self.folder) as found:
+                    return [one.name for one in found if one.is_file()]
+            except FileNotFoundError:
+                return []
+
+    def _fill(self, path: Path, chunks: Iterable[Chunk]) -> int:
+        size = 0
+        with self._opened(path) as file:
+            for chunk in chunks:
+                file.write(chunk)
+                size += len(chunk)
+            if self.sync:
+                file.flush()
+                os.fsync(file.fileno())
+        return size
+
+    def _opened(self, path: Path) -> BinaryIO:
+        try:
+            return path.open("wb")
+        except FileNotFoundError:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return path.open("wb")
+
+    def _publish(self, temporary: Path, name: str, *, replace: bool) -> bool:
+        try:
+            if replace:
+                temporary.replace(self.folder / name)
+            else:
+                (self.folder / name).hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            temporary.replace(self.folder / name)
+        if self.sync:
+            _sync(self.folder)
+        return True
+
+    @contextmanager
+    def _reporting(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise refused(self.path(name), error, _CURE) from error
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
