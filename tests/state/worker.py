@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast_runtime.checkpoint_location import storage_at
 from holdfast_runtime.state.commit import Part, commit
@@ -22,7 +23,9 @@ from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import TaskStore
-from tests.s3.gateway import Bucket
+
+if TYPE_CHECKING:
+    from tests.s3.gateway import Bucket
 
 TASKS = ("partition-0", "partition-1")
 EVERY = 4
@@ -45,7 +48,7 @@ def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: No
     return Durable(FolderStorage(directory / "checkpoint", sync=False), identity(task), at=at)
 
 
-def prepare(directory: Path, bucket: Bucket | None = None) -> None:
+def prepare(directory: Path, bucket: "Bucket | None" = None) -> None:
     (directory / "log").mkdir(parents=True)
     if bucket is not None:
         (directory / "checkpoint.json").write_text(json.dumps({"location": bucket.location, "conf": bucket.conf}))
