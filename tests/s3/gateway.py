@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import subprocess
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,9 @@ from tests.kafka.broker import free_ports, wait_until
 
 VERSITYGW = Program("versitygw", Path(__file__).parent / "versitygw", "github.com/versity/versitygw/cmd/versitygw")
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "holdfast-tests", "AWS_SECRET_ACCESS_KEY": "of-no-use-elsewhere"}
-_BUCKET = "checkpoints"
+_BUCKET, _LOOK = "checkpoints", "look-at-the-log-"
 _LOGGED = re.compile(r" s3_(\w+) (\S+) /\S+ (\d{3}) ")
-_START, _LOG = 30.0, 10.0
+_AWAY, _LOG = 0.5, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,11 @@ class Gateway:
 
     def start(self) -> None:
         """Begin to answer."""
+        self._launch()
+        # The client tries again until the port is open.
+        assert self.bucket().storage.names() == []
+
+    def _launch(self) -> None:
         access, secret = CREDENTIALS.values()
         command = [str(built(VERSITYGW)), "--access", access, "--port", self._address, "--quiet"]
         with (self._folder / "server.log").open("ab") as log:
@@ -90,16 +96,12 @@ class Gateway:
                 stderr=log,
                 start_new_session=True,
             )
-        probe = self.bucket().storage
 
-        def answers() -> bool:
-            assert self._process is not None
-            assert self._process.poll() is None, (self._folder / "server.log").read_text()[-2000:]
-            return "log starts" in (self._access.read_text() if self._access.exists() else "")
-
-        wait_until(answers, _START, "the S3 server starts")
-        # The client tries again until the port is open.
-        assert probe.names() == []
+    def restart(self) -> None:
+        """Be away for a moment."""
+        self.stop()
+        timer = threading.Timer(_AWAY, self._launch)
+        timer.start()
 
     def stop(self) -> None:
         """Answer nobody; again is fine."""
@@ -110,9 +112,9 @@ class Gateway:
 
     def asked(self, bucket: Bucket) -> Counter[str]:
         """What has been asked for below this place: requests by operation."""
-        last = secrets.token_hex(6)
+        last = f"{_LOOK}{secrets.token_hex(6)}"
         # Requests come into the log in their order, so what stands before this one is all.
         assert bucket.storage.read(last) is None
         wait_until(lambda: last in self._access.read_text(), _LOG, "the server logs its requests")
-        lines = [line for line in self._access.read_text().splitlines() if bucket.prefix in line and last not in line]
+        lines = [line for line in self._access.read_text().splitlines() if bucket.prefix in line and _LOOK not in line]
         return Counter(match[1] for line in lines if (match := _LOGGED.search(line)) is not None)

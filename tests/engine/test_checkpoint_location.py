@@ -1,0 +1,79 @@
+"""What an address names, and what settings say about it."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.checkpoint_location import CheckpointLocationError, storage_at
+from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.object_storage import ObjectStorage, Service
+
+S3A = "spark.hadoop.fs.s3a."
+
+
+@pytest.mark.parametrize(
+    ("location", "storage"),
+    [
+        ("file:///shared/check%20points", FolderStorage(Path("/shared/check points"))),
+        ("s3a://bucket", ObjectStorage(Service(), "bucket")),
+        ("s3a://bucket/", ObjectStorage(Service(), "bucket")),
+        ("s3://my.bucket/apps//of/", ObjectStorage(Service(), "my.bucket", "apps/of")),
+        ("s3a://bucket/check%20points", ObjectStorage(Service(), "bucket", "check points")),
+    ],
+)
+def test_an_address_names_a_storage(location: str, storage: object) -> None:
+    assert storage_at(location, {}) == storage
+
+
+@pytest.mark.parametrize(
+    ("conf", "service"),
+    [
+        ({}, Service()),
+        ({"endpoint": "minio:9000"}, Service("minio:9000")),
+        ({"endpoint": "http://minio:9000/"}, Service("minio:9000", encrypted=False)),
+        ({"endpoint": "https://minio", "connection.ssl.enabled": "false"}, Service("minio")),
+        ({"endpoint": "minio", "connection.ssl.enabled": "FALSE"}, Service("minio", encrypted=False)),
+        ({"endpoint.region": "eu-central-1"}, Service(region="eu-central-1")),
+        ({"endpoint": "minio", "path.style.access": "true"}, Service("minio")),
+        ({"endpoint": "minio", "path.style.access": "false"}, Service("minio", virtual_hosts=True)),
+        ({"endpoint": "other", "bucket.mine.endpoint": "minio"}, Service("minio")),
+        ({"bucket.yours.endpoint": "minio"}, Service()),
+    ],
+)
+def test_settings_of_s3a_say_how_an_object_store_is_reached(conf: dict[str, str], service: Service) -> None:
+    found = storage_at("s3a://mine/apps", {S3A + name: value for name, value in conf.items()})
+    assert found == ObjectStorage(service, "mine", "apps")
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("gs://bucket/apps", "object stores that speak S3"),
+        ("hdfs://name/apps", "or in a folder that all pods mount"),
+        ("file://host/apps", "it names a host"),
+        ("s3a:///apps", "has no bucket"),
+        ("s3a://bucket:9000/apps", "has no bucket"),
+        ("s3a://bucket/../apps", "knows no . and .."),
+    ],
+)
+def test_an_address_that_names_none_is_refused_with_what_to_write(location: str, why: str) -> None:
+    with pytest.raises(CheckpointLocationError, match=why):
+        storage_at(location, {})
+
+
+def test_credentials_in_an_address_are_refused_and_not_told() -> None:
+    with pytest.raises(CheckpointLocationError, match="has no bucket") as told:
+        storage_at("s3a://AKIA:hidden@bucket/apps", {})
+    assert "hidden" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token", "bucket.mine.secret.key"])
+def test_credentials_in_a_spec_are_refused_by_their_setting_and_not_told(name: str) -> None:
+    with pytest.raises(CheckpointLocationError, match=rf"{S3A}{name}.* into a Secret.* pod templates") as told:
+        storage_at("s3a://mine/apps", {S3A + name: "hidden"})
+    assert "hidden" not in str(told.value)
+
+
+def test_a_setting_that_is_neither_true_nor_false_is_named() -> None:
+    with pytest.raises(CheckpointLocationError, match=r"path\.style\.access is yes; write true or false"):
+        storage_at("s3a://mine", {f"{S3A}endpoint": "minio", f"{S3A}path.style.access": "yes"})

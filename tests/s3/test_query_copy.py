@@ -1,0 +1,179 @@
+"""What the next driver finds of Spark's checkpoint, and who may still plan: in a folder and an object store alike."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.query_copy import QueryCopy, QueryCopyDamagedError
+from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
+from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.storage import Storage
+from tests.s3.gateway import Gateway
+
+Files = dict[str, str]
+
+
+@pytest.fixture(params=["folder", "object store"])
+def storage(tmp_path: Path, request: pytest.FixtureRequest) -> Storage:
+    if request.param == "folder":
+        return FolderStorage(tmp_path / "shared" / "query", sync=False)
+    gateway: Gateway = request.getfixturevalue("gateway")
+    return gateway.bucket().storage.below("query")
+
+
+class Driver:
+    """An attempt whose Spark writes its logs as the real one does."""
+
+    def __init__(self, storage: Storage, disk: Path, epoch: int) -> None:
+        self.copy = QueryCopy(storage, disk / str(epoch), epoch)
+        self.folder, self.epoch = self.copy.folder, epoch
+
+    def began(self) -> Files:
+        """Begin; what Spark finds."""
+        self.copy.begin()
+        found = {
+            str(path.relative_to(self.folder)): path.read_text() for path in self.folder.rglob("*") if path.is_file()
+        }
+        for log in ("offsets", "commits"):
+            (self.folder / log).mkdir(exist_ok=True)
+        (self.folder / "metadata").write_text("the query")
+        return found
+
+    def plan(self, batch: int) -> None:
+        (self.folder / "offsets" / str(batch)).write_text(f"batch {batch} of {self.epoch}")
+
+    def run(self, batch: int) -> None:
+        """Plan it, unless that has been done, and run it."""
+        if not (self.folder / "offsets" / str(batch)).exists():
+            self.plan(batch)
+        self.copy.planned()
+        (self.folder / "commits" / str(batch)).write_text(f"done by {self.epoch}")
+
+
+@pytest.fixture
+def driver(storage: Storage, tmp_path: Path) -> Callable[[int], Driver]:
+    return lambda epoch: Driver(storage, tmp_path / "disk", epoch)
+
+
+def test_a_first_attempt_finds_nothing(driver: Callable[[int], Driver]) -> None:
+    assert driver(1).began() == {}
+
+
+def test_a_batch_that_was_planned_is_run_again_as_it_was(driver: Callable[[int], Driver]) -> None:
+    first = driver(1)
+    first.began()
+    first.run(0)
+    first.run(1)
+    first.plan(2)
+    first.copy.planned()
+    assert driver(2).began() == {
+        "metadata": "the query",
+        "offsets/1": "batch 1 of 1",
+        "offsets/2": "batch 2 of 1",
+        "commits/1": "done by 1",
+    }
+
+
+def test_a_batch_that_is_known_to_be_done_is_not_run_again(driver: Callable[[int], Driver]) -> None:
+    first = driver(1)
+    first.began()
+    first.run(0)
+    first.copy.done()
+    second = driver(2)
+    assert second.began() == {"metadata": "the query", "offsets/0": "batch 0 of 1", "commits/0": "done by 1"}
+    second.run(1)
+    assert driver(3).began().keys() == {"metadata", "offsets/0", "offsets/1", "commits/0"}
+
+
+def test_a_batch_that_is_not_planned_yet_is_planned_anew(driver: Callable[[int], Driver]) -> None:
+    first = driver(1)
+    first.began()
+    first.run(0)
+    first.plan(1)
+    second = driver(2)
+    assert "offsets/1" not in second.began()
+    with pytest.raises(EpochFencedError, match=r"attempt 1 may not plan .* attempt 2 works there"):
+        first.copy.planned()
+
+
+def test_an_attempt_that_is_refused_has_not_run_what_it_has_written_and_the_newer_ones_counts(
+    driver: Callable[[int], Driver],
+) -> None:
+    first, second = driver(1), driver(2)
+    first.began()
+    first.run(0)
+    first.plan(1)
+    second.began()
+    second.run(1)
+    with pytest.raises(EpochFencedError):
+        first.copy.planned()
+    with pytest.raises(EpochFencedError):
+        first.copy.planned()
+    assert driver(3).began()["offsets/1"] == "batch 1 of 2"
+
+
+def test_what_an_older_attempt_says_late_of_a_batch_it_did_run_is_true_and_changes_nothing(
+    driver: Callable[[int], Driver],
+) -> None:
+    first, second = driver(1), driver(2)
+    first.began()
+    first.run(0)
+    first.run(1)
+    assert second.began()["offsets/1"] == "batch 1 of 1"
+    first.copy.done()
+    second.run(1)
+    second.run(2)
+    first.copy.done()
+    assert driver(3).began()["offsets/2"] == "batch 2 of 2"
+
+
+def test_an_older_attempt_does_not_begin_after_a_newer_one(driver: Callable[[int], Driver]) -> None:
+    driver(2).began()
+    with pytest.raises(EpochFencedError):
+        driver(1).began()
+
+
+def test_each_batch_is_written_once_and_old_ones_are_removed(storage: Storage, driver: Callable[[int], Driver]) -> None:
+    driver(1).began()
+    second = driver(2)
+    second.began()
+    for batch in range(20):
+        second.run(batch)
+        second.copy.planned()
+    second.copy.done()
+    second.copy.done()
+    names = sorted(storage.names())
+    assert [name.split("-")[0] for name in names] == ["done", "fence", "planned", "planned", "planned"]
+    assert "fence-0000000002" in names
+    assert driver(3).began()["commits/19"] == "done by 2"
+
+
+@pytest.mark.parametrize("content", [b"", b"torn", b"holdfast-query 1 sha256=" + b"0" * 64 + b"\n{}"])
+def test_damage_stops_the_app_where_nothing_else_says_the_same(
+    storage: Storage, driver: Callable[[int], Driver], content: bytes
+) -> None:
+    first = driver(1)
+    first.began()
+    first.run(0)
+    first.run(1)
+    first.copy.done()
+    (done,), (planned,) = (
+        [one for one in storage.names() if one.startswith(f"{kind}-0") and "01-" in one] for kind in ("done", "planned")
+    )
+    storage.write(done, [content], replace=True)
+    # What was planned is run again, and says where the run stands as well.
+    assert driver(2).began().keys() == {"metadata", "offsets/0", "offsets/1", "commits/0"}
+    storage.write(planned, [content], replace=True)
+    with pytest.raises(QueryCopyDamagedError, match=rf"{planned} can't be read.* new spec\.runId"):
+        driver(3).began()
+
+
+def test_a_batch_does_not_run_where_it_cannot_be_written(tmp_path: Path) -> None:
+    attempt = Driver(FolderStorage(tmp_path / "shared"), tmp_path / "disk", 1)
+    attempt.began()
+    (tmp_path / "shared").rename(tmp_path / "away")
+    (tmp_path / "shared").touch()
+    with pytest.raises(CheckpointUnavailableError):
+        attempt.run(0)
+    assert not (attempt.folder / "commits" / "0").exists()
