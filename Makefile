@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := core runtime operator cli tests bench
+SOURCES := core runtime operator cli tests bench images
 
 .PHONY: help
 help:  ## list the targets
@@ -30,6 +30,10 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 .PHONY: test
 test: $(STAMP)  ## all tests but those on a cluster (needs Java, Maven and Go for the real components)
 	$(BIN)/python -m pytest
+
+.PHONY: images
+images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)
+	$(BIN)/python -m images.build
 
 .PHONY: cluster
 cluster: $(STAMP)  ## a kind cluster of three nodes for tests (needs root, Debian and Go; some minutes, once)

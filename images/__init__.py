@@ -1,0 +1,1 @@
+"""Container images of Holdfast; README.md of docs is docs/images.md."""

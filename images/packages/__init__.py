@@ -1,0 +1,1 @@
+"""What builds of images do with Python packages."""

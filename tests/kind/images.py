@@ -1,0 +1,19 @@
+"""Why: tests on the cluster run the images of this very tree; which those are is said in one place."""
+
+from dataclasses import dataclass
+
+from images.build.images import IMAGES, build
+
+
+@dataclass(frozen=True)
+class Images:
+    """Each as `REPOSITORY:TAG`, in this machine's Docker."""
+
+    operator: str
+    runtime: str
+    kafka: str
+
+
+def ensure_images() -> Images:
+    """All of them; built, unless they are there."""
+    return Images(**{name: build(name) for name in IMAGES})
