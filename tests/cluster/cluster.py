@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -68,9 +68,17 @@ class Cluster:
         many = {"apiVersion": "v1", "kind": "List", "items": list(trees)}
         self.kubectl("apply", f"--namespace={namespace}", "--filename=-", given=json.dumps(many))
 
-    def load_image(self, image: str) -> None:
-        """Docker's image of this name, on every worker."""
-        load_image(image)
+    def load_image(self, image: str, nodes: Sequence[str] = WORKERS) -> None:
+        """Docker's image of this name, on these nodes."""
+        load_image(image, nodes)
+
+    def on_node(self, node: str, *command: str) -> str:
+        """What a program says that runs on the node itself."""
+        return docker.ask("exec", node, *command)
+
+    def address(self, node: str) -> str:
+        """Where the node is reached, by pods and from this machine."""
+        return docker.ask("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", node)
 
     @contextmanager
     def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:

@@ -4,6 +4,7 @@ An image that a node has already is not carried there again.
 """
 
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +20,10 @@ _DEFAULT_HOST = "docker.io"
 _DEFAULT_OWNER = "library"
 
 
-def load_image(image: str) -> None:
-    """The image, as Docker has it now, on every worker."""
+def load_image(image: str, nodes: Sequence[str] = WORKERS) -> None:
+    """The image, as Docker has it now, on these nodes."""
     identity = docker.ask("image", "inspect", "--format", "{{.Id}}", image)
-    missing = [node for node in WORKERS if not holds(_listed(node), full_name(image), identity)]
+    missing = [node for node in nodes if not holds(_listed(node), full_name(image), identity)]
     if not missing:
         return
     with step(f"load {image}"), TemporaryDirectory(dir=home(), prefix="load-") as folder:

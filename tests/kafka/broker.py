@@ -135,7 +135,40 @@ def wait_until(condition: Callable[[], bool], timeout: float, what: str) -> None
         pause.wait(0.02)
 
 
-class Broker:
+class Reached:
+    """A broker at an address, wherever it runs."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients without a login, who may do everything."""
+        raise NotImplementedError
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic and wait until the broker shows it to clients."""
+        with self.admin() as admin:
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ANSWER_TIMEOUT)
+            self._wait_for_count(admin, name, partitions)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions and wait until the broker shows them to clients."""
+        with self.admin() as admin:
+            admin.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_TIMEOUT)
+            self._wait_for_count(admin, name, partitions)
+
+    def admin(self) -> AdminClient:
+        """Return a client that may do everything, for a `with`: one that is not kept alive drops its requests."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 100}, logger=_SILENT)
+
+    @staticmethod
+    def _wait_for_count(admin: AdminClient, topic: str, partitions: int) -> None:
+        def shown() -> bool:
+            found = admin.list_topics(timeout=ANSWER_TIMEOUT).topics.get(topic)
+            return found is not None and len(found.partitions) == partitions
+
+        wait_until(shown, ANSWER_TIMEOUT, f"topic {topic} shows {partitions} partitions")
+
+
+class Broker(Reached):
     """A broker in a directory of its own: `with Broker() as broker: ... broker.bootstrap`.
 
     `sasl=True` adds a second listener, `sasl_bootstrap`, where USER logs in with PASSWORD and may do only what an ACL
@@ -175,22 +208,6 @@ class Broker:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
-    def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic and wait until the broker shows it to clients."""
-        with self.admin() as admin:
-            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ANSWER_TIMEOUT)
-            self._wait_for_count(admin, name, partitions)
-
-    def grow_topic(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions and wait until the broker shows them to clients."""
-        with self.admin() as admin:
-            admin.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_TIMEOUT)
-            self._wait_for_count(admin, name, partitions)
-
-    def admin(self) -> AdminClient:
-        """Return a client that may do everything, for a `with`: one that is not kept alive drops its requests."""
-        return AdminClient({"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 100}, logger=_SILENT)
-
     def kill(self) -> None:
         """End the broker as a power cut would, and keep its data."""
         self._end(signal.SIGKILL)
@@ -209,14 +226,6 @@ class Broker:
         """Return the end of what the broker printed."""
         log = self._directory / "broker.log"
         return log.read_text(errors="replace")[-size:] if log.exists() else "(no log)"
-
-    @staticmethod
-    def _wait_for_count(admin: AdminClient, topic: str, partitions: int) -> None:
-        def shown() -> bool:
-            found = admin.list_topics(timeout=ANSWER_TIMEOUT).topics.get(topic)
-            return found is not None and len(found.partitions) == partitions
-
-        wait_until(shown, ANSWER_TIMEOUT, f"topic {topic} shows {partitions} partitions")
 
     def _format(self) -> None:
         properties = "".join(f"{key}={value}\n" for key, value in self._properties().items())

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from holdfast_runtime.streams.kafka.quiet import QUIET
 from tests.engine.runs import APP, KEYS, check_rows
-from tests.kafka.broker import Broker
+from tests.kafka.broker import Reached
 from tests.kafka.sent import seen_by_partition
 
 ANY = -1
@@ -21,11 +21,11 @@ ANY = -1
 class Counted:
     """Its topics are its own, so that tests can share a broker."""
 
-    broker: Broker
+    broker: Reached
     name: str
 
     @classmethod
-    def new(cls, broker: Broker, partitions: int = 2) -> "Counted":
+    def new(cls, broker: Reached, partitions: int = 2) -> "Counted":
         """With an input of so many partitions; what it writes is Holdfast's to make."""
         made = cls(broker, f"counted-{uuid.uuid4().hex[:6]}")
         broker.create_topic(made.rows, partitions)

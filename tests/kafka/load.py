@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
 from tests.engine.runs import KEYS
-from tests.kafka.broker import Broker
+from tests.kafka.broker import Reached
 from tests.kafka.counted import Counted, produce
 
 _PER_SECOND = 160
@@ -70,7 +70,9 @@ class Reader:
 
     def __init__(self, counted: Counted) -> None:
         self.rows = 0
-        self._broker: Broker = counted.broker
+        self.newest = -1
+        """The highest id that was read."""
+        self._broker: Reached = counted.broker
         self._topic = counted.numbered
         self._positions: dict[int, int] = {}
         self._due = {f"key-{key}": _due(key) for key in range(KEYS)}
@@ -105,6 +107,7 @@ class Reader:
         assert (row["id"], row["nth"]) == due, f"{row['k']}: {due} is due, and {row} is there"
         assert row["stamp"] not in self._stamps, f"two rows were computed as one: {row}"
         self._stamps.add(row["stamp"])
+        self.newest = max(self.newest, row["id"])
         self.rows += 1
 
 

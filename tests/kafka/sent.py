@@ -14,7 +14,7 @@ from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.transactions import Sender, Writes
 from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
 from holdfast_runtime.streams.records import Marker, written_batch
-from tests.kafka.broker import Broker
+from tests.kafka.broker import Reached
 
 
 def settings_of(bootstrap: str, **config: str) -> KafkaSettings:
@@ -84,12 +84,12 @@ def rows_of(tasks: str, batches: range, rows: int = 3) -> list[str]:
     return sorted(f"{task}-{batch}-{row}" for task in tasks for batch in batches for row in range(rows))
 
 
-def seen(broker: Broker, topic: str) -> list[str]:
+def seen(broker: Reached, topic: str) -> list[str]:
     """The values a reader of committed records sees, of all partitions, sorted."""
     return sorted(value for values in seen_by_partition(broker, topic).values() for value in values)
 
 
-def seen_by_partition(broker: Broker, topic: str) -> dict[int, list[str]]:
+def seen_by_partition(broker: Reached, topic: str) -> dict[int, list[str]]:
     """Partition -> the values a reader of committed records sees, in order."""
     own = {
         "group.id": "seen",

@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.chart.helms import Helm
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
 from tests.cluster.diagnosis import diagnose
 from tests.cluster.folders import kubeconfig
+from tests.kafka.counted import Counted
+from tests.kind.apps import App, counted_app
+from tests.kind.fed import Fed
+from tests.kind.images import Images, ensure_images
+from tests.kind.installed import SYSTEM, Installed, Team
+from tests.kind.kafka import KindBroker
 
 _HERE = Path(__file__).parent
 _SAVED = Path(__file__).parents[2] / ".holdfast" / "kind"
@@ -45,3 +52,55 @@ def whole(cluster: Cluster) -> Iterator[None]:
     for node in NODES:
         if not cluster.running(node):
             cluster.start_node(node)
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster) -> Images:
+    """Built, and on the nodes."""
+    found = ensure_images()
+    cluster.load_image(found.kafka, NODES[:1])
+    for image in (found.operator, found.runtime):
+        cluster.load_image(image)
+    return found
+
+
+@pytest.fixture(scope="session")
+def broker(cluster: Cluster, images: Images) -> KindBroker:
+    found = KindBroker(cluster)
+    found.start(images.kafka)
+    return found
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    helm = Helm(4, tmp_path_factory.mktemp("helm"), cluster.kubeconfig, SYSTEM)
+    found = Installed(cluster, helm, images)
+    found.upgrade()
+    return found
+
+
+@pytest.fixture
+def team(installed: Installed) -> Iterator[Team]:
+    with installed.team() as made:
+        yield made
+
+
+@pytest.fixture
+def counted(broker: KindBroker) -> Counted:
+    return Counted.new(broker)
+
+
+@pytest.fixture
+def app(cluster: Cluster, team: Team, counted: Counted) -> App:
+    """Not applied yet."""
+    return counted_app(cluster, team, counted)
+
+
+@pytest.fixture
+def running(app: App, counted: Counted) -> Iterator[tuple[App, Fed]]:
+    """Applied, ready, and under load."""
+    with Fed(counted) as fed:
+        app.apply()
+        app.ready()
+        fed.flows()
+        yield app, fed

@@ -1,0 +1,1 @@
+"""Builds the images with the machine's Docker, and not again where nothing has changed."""

@@ -1,0 +1,28 @@
+"""Why: `python -m images.build`: all images, for people and for make. Must only read words and call."""
+
+import argparse
+import sys
+
+from images.build.images import IMAGES, build, names
+from tests.cluster.base import BASE
+from tests.cluster.steps import ClusterError
+
+
+def main() -> int:
+    """What the words say."""
+    parser = argparse.ArgumentParser(prog="python -m images.build", description="Build the images.")
+    parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"of {', '.join(IMAGES)} (default: all)")
+    parser.add_argument("--base", default=BASE, metavar="IMAGE", help=f"a Debian bookworm (default: {BASE})")
+    given = parser.parse_args()
+    if unknown := set(given.images) - set(IMAGES):
+        parser.error(f"there is no image {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
+    try:
+        for image in given.images or IMAGES:
+            print("\n".join(names(image, build(image, given.base))))  # noqa: T201 - what to load and push
+    except ClusterError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,198 @@
+"""Why: the counted app on the cluster: applied as users do, looked at as users do, and harmed where its pods are."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from holdfast.placement.driver_report import REPORT_LABEL, report_in
+from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
+from tests.cluster.cluster import Cluster, Tree
+from tests.cluster.steps import ClusterError
+from tests.kafka.broker import wait_until
+from tests.kafka.counted import Counted
+from tests.kind.installed import Team
+from tests.kind.storage import SHARED_CLAIM
+
+CHECKPOINTS = "/checkpoints"
+READY = 180.0
+_GRACE = ("--force", "--grace-period=0")
+_SPARK = {
+    "spark.kubernetes.executor.request.cores": "200m",  # two cores carry three nodes
+    "spark.ui.enabled": "false",
+}
+
+
+@dataclass
+class App:
+    """One app object and what belongs to it."""
+
+    cluster: Cluster
+    namespace: str
+    tree: Tree
+    """As it was applied last."""
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.tree["metadata"]["name"]
+
+    def apply(self, **spec: Any) -> None:
+        """As it is, with these parts of the spec changed."""
+        self.tree = {**self.tree, "spec": {**self.tree["spec"], **spec}}
+        self.cluster.apply(self.tree, namespace=self.namespace)
+
+    def delete(self, *, wait: bool = True) -> None:
+        """It goes, after a drain."""
+        self._kubectl("delete", "streamapp", self.name, f"--wait={json.dumps(wait)}", "--timeout=180s", seconds=190)
+
+    def status(self) -> Tree:
+        """What the operator says of it."""
+        status: Tree = self._tree("streamapp", self.name).get("status") or {}
+        return status
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """Status and reason, of this generation."""
+        app = self._tree("streamapp", self.name)
+        said = {one["type"]: one for one in (app.get("status") or {}).get("conditions", [])}
+        one = said.get(kind)
+        if one is None or one.get("observedGeneration") != app["metadata"]["generation"]:
+            return "Unknown", "NotYetKnown"
+        return one["status"], one["reason"]
+
+    def message(self, kind: str) -> str:
+        """What the condition says."""
+        (found,) = [one["message"] for one in self.status()["conditions"] if one["type"] == kind]
+        return str(found)
+
+    def until(self, kind: str, status: str, reason: str | None = None, seconds: float = READY) -> None:
+        """Wait for a condition."""
+
+        def said() -> bool:
+            found = self.condition(kind)
+            return found[0] == status and reason in (None, found[1])
+
+        try:
+            wait_until(said, seconds, f"{self.name}: {kind}={status} {reason or ''}")
+        except TimeoutError as error:
+            message = f"{error}\n{json.dumps(self.status(), indent=1)}\n{self.driver_log()[-3000:]}"
+            raise TimeoutError(message) from error
+
+    def ready(self) -> None:
+        """Wait as people do."""
+        resource = f"streamapp/{self.name}"
+        self._kubectl("wait", "--for=condition=Ready", resource, f"--timeout={READY:g}s", seconds=READY + 10)
+
+    def attempt(self) -> int:
+        """The number of its latest attempt."""
+        return int(self.status().get("attempt") or 0)
+
+    def batch(self) -> int:
+        """The last one that its driver has told of."""
+        found = self._tree("configmaps", f"--selector={REPORT_LABEL}={self.name}")["items"]
+        reports = [report for one in found if (report := report_in(one)) is not None]
+        return max((one.batch for one in reports), default=0)
+
+    def driver(self) -> Tree:
+        """The pod of its latest attempt."""
+        (found,) = [
+            one for one in self.pods("driver") if one["metadata"]["labels"][ATTEMPT_LABEL] == str(self.attempt())
+        ]
+        return found
+
+    def executors(self) -> dict[str, Tree]:
+        """Those that run, by name."""
+        return {one["metadata"]["name"]: one for one in self.pods("executor") if one["status"]["phase"] == "Running"}
+
+    def pods(self, role: str | None = None) -> list[Tree]:
+        """All of its pods, or those that are driver, or executor."""
+        labels = f"{APP_LABEL}={self.name}" if role is None else f"{APP_LABEL}={self.name},{ROLE_LABEL}={role}"
+        items: list[Tree] = self._tree("pods", f"--selector={labels}")["items"]
+        return items
+
+    def where(self) -> dict[str, str]:
+        """Task -> the location it was given last."""
+        (handed,) = self._tree("configmaps", f"--selector=holdfast.dev/assignment={self.name}")["items"]
+        told = json.loads(handed["data"]["assignment.json"])
+        return {task: told["processors"][pod] for pod, tasks in told["assignment"].items() for task in tasks}
+
+    def disks(self) -> dict[str, str]:
+        """Location -> the node whose disk it is on."""
+        volumes = {one["metadata"]["name"]: one for one in self.cluster.tree("persistentvolumes")["items"]}
+        claims = self._tree("persistentvolumeclaims")["items"]
+        bound = {one["metadata"]["name"]: volumes.get(one["spec"].get("volumeName")) for one in claims}
+        return {name: _node_of(volume) for name, volume in bound.items() if volume is not None and _is_local(volume)}
+
+    def nodes(self) -> dict[str, str]:
+        """Task -> node."""
+        disks = self.disks()
+        return {task: disks.get(location, location) for task, location in self.where().items()}
+
+    def driver_log(self) -> str:
+        """Of its latest attempt, as far as there is one."""
+        try:
+            return self._kubectl("logs", self.driver()["metadata"]["name"])
+        except (ClusterError, ValueError):
+            return ""
+
+    def restored(self) -> list[str]:
+        """Tasks that the latest attempt had to restore."""
+        lines = [line for line in self.driver_log().splitlines() if "holdfast: restored " in line]
+        return [line.rpartition(" ")[2] for line in lines]
+
+    def kill(self, pod: str) -> None:
+        """End a pod as a power cut would."""
+        self._kubectl("delete", "pod", pod, *_GRACE)
+
+    def kill_driver(self) -> None:
+        """The latest attempt's."""
+        self.kill(self.driver()["metadata"]["name"])
+
+    def events(self) -> str:
+        """Everything that happened in its namespace."""
+        return self._kubectl("get", "events", "--output=yaml")
+
+    def _tree(self, *words: str) -> Tree:
+        return self.cluster.tree(*words, f"--namespace={self.namespace}")
+
+    def _kubectl(self, *words: str, seconds: float = 120.0) -> str:
+        return self.cluster.kubectl(*words, f"--namespace={self.namespace}", seconds=seconds)
+
+
+def counted_app(cluster: Cluster, team: Team, counted: Counted, **spec: Any) -> App:
+    """The app of `Counted`, for a team's namespace; nothing is applied yet."""
+    tree: Tree = json.loads(json.dumps(YAML(typ="safe").load(counted.text())))
+    runtime = {**tree["spec"]["runtime"], **runtime_of(team)}
+    runtime["trigger"] = {"interval": "500ms", "maxRecordsPerPartition": 4000}
+    state = {"location": "Claim", "storageClass": team.storage_class, "size": "512Mi"}
+    tree["spec"] |= {"runtime": runtime, "state": state, **spec}
+    return App(cluster, team.namespace, tree)
+
+
+def runtime_of(team: Team) -> Tree:
+    """Small pods that share the team's folder."""
+    assert team.namespace
+    return {
+        "checkpoint": {"location": f"file://{CHECKPOINTS}"},
+        "driver": {"memory": "768m", "podTemplate": _template("driver", {"requests": {"cpu": "200m"}})},
+        "executors": {"count": 2, "cores": 1, "memory": "768m", "podTemplate": _template("spark-kubernetes-executor")},
+        "sparkConf": _SPARK,
+    }
+
+
+def _template(container: str, resources: Mapping[str, Any] | None = None) -> Tree:
+    mount = {"name": "checkpoints", "mountPath": CHECKPOINTS}
+    main = {"name": container, "volumeMounts": [mount], **({"resources": resources} if resources else {})}
+    volume = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": SHARED_CLAIM}}
+    return {"spec": {"containers": [main], "volumes": [volume]}}
+
+
+def _is_local(volume: Tree) -> bool:
+    return "local" in volume["spec"]
+
+
+def _node_of(volume: Tree) -> str:
+    (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    node: str = term["matchExpressions"][0]["values"][0]
+    return node

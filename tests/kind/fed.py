@@ -1,0 +1,51 @@
+"""Why: an app under load, and what every scenario asks of it: does it flow again, is it all there?"""
+
+import time
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from tests.kafka.broker import wait_until
+from tests.kafka.counted import Counted
+from tests.kafka.load import Load, Reader, kept
+
+FLOWS = 90.0
+_SETTLES = 180.0
+
+
+class Fed:
+    """Rows for a `Counted` app until it is left. Whatever is read is compared with what is due, at once."""
+
+    def __init__(self, counted: Counted) -> None:
+        self.load = Load(counted)
+        self.reader = Reader(counted)
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._open.enter_context(self.load)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.__exit__(kind, error, at)
+
+    def flows(self, seconds: float = FLOWS) -> float:
+        """Wait for the result of a row that did not exist before; how long it took. Raises what is wrong meanwhile.
+
+        A batch that was on its way when something died may still be committed; it can't have this row.
+        """
+        due, began = self.load.count + 12, time.monotonic()  # a row in ten is dropped, one of twelve keys is not
+
+        def there() -> bool:
+            self.reader.catch_up()
+            return self.reader.newest >= due
+
+        wait_until(there, seconds, f"row {due} comes out; {self.reader.rows} rows did, {self.load.count} went in")
+        return time.monotonic() - began
+
+    def settles(self, seconds: float = _SETTLES) -> int:
+        """Feed no more, and wait until everything has come out, once and in order; how many rows went in."""
+        count = self.load.end()
+        due = kept(count)
+        wait_until(lambda: self.reader.catch_up() >= due, seconds, f"{due} rows come out of {count}")
+        assert self.reader.rows == due
+        return count

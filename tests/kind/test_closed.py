@@ -1,0 +1,125 @@
+"""Who may do what: pods are restricted, accounts have the chart's rights and no others, and a login is seen nowhere."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.steps import ClusterError
+from tests.kafka.broker import PASSWORD, USER, wait_until
+from tests.kafka.counted import Counted
+from tests.kafka.load import kept
+from tests.kind.apps import App, counted_app
+from tests.kind.fed import Fed
+from tests.kind.installed import RELEASE, SYSTEM, Installed, Team
+from tests.kind.kafka import KindBroker
+
+_KINDS = "streamapps,pods,configmaps,statefulsets,persistentvolumeclaims,events"
+_TENANT = "tenant"
+_SOON = 120.0
+
+
+def test_a_login_is_in_no_object_no_log_and_no_event(
+    cluster: Cluster, installed: Installed, team: Team, broker: KindBroker, counted: Counted
+) -> None:
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kafka-auth"}, "stringData": login}
+    cluster.apply(secret, namespace=team.namespace)
+    kafka = {"bootstrapServers": broker.login, "secretName": "kafka-auth"}
+    app = counted_app(cluster, team, counted, systems=[{"name": "here", "kafka": kafka}])
+    with Fed(counted) as fed:
+        app.apply()
+        app.ready()
+        app.kill_driver()
+        fed.flows()
+        said = "".join(_everything_said(cluster, installed, app))
+        fed.settles()
+    assert f"name: {app.name}" in said
+    assert "attempt 2" in said
+    for hidden in (PASSWORD, base64.b64encode(PASSWORD.encode()).decode()):
+        assert hidden not in said
+
+
+def _everything_said(cluster: Cluster, installed: Installed, app: App) -> Iterator[str]:
+    here = f"--namespace={app.namespace}"
+    yield cluster.kubectl("get", _KINDS, here, "--output=yaml")
+    yield cluster.kubectl("get", "all,configmaps,events", f"--namespace={SYSTEM}", "--output=yaml")
+    yield cluster.kubectl("logs", installed.operator(), f"--namespace={SYSTEM}")
+    for pod in app.pods():
+        yield cluster.kubectl("logs", pod["metadata"]["name"], here)
+
+
+def test_restricted_pod_security_is_enforced_where_apps_run(cluster: Cluster, team: Team) -> None:
+    container = {"name": "c", "image": "any", "securityContext": {"privileged": True}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "open"}, "spec": {"containers": [container]}}
+    with pytest.raises(ClusterError, match="violates PodSecurity"):
+        cluster.apply(pod, namespace=team.namespace)
+
+
+def test_the_accounts_may_do_what_the_chart_says_and_nothing_else(cluster: Cluster, team: Team) -> None:
+    app, operator = f"{team.namespace}:holdfast-app", f"{SYSTEM}:{RELEASE}"
+    for verb, what in (("create", "pods"), ("get", "secrets"), ("patch", "streamapps"), ("get", "nodes")):
+        assert not _may(cluster, app, verb, what, team.namespace)
+    assert _may(cluster, app, "create", "statefulsets", team.namespace)
+    for verb, what in (("list", "secrets"), ("create", "pods/exec"), ("update", "nodes"), ("create", "clusterroles")):
+        assert not _may(cluster, operator, verb, what, team.namespace)
+    assert _may(cluster, operator, "create", "pods", team.namespace)
+
+
+def test_apps_of_one_name_in_two_namespaces_and_tenants_who_see_only_their_own(
+    cluster: Cluster, installed: Installed, team: Team, broker: KindBroker
+) -> None:
+    with installed.team() as other:
+        apps = []
+        for one in (team, other):
+            cluster.apply(*_tenant(one.namespace), namespace=one.namespace)
+            counted = Counted.new(broker)
+            app = counted_app(cluster, one, counted)
+            app.tree["metadata"]["name"] = "same"
+            app = App(cluster, one.namespace, app.tree)
+            counted.feed(240)
+            app.apply()
+            apps.append((app, counted))
+        for app, counted in apps:
+            app.ready()
+            wait_until(lambda: len(counted.written()) == kept(240), _SOON, "all rows are out")  # noqa: B023 - in this turn
+            counted.check(240)
+        for mine, others in ((team, other), (other, team)):
+            tenant = f"{mine.namespace}:{_TENANT}"
+            assert _may(cluster, tenant, "get", "streamapps", mine.namespace)
+            for what in ("streamapps", "pods", "configmaps"):
+                assert not _may(cluster, tenant, "get", what, others.namespace)
+            assert not _may(cluster, f"{mine.namespace}:holdfast-app", "get", "configmaps", others.namespace)
+
+
+def _may(cluster: Cluster, account: str, verb: str, what: str, namespace: str) -> bool:
+    words = ("auth", "can-i", verb, what, f"--namespace={namespace}", f"--as=system:serviceaccount:{account}")
+    try:
+        return cluster.kubectl(*words).strip() == "yes"
+    except ClusterError:
+        return False  # kubectl ends with 1 for a no
+
+
+def _tenant(namespace: str) -> list[dict[str, Any]]:
+    """Somebody who may have apps here."""
+    named = {"name": _TENANT, "namespace": namespace}
+    rbac = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["holdfast.dev"], "resources": ["streamapps"], "verbs": ["*"]}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": named, "rules": [rule]},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": named,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": _TENANT},
+            "subjects": [{"kind": "ServiceAccount", **named}],
+        },
+    ]

@@ -1,0 +1,43 @@
+"""A topic that gets more partitions under load."""
+
+import time
+
+from tests.kafka.broker import wait_until
+from tests.kafka.counted import Counted
+from tests.kind.apps import App
+from tests.kind.fed import Fed
+
+_NOTICED = 60.0
+
+
+def test_an_input_that_grows_under_load_is_read_whole_on_the_same_hosts(
+    running: tuple[App, Fed], counted: Counted
+) -> None:
+    app, fed = running
+    for partitions in (4, 12):
+        before, attempt, began = app.nodes(), app.attempt(), time.monotonic()
+        counted.broker.grow_topic(counted.rows, partitions)
+        wait_until(lambda: app.attempt() == attempt + 1, _NOTICED, "the next attempt")  # noqa: B023 - in this turn
+        fed.flows()
+        wait_until(lambda: app.status().get("partitions") == partitions + 3, _NOTICED, f"{partitions} are read")  # noqa: B023
+        print(f"grown to {partitions} -> read: {time.monotonic() - began:.1f} s")  # noqa: T201 - figures for `-s`
+        app.until("Ready", "True")
+        after = app.nodes()
+        assert {task: after[task] for task in before} == before
+        assert app.restored() == []
+    fed.settles()
+
+
+def test_a_growth_that_would_part_keys_from_their_state_is_refused_and_the_app_goes_on(
+    running: tuple[App, Fed], counted: Counted
+) -> None:
+    app, _ = running
+    attempt = app.attempt()
+    counted.broker.grow_topic(counted.rows, 5)
+    app.until("StateCompatible", "False", "NotAMultiple", _NOTICED)
+    assert "5" in app.message("StateCompatible")
+    # Producers put keys elsewhere now, so the rest is out of order by their doing: what was there is still read.
+    batch = app.batch()
+    wait_until(lambda: app.batch() > batch, _NOTICED, "more batches")
+    assert app.attempt() == attempt
+    app.until("DriverRunning", "True")

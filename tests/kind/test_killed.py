@@ -1,0 +1,38 @@
+"""Pods that die under load: every row once, in order, and tasks back on their disks without a restore."""
+
+from tests.kind.apps import App
+from tests.kind.fed import Fed
+from tests.kind.installed import Installed
+
+
+def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
+    installed: Installed, running: tuple[App, Fed]
+) -> None:
+    app, fed = running
+    before = app.nodes()
+
+    app.kill_driver()
+    print(f"driver killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
+    assert app.restored() == []
+
+    app.kill(min(app.executors()))
+    print(f"executor killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    assert app.restored() == []
+
+    attempt = app.attempt()
+    installed.kill_operator()
+    print(f"operator killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    installed.up()
+    assert app.attempt() == attempt, "the operator's end is no reason to start anything anew"
+
+    app.kill_driver()
+    for executor in app.executors():
+        app.kill(executor)
+    installed.kill_operator()
+    print(f"all killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    app.until("Ready", "True")
+    assert app.restored() == []
+    after = app.nodes()
+    back = sum(after[task] == node for task, node in before.items())
+    assert back >= 0.95 * len(before), f"{before} became {after}"
+    fed.settles()

@@ -1,0 +1,63 @@
+"""What people do first: apply an app, apply a wrong one and mend it, and let one end."""
+
+import time
+
+from tests.cluster.cluster import Cluster
+from tests.kafka.broker import wait_until
+from tests.kafka.counted import Counted
+from tests.kind.apps import App, counted_app
+from tests.kind.fed import Fed
+from tests.kind.installed import Team
+
+_ENDED = 120.0
+_STILL = 10.0
+
+
+def test_a_good_app_is_ready_after_it_was_applied_and_its_output_is_right(app: App, counted: Counted) -> None:
+    with Fed(counted) as fed:
+        began = time.monotonic()
+        app.apply()
+        app.ready()
+        fed.flows()
+        print(f"applied -> rows: {time.monotonic() - began:.1f} s")  # noqa: T201 - figures for `-s`
+        assert app.condition("PlanValid") == ("True", "PlanAccepted")
+        app.until("Assigned", "True", "Assigned")
+        assert app.status()["placed"] == f"{app.status()['tasks']}/{app.status()['tasks']}"
+        fed.settles()
+
+
+def test_an_app_whose_join_cannot_work_makes_no_pod_and_its_repair_runs(
+    cluster: Cluster, team: Team, counted: Counted
+) -> None:
+    """Keys are stamped by one topic of two partitions and looked up in one of three."""
+    other = f"{counted.name}-other"
+    counted.broker.create_topic(other, 3)
+    app = counted_app(cluster, team, counted)
+    whole = app.tree["spec"]
+    rows = whole["streams"][0]
+    pair = {**rows, "name": "others", "topic": other}
+    join = {"name": "both", "from": ["rows", "others"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}}
+    write = {"name": "out", "from": ["both"], "to": "numbered"}
+    app.apply(streams=[*whole["streams"], pair], steps=[join, write])
+    app.until("PlanValid", "False", "PartitionCountMismatch")
+    assert "repartition" in app.message("PlanValid")
+    assert app.condition("Ready")[0] == "False"
+    assert app.pods() == []
+
+    with Fed(counted) as fed:
+        app.apply(streams=whole["streams"], steps=whole["steps"])
+        app.ready()
+        fed.flows()
+        fed.settles()
+
+
+def test_a_bounded_app_completes_its_driver_is_gone_and_its_log_is_kept(app: App, counted: Counted) -> None:
+    rows, numbered = app.tree["spec"]["streams"]
+    counted.feed(600)
+    app.apply(streams=[{**rows, "bounded": True}, numbered])
+    app.until("Ready", "True", "Completed")
+    wait_until(lambda: not app.executors(), _ENDED, "executors are gone")
+    (driver,) = app.pods("driver")
+    assert driver["status"]["phase"] == "Succeeded"
+    assert "Completed" in app.driver_log()
+    counted.check(600)
