@@ -23,6 +23,7 @@ from holdfast_runtime.places import Places
 from holdfast_runtime.program import Program, StatePlaces, written_streams
 from holdfast_runtime.ranges import Limits, Order
 from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.state.place import quota_for
 from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.records import Bounds
 from holdfast_runtime.streams.systems import Streams, Where
@@ -80,7 +81,7 @@ class Attempt:
             compiled=compiled,
             tasks=self.tasks,
             where=self._where,
-            state=StatePlaces(self._places.state, self._places.durable),
+            state=StatePlaces(self._places.state, self._places.durable, quota_for(self._app.spec.state.size)),
             owner=self._owner,
         )
 

@@ -234,6 +234,19 @@ def test_a_full_disk_stops_the_app_with_the_reason_and_nothing_is_lost_once_ther
         settled(driver, 2000)
 
 
+def test_a_store_that_reaches_state_size_says_so_and_goes_on_with_more(tmp_path: Path) -> None:
+    small = app()
+    small["spec"]["state"] = {"size": "1Mi"}
+    many = [row | {"customer": f"{row['n']:0400}"} for row in orders(*range(6000))]
+    with TestDriver(small, tmp_path, slots=2) as driver:
+        driver.feed("orders", many)
+        with pytest.raises(SlotWorldError, match=r"quota of 1,048,576 bytes .* raise the quota \(state.size\)"):
+            driver.run_until_idle()
+        driver.restart(app())
+        driver.run_until_idle()
+        assert len(driver.rows("totals")) == len(many)
+
+
 def test_files_that_may_not_grow_stop_the_app_and_nothing_is_lost_once_they_may(tmp_path: Path) -> None:
     with TestDriver(app(), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(40)))

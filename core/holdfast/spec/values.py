@@ -5,6 +5,7 @@ used.
 """
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
@@ -167,6 +168,15 @@ Memory = Annotated[
 def as_spark(memory: str) -> str:
     """Spark knows 2g, not 2Gi, and means the same."""
     return memory.removesuffix("i").lower()
+
+
+def in_bytes(quantity: str) -> int:
+    """The bytes of an amount, a part of one left out."""
+    number = quantity.rstrip("kMGTPEi")
+    unit = quantity[len(number) :]
+    factor = 1024 if unit.endswith("i") else 1000
+    power = " kMGTPE".index(unit[0].replace("K", "k")) if unit else 0
+    return int(Decimal(number) * factor**power)
 
 
 # The bound stands before the validator: behind it pydantic would keep it out of the schema.

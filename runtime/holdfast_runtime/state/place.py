@@ -13,10 +13,18 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.spec.values import in_bytes
+
 FORMAT = 1
 DEFAULT_QUOTA = 16 << 30
+_SMALLEST, _LARGEST, _PAGE = 1 << 20, 1 << 40, 1 << 16
 _SIDECAR = "store.json"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def quota_for(size: str) -> int:
+    """How large a store may grow on a disk of this `state.size`: LMDB maps whole pages, and not any number of them."""
+    return min(_LARGEST, max(_SMALLEST, in_bytes(size))) // _PAGE * _PAGE
 
 
 @dataclass(frozen=True, slots=True)
