@@ -43,6 +43,10 @@ cluster: $(STAMP)  ## a kind cluster of three nodes for tests (needs root, Debia
 cluster-down: $(STAMP)  ## delete that cluster
 	$(BIN)/python -m tests.cluster down
 
+.PHONY: e2e
+e2e: cluster  ## whole apps on that cluster, through the faults that production brings
+	$(BIN)/python -m pytest -m kind tests/kind
+
 .PHONY: check
 check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check $(SOURCES)
@@ -77,6 +81,10 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 soak: $(STAMP)  ## the random tests at full length
 	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 $(BIN)/python -m pytest -m "not kafka and not kind"
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -s tests/kafka/test_killed.py tests/kafka/test_runs_killed.py
+
+.PHONY: soak-e2e
+soak-e2e: cluster  ## random faults on the cluster for half an hour
+	HOLDFAST_SOAK=1800 $(BIN)/python -m pytest -s -m kind tests/kind/test_soak.py
 
 .PHONY: lock
 lock: $(STAMP)  ## resolve dependencies anew into requirements.lock (names and hashes only)

@@ -1,0 +1,72 @@
+"""Every example whose steps can run, applied to the cluster as its file has it, but with a broker for its streams."""
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from ruamel.yaml import YAML
+
+from holdfast_runtime.streams.kafka.quiet import QUIET
+from tests.cluster.cluster import Cluster
+from tests.examples.test_examples import EXPECTED, FOLDER, NAMES, app_of
+from tests.kafka.broker import wait_until
+from tests.kafka.sent import seen_by_partition
+from tests.kind.apps import App, runtime_of
+from tests.kind.installed import Team
+from tests.kind.kafka import KindBroker
+
+_NOT_YET = ("join", "lookup", "aggregate", "deduplicate", "broadcast", "to_table")
+_VALUES: dict[str, Any] = {"STRING": "some text", "INT": 200, "BIGINT": 7, "TIMESTAMP": "2026-01-01T00:00:00Z"}
+_ROWS = 60.0
+
+
+def runs(name: str) -> bool:
+    """Whether all its steps are there."""
+    spec = app_of(name).spec
+    return not spec.tables and not any(getattr(step, verb) for step in spec.steps for verb in _NOT_YET)
+
+
+def test_some_examples_run() -> None:
+    assert {name for name in NAMES if runs(name)} >= {"clean-logs", "page-totals"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if runs(name)])
+def test_an_example_runs_as_it_stands(name: str, cluster: Cluster, team: Team, broker: KindBroker) -> None:
+    tree = json.loads(json.dumps(YAML(typ="safe").load((FOLDER / name / "app.yaml").read_text()), default=str))
+    spec = tree["spec"]
+    made_up = {one["name"] for one in spec["systems"] if "generator" in one}
+    for system in spec["systems"]:
+        if system.pop("log", None) is not None:
+            system["kafka"] = {"bootstrapServers": broker.bootstrap}
+    for stream in spec["streams"]:
+        stream.setdefault("topic", f"{team.namespace}-{stream['name']}")
+    written = {step["to"] for step in spec["steps"] if "to" in step}
+    for stream in spec["streams"]:
+        if stream["name"] not in written and stream["system"] not in made_up:
+            broker.create_topic(stream["topic"], stream["partitions"])
+            _fill(broker, stream)
+    spec["runtime"] = {**spec.get("runtime", {}), **runtime_of(team)}
+    spec["state"] = {"storageClass": team.storage_class, "size": "512Mi"}
+    app = App(cluster, team.namespace, tree)
+    app.apply()
+    app.ready()
+    assert app.status()["tasks"] == EXPECTED[name].tasks
+    outputs = [stream["topic"] for stream in spec["streams"] if stream["name"] in written]
+
+    def out() -> bool:
+        return all(any(seen_by_partition(broker, topic).values()) for topic in outputs)
+
+    wait_until(out, _ROWS, f"rows in {outputs}")
+
+
+def _fill(broker: KindBroker, stream: dict[str, Any]) -> None:
+    """Some rows of its columns."""
+    if "schema" not in stream:
+        return  # it takes what can't be read
+    columns = [column.strip().rsplit(" ", 1) for column in stream["schema"].split(",")]
+    row = json.dumps({name: _VALUES[kind] for name, kind in columns}).encode()
+    producer = Producer({"bootstrap.servers": broker.bootstrap}, logger=QUIET)
+    for number in range(100):
+        producer.produce(stream["topic"], row, b"%d" % number)
+    assert producer.flush(30) == 0
