@@ -44,6 +44,12 @@ class Kubelet:
         """Uids of drivers whose executors have been made."""
         self.healthy = True
         """Whether drivers report."""
+        self.node = "node-a"
+        """Where new pods run."""
+        self.silent: frozenset[str] = frozenset()
+        """Nodes whose kubelet does not answer: what is on them stays as it is."""
+        self.homeless: frozenset[str] = frozenset()
+        """Names of pods that no node takes."""
         self.failure: Exception | None = None
 
     def __enter__(self) -> "Kubelet":
@@ -89,10 +95,14 @@ class Kubelet:
 
     def _play(self, pod: Tree) -> None:
         name, phase = pod["metadata"]["name"], pod["status"].get("phase")
+        if pod["spec"].get("nodeName") in self.silent:
+            return
         if "deletionTimestamp" in pod["metadata"]:
             self._admin.delete(f"{PODS.format(self._namespace)}/{name}", grace=0)
+        elif name in self.homeless:
+            self._find_no_node(pod)
         elif not pod["spec"].get("nodeName"):
-            target = {"apiVersion": "v1", "kind": "Node", "name": "node-a"}
+            target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
             self._admin.create(f"{PODS.format(self._namespace)}/{name}/binding", binding)
         elif phase == "Pending":
@@ -101,6 +111,13 @@ class Kubelet:
             self._executors(pod)
             if self.healthy:
                 self._report(pod)
+
+    def _find_no_node(self, pod: Tree) -> None:
+        conditions = pod["status"].get("conditions") or []
+        if not any(one["type"] == "PodScheduled" for one in conditions):
+            why = {"reason": "Unschedulable", "message": "volume node affinity conflict"}
+            said = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", **why}]}}
+            self._admin.patch(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}/status", said)
 
     def _executors(self, driver: Tree) -> None:
         """As Spark's StatefulSet would make them, from the template that the driver was given."""
@@ -141,7 +158,8 @@ class Kubelet:
         for pod in pods:
             owner: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
             if owner.get("kind") == "Pod" and owner["uid"] not in alive:
-                self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=0)
+                gone = None if pod["spec"].get("nodeName") in self.silent else 0
+                self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=gone)
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}
