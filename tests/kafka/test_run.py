@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 
 from holdfast_runtime.streams.partitioner import misplaced
-from tests.engine.runs import KEYS, Run, children, die
+from tests.engine.runs import KEYS, Run, check_rows, children, die
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
@@ -114,6 +114,23 @@ def test_what_was_read_is_published_for_lag_tools_and_deleted_where_it_is_the_ap
                 assert offsets[topic, number] == end
                 assert oldest == (0 if topic == counted.rows else end)
     counted.check(1_000)
+
+
+def test_a_new_run_begins_behind_what_the_last_one_left_between_its_steps(broker: Broker, tmp_path: Path) -> None:
+    counted = Counted.new(broker)
+    app = counted.file(tmp_path)
+    counted.feed(ROWS)
+    with Run(app, tmp_path / "data") as run:
+        run.until("progress", 2)
+        run.process.send_signal(signal.SIGTERM)
+        run.ended()
+    before = seen_by_partition(broker, counted.numbered)
+    assert any(seen_by_partition(broker, f"{counted.name}-moved").values()), "nothing was left between the steps"
+    app.write_text(counted.text().replace("\nspec:\n", '\nspec:\n  runId: "2"\n'))
+    with Run(app, tmp_path / "data", "--until-idle") as run:
+        run.ended()
+    after = sorted(seen_by_partition(broker, counted.numbered).items())
+    check_rows([json.loads(value) for number, values in after for value in values[len(before[number]) :]], ROWS)
 
 
 def test_topics_are_made_as_the_spec_says_and_refused_if_they_are_otherwise(broker: Broker, tmp_path: Path) -> None:
