@@ -1,6 +1,7 @@
 """Why: the counted app on the cluster: applied as users do, looked at as users do, and harmed where its pods are."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,8 +139,7 @@ class App:
 
     def restored(self) -> list[str]:
         """Tasks that the latest attempt had to restore."""
-        lines = [line for line in self.driver_log().splitlines() if "holdfast: restored " in line]
-        return [line.rpartition(" ")[2] for line in lines]
+        return re.findall("holdfast: restored ([^ :]+)", self.driver_log())
 
     def kill(self, pod: str) -> None:
         """End a pod as a power cut would."""

@@ -15,9 +15,11 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
     print(f"driver killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
     assert app.restored() == []
 
-    app.kill(min(app.executors()))
+    killed = min(app.executors())
+    its = {task for task, location in app.where().items() if location.endswith(killed)}
+    app.kill(killed)
     print(f"executor killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
-    assert app.restored() == []
+    assert set(app.restored()) <= its, "the batch at hand is finished elsewhere, and no other task is touched"
 
     attempt = app.attempt()
     installed.kill_operator()
