@@ -1,0 +1,1 @@
+"""What a build does with Spark's jars."""
