@@ -1,8 +1,8 @@
 """Why: Spark's checkpoint of the query, where what is shared is an object store.
 
-Spark keeps its two logs in files, and would take thirty requests of an object store for each batch, through jars of
-half a gigabyte. So they stay on the driver's own disk, and of them goes out what the next driver needs: before a batch
-runs, one object with its entry and the one before. Fencing is that of states (`durable`): an attempt first leaves its
+Spark keeps its two logs in files. In an object store it could not keep two drivers apart, and would need jars of half
+a gigabyte. So they stay on the driver's own disk, and of them goes out what the next driver needs: before a batch runs,
+one object with its entry and the one before. Fencing is that of states (`durable`): an attempt first leaves its
 fence, then looks for what is planned; a batch is first written, then it is looked for fences, and only then it runs.
 
     begin:    fence -> look -> files for Spark

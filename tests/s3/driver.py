@@ -1,0 +1,63 @@
+"""A driver of its own that runs `tests.engine.runs.APP`, keeps what is shared in an object store, and can be killed.
+
+`python -m tests.s3.driver DATA DISK ATTEMPT LOCATION CONF`: DATA holds the streams; DISK is this driver's, and may be
+new; CONF is JSON, settings of Spark. It ends when all is read; each event is a line of JSON.
+"""
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.spec.parse import parse_app
+from holdfast_runtime.app import run_at
+from holdfast_runtime.checkpoint_location import storage_at
+from holdfast_runtime.coordination.local import LocalCoordinator
+from holdfast_runtime.places import Places
+from holdfast_runtime.progress import Ended, Event, Progress
+from holdfast_runtime.site import Shape, Site
+from holdfast_runtime.until import Until
+from tests.engine.runs import APP
+
+
+class Told(LocalCoordinator):
+    """Drivers on a cluster are told the number of their attempt."""
+
+    def __init__(self, directory: Path, attempt: int) -> None:
+        super().__init__(directory, "counted", "1")
+        self._number = attempt
+
+    def next_attempt(self) -> int:
+        """Greater than that of any before."""
+        return self._number
+
+
+def say(event: Event) -> None:
+    about: dict[str, Any] = {"event": type(event).__name__}
+    if isinstance(event, Progress):
+        about |= {"batch": event.batch, "restored": event.restored, "tasks": event.tasks}
+    if isinstance(event, Ended):
+        about |= {"ending": event.ending.value, "batches": event.batches}
+    print(json.dumps(about), flush=True)  # noqa: T201
+
+
+def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, str]) -> None:
+    shared = storage_at(location, conf)
+    places = Places(
+        query=disk / "query",
+        shared=shared,
+        durable=shared.below("state"),
+        state=disk / "tasks",
+        log=data / "log",
+        planned=shared.below("query"),
+    )
+    with Told(disk / "metadata", attempt) as coordinator:
+        site = Site("local[2]", Shape(0, 2), places, coordinator, shared.directory, ui=False, prints=disk)
+        say(run_at(site, parse_app(yaml.safe_load(APP)), Until(idle=True), say, threading.Event()))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5]))

@@ -1,0 +1,136 @@
+"""Whole runs of an app whose disk may be lost, because what counts is in an object store."""
+
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.engine.runs import check, feed
+from tests.s3.gateway import Bucket, Gateway
+
+DEADLINE = 180.0
+
+
+class Driver:
+    """One attempt: `with Driver(...) as driver: driver.until(...)`."""
+
+    def __init__(self, data: Path, disk: Path, attempt: int, bucket: Bucket) -> None:
+        command = [sys.executable, "-m", "tests.s3.driver", str(data), str(disk), str(attempt)]
+        self.process = subprocess.Popen(
+            [*command, bucket.location, json.dumps(bucket.conf)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.said: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def until(self, event: str, times: int = 1) -> dict[str, Any]:
+        """Wait for an event, so many times."""
+        while times:
+            found = self._next()
+            assert found is not None, "".join(self.said)[-4000:]
+            times -= found["event"] == event
+        return self.events[-1]
+
+    def ended(self) -> dict[str, Any]:
+        """Wait until it ends well; its last event."""
+        last = self.until("Ended")
+        assert self.process.wait(DEADLINE) == 0, "".join(self.said)[-4000:]
+        return last
+
+    def failed(self) -> str:
+        """Wait until it ends otherwise; what it said."""
+        while self._next() is not None:
+            pass
+        assert self.process.wait(DEADLINE) != 0
+        return "".join(self.said)
+
+    def killed(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(DEADLINE)
+
+    def _next(self) -> dict[str, Any] | None:
+        while (line := self._lines.get(timeout=DEADLINE)) is not None:
+            self.said.append(line)
+            if line.startswith('{"event"'):
+                self.events.append(json.loads(line))
+                return self.events[-1]
+        return None
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+
+@pytest.fixture
+def bucket(gateway: Gateway) -> Bucket:
+    return gateway.bucket()
+
+
+def test_drivers_that_are_killed_with_their_disks_lose_and_double_nothing(tmp_path: Path, bucket: Bucket) -> None:
+    data, rows = tmp_path / "data", 5000
+    feed(data, rows)
+    for attempt, batches in ((1, 3), (2, 2)):
+        with Driver(data, tmp_path / "disk", attempt, bucket) as driver:
+            driver.until("Progress", batches)
+            driver.killed()
+        shutil.rmtree(tmp_path / "disk")
+    before = bucket.gateway.asked(bucket)
+    with Driver(data, tmp_path / "disk", 3, bucket) as driver:
+        assert driver.until("Progress")["restored"], "the tasks come back from the object store"
+        batches = driver.ended()["batches"]
+    check(data, rows)
+    assert not list(tmp_path.rglob("delta-*")), "nothing that has to last is on a disk"
+    assert_cheap(bucket.gateway.asked(bucket) - before, batches)
+
+
+def assert_cheap(asked: Counter[str], batches: int) -> None:
+    """What docs/object-stores.md says of a batch and of a start, in an app of three tasks with Spark SQL steps."""
+    most = {"ListObjectsV2": 3 * 3 + 1, "PutObject": 3 + 1 + 1, "HeadObject": 3 + 1, "DeleteObject": 1}
+    start = {"ListObjectsV2": 2 + 3 * 4, "PutObject": 1 + 3 + 1, "HeadObject": 40, "GetObject": 40}
+    for what, count in asked.items():
+        assert count <= most.get(what, 0) * batches + start.get(what, 0), (asked, batches)
+
+
+def test_a_driver_that_was_thought_dead_ends_when_it_comes_back(tmp_path: Path, bucket: Bucket) -> None:
+    data, rows = tmp_path / "data", 5000
+    feed(data, rows)
+    with Driver(data, tmp_path / "old", 1, bucket) as old:
+        old.until("Progress", 2)
+        os.kill(old.process.pid, signal.SIGSTOP)
+        with Driver(data, tmp_path / "new", 2, bucket) as new:
+            new.ended()
+        check(data, rows)
+        feed(data, 1000, first=rows)
+        os.kill(old.process.pid, signal.SIGCONT)
+        assert "EpochFencedError" in old.failed()
+    check(data, rows)
+    with Driver(data, tmp_path / "newer", 3, bucket) as newer:
+        newer.ended()
+    check(data, rows + 1000)
