@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, children, die, feed
 from tests.kafka.broker import wait_until
+from tests.s3.gateway import Gateway
 
 ROWS = 8_000
 DEADLINE = 120.0
@@ -35,11 +37,11 @@ _NUMBERS = itertools.count()
 class Driver:
     """One driver; its executors keep state below their own working folders, so each has a disk of its own."""
 
-    def __init__(self, theatre: Theatre, home: Path, spark: dict[str, str], *options: str) -> None:
+    def __init__(self, theatre: Theatre, home: Path, spark: dict[str, str], *options: str, **runtime: Any) -> None:
         self.home, self.disk = home, f"disk-{os.getpid()}-{theatre.told.namespace}"
         folder = home / "folder"
-        folder.mkdir()
-        for name, content in theatre.files(app(home), spark).items():
+        folder.mkdir(exist_ok=True)
+        for name, content in theatre.files(app(home, **runtime), spark).items():
             (folder / name).write_text(content)
         self.termination = home / "termination-log"
         command = [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--state", self.disk]
@@ -86,10 +88,11 @@ class Driver:
             shutil.rmtree(disk, ignore_errors=True)
 
 
-def app(home: Path) -> dict[str, Any]:
+def app(home: Path, **runtime: Any) -> dict[str, Any]:
     tree: dict[str, Any] = YAML(typ="safe").load(APP)
     tree["spec"]["runtime"]["checkpoint"] = {"location": f"file://{home}/shared"}
     tree["spec"]["runtime"]["sparkConf"] = {"spark.ui.enabled": "false"}
+    tree["spec"]["runtime"].update(runtime)
     return tree
 
 
@@ -155,6 +158,30 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
     finally:
         driver.close()
     check(home, ROWS + 500)
+
+
+def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_store(
+    theatre: Theatre, home: Path, gateway: Gateway
+) -> None:
+    bucket = gateway.bucket()
+    runtime = {"checkpoint": {"location": bucket.location}, "sparkConf": {"spark.ui.enabled": "false", **bucket.conf}}
+    options = ("--master", "local-cluster[1,2,1024]", "--patience", "1")
+    first = Driver(theatre, home, {}, *options, **runtime)
+    try:
+        first.until(lambda: counted(home) > 0, "some rows are through")
+    finally:
+        first.close()
+    second = Driver(replace(theatre, told=theatre.attempt(2)), home, {}, *options, **runtime)
+    try:
+        second.until(lambda: counted(home) == kept(ROWS), "all rows are through")
+        assert "restored partition-" in second.said()
+        second.drained()
+    finally:
+        second.close()
+    check(home, ROWS)
+    run = bucket.storage.below(theatre.told.namespace, "counted", "1")
+    assert run.names() == ["owner.json"]
+    assert any(name.startswith("done-") for name in run.below("query").names())
 
 
 def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Path) -> None:

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
 
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.app import run_at
@@ -56,7 +56,7 @@ def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, st
     )
     with Told(disk / "metadata", attempt) as coordinator:
         site = Site("local[2]", Shape(0, 2), places, coordinator, shared.directory, ui=False, prints=disk)
-        say(run_at(site, parse_app(yaml.safe_load(APP)), Until(idle=True), say, threading.Event()))
+        say(run_at(site, parse_app(YAML(typ="safe", pure=True).load(APP)), Until(idle=True), say, threading.Event()))
 
 
 if __name__ == "__main__":

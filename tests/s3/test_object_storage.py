@@ -118,8 +118,8 @@ def test_a_bucket_that_is_not_there_is_named_by_the_first_write(gateway: Gateway
         storage.write("one", [b"1"])
 
 
-def test_a_server_that_comes_back_within_seconds_is_waited_for(tmp_path: Path, gateway: Gateway) -> None:
-    assert gateway.asked  # for its credentials
+@pytest.mark.usefixtures("gateway")  # for the credentials
+def test_a_server_that_comes_back_within_seconds_is_waited_for(tmp_path: Path) -> None:
     with Gateway(tmp_path) as own:
         bucket = own.bucket()
         bucket.storage.write("one", [b"1"])
