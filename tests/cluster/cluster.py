@@ -80,6 +80,11 @@ class Cluster:
         """Where the node is reached, by pods and from this machine."""
         return docker.ask("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", node)
 
+    def outside(self) -> str:
+        """Where pods reach this machine."""
+        gateways = docker.ask("network", "inspect", "kind", "--format", "{{range .IPAM.Config}}{{.Gateway}} {{end}}")
+        return next(one for one in gateways.split() if "." in one)
+
     @contextmanager
     def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:
         """A namespace of its own; nothing waits until it is gone."""

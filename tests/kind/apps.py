@@ -181,6 +181,11 @@ def runtime_of(team: Team) -> Tree:
     }
 
 
+def with_secret(container: str, secret: str) -> Tree:
+    """A pod template by which a container has a Secret's entries in its environment."""
+    return {"spec": {"containers": [{"name": container, "envFrom": [{"secretRef": {"name": secret}}]}]}}
+
+
 def _template(container: str, resources: Mapping[str, Any] | None = None) -> Tree:
     mount = {"name": "checkpoints", "mountPath": CHECKPOINTS}
     main = {"name": container, "volumeMounts": [mount], **({"resources": resources} if resources else {})}

@@ -59,5 +59,5 @@ def test_a_bounded_app_completes_its_driver_is_gone_and_its_log_is_kept(app: App
     wait_until(lambda: not app.executors(), _ENDED, "executors are gone")
     (driver,) = app.pods("driver")
     assert driver["status"]["phase"] == "Succeeded"
-    assert "Completed" in app.driver_log()
+    assert "completed:" in app.driver_log()
     counted.check(600)

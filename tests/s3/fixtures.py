@@ -1,6 +1,5 @@
 """Why: one S3 server for all tests of a package that asks for it, by importing `gateway` into its `conftest`."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,14 +10,8 @@ from tests.s3.gateway import CREDENTIALS, Gateway
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A server that runs; this process and its children have its credentials, as pods would."""
-    before = {name: os.environ.get(name) for name in CREDENTIALS}
-    os.environ.update(CREDENTIALS)
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in CREDENTIALS.items():
+            patched.setenv(name, value)
         with Gateway(tmp_path_factory.mktemp("s3")) as running:
             yield running
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

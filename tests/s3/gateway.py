@@ -54,13 +54,16 @@ class Bucket:
 
 
 class Gateway:
-    """A server in a folder: `with Gateway(folder) as gateway: ... gateway.bucket()`. Its data outlive it."""
+    """A server in a folder: `with Gateway(folder) as gateway: ... gateway.bucket()`. Its data outlive it.
 
-    def __init__(self, folder: Path) -> None:
+    `host`: the address of this machine by which it is reached.
+    """
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
         self.root, self._access = folder / "root", folder / "access.log"
         (self.root / _BUCKET).mkdir(parents=True)
         self._folder = folder
-        self._address = f"127.0.0.1:{free_ports(1)[0]}"
+        self._address = f"{host}:{free_ports(1)[0]}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
