@@ -77,6 +77,10 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/engine
 	$(BIN)/python bench/operator
 
+.PHONY: bench-cluster
+bench-cluster: $(STAMP)  ## benchmarks on the cluster of `make cluster` (an hour or two)
+	$(BIN)/python bench/cluster
+
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length
 	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 $(BIN)/python -m pytest -m "not kafka and not kind"

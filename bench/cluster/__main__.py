@@ -1,0 +1,10 @@
+"""Why: `python bench/cluster` like the other benchmarks, though this one is a package. Must only start it."""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[2])
+
+from bench.cluster.report import main  # noqa: E402 - found only now
+
+main()
