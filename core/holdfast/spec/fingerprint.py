@@ -1,11 +1,13 @@
 """Why: whether a running attempt has the spec it should have, told by one short text.
 
-Only what costs at least a restart counts, and defaults count like values: a field that is applied while the app runs
-does not change the fingerprint, nor does writing a default down. Must not know which attempt runs what.
+Only what costs at least a restart counts, and only what is not as it is by default: a field that is applied while the
+app runs does not change the fingerprint, nor does writing a default down, nor a release that brings new fields. Must
+not know which attempt runs what.
 """
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,14 +25,22 @@ def fingerprint(spec: AppSpec) -> str:
 
 def _kept(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return {
-            name: _kept(one)
-            for name, field in type(value).model_fields.items()
-            if isinstance(one := getattr(value, name), BaseModel) or change_of(field) is not Change.LIVE
-        }
+        return dict(_fields(value))
     if isinstance(value, tuple):
         # Named objects may stand in any order.
         kept = [_kept(one) for one in value]
         named = bool(kept) and all(isinstance(one, dict) and "name" in one for one in kept)
         return sorted(kept, key=lambda one: str(one["name"])) if named else kept
     return value
+
+
+def _fields(model: BaseModel) -> Iterator[tuple[str, Any]]:
+    for name, field in type(model).model_fields.items():
+        one, usual = getattr(model, name), field.get_default(call_default_factory=True)
+        if isinstance(one, BaseModel):
+            kept = _kept(one)
+            # `log: {}` says something, `restart: {}` does not.
+            if kept or usual is None:
+                yield name, kept
+        elif one != usual and change_of(field) is not Change.LIVE:
+            yield name, _kept(one)
