@@ -48,7 +48,8 @@ def of_plan(judged: Judged) -> Said:
     if judged.plan is None:
         return {}
     if judged.plan.valid:
-        said = f"{len(judged.plan.tasks)} tasks; {len(judged.plan.warnings)} warnings"
+        warnings = len(judged.plan.warnings)
+        said = f"{len(judged.plan.tasks)} tasks; {warnings} warning{'' if warnings == 1 else 's'}"
         return {"PlanValid": (True, Reason.PLAN_ACCEPTED, said)}
     first, against = judged.plan.problems[0], judged.against
     message = against.message if against is not None and against.reason is first.reason else first.message
@@ -98,8 +99,9 @@ def unreadable(condition: str, why: str) -> Said:
 
 
 def no_driver(reason: Reason) -> Said:
-    """There is none, and why."""
-    return {"DriverRunning": (False, reason, "there is no driver")}
+    """There is none, and why: nobody has tasks then, and nobody lacks them."""
+    said = "there is no driver"
+    return {"DriverRunning": (False, reason, said), "Assigned": (None, reason, said)}
 
 
 def is_ready(status: Status) -> bool:
