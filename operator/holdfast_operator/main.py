@@ -169,6 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-storage-classes", action="store_true", help="without the right to list them")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    # A line for each thing that a watch tells of would be all there is to read.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     options = Options(
         Release(
             given.image,

@@ -94,7 +94,7 @@ class Cluster:
         try:
             yield name
         finally:
-            self.kubectl("delete", "namespace", name, "--wait=false")
+            self.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
     def ready(self, node: str) -> bool:
         """Whether the control plane takes the node for well; it notices after 15 s that one is not."""

@@ -23,7 +23,7 @@ _DEFAULT_OWNER = "library"
 def load_image(image: str, nodes: Sequence[str] = WORKERS) -> None:
     """The image, as Docker has it now, on these nodes."""
     identity = docker.ask("image", "inspect", "--format", "{{.Id}}", image)
-    missing = [node for node in nodes if not holds(_listed(node), full_name(image), identity)]
+    missing = [node for node in nodes if not _has(node, full_name(image), identity)]
     if not missing:
         return
     with step(f"load {image}"), TemporaryDirectory(dir=home(), prefix="load-") as folder:
@@ -32,6 +32,15 @@ def load_image(image: str, nodes: Sequence[str] = WORKERS) -> None:
         with ThreadPoolExecutor(len(missing)) as pool:
             for carried in [pool.submit(_import, node, archive) for node in missing]:
                 carried.result()
+
+
+def _has(node: str, name: str, identity: str) -> bool:
+    """Whether the node has it by this name; it is given the name where it has the image by another."""
+    listed = _listed(node)
+    if not holds(listed, name, identity) and identity in listed.split():
+        docker.ask("exec", node, *_CTR, "tag", "--force", identity, name)
+        listed = _listed(node)
+    return holds(listed, name, identity)
 
 
 def holds(listed: str, name: str, identity: str) -> bool:
