@@ -17,12 +17,14 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from holdfast_runtime.app import run_at
+from holdfast_runtime.chores import Rounds
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
-from holdfast_runtime.driver_folder import DriverFolder, places_of, read_folder
+from holdfast_runtime.driver_folder import DriverFolder, old_runs_of, places_of, read_folder
 from holdfast_runtime.driver_log import DriverLog
+from holdfast_runtime.old_runs import EVERY
 from holdfast_runtime.places import Places
-from holdfast_runtime.progress import Ended
+from holdfast_runtime.progress import Ended, Event, Started
 from holdfast_runtime.run_owner import claim_run
 from holdfast_runtime.site import Shape, Site, shape_of
 from holdfast_runtime.termination import ended_well, failed, leave
@@ -76,11 +78,18 @@ def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
         places = places_of(read, given.folder, given.state, scratch, given.log)
-        claim_run(places.shared, read.told)
+        claim = claim_run(places.shared, read.told)
         maps = ApiConfigMaps.connected(read.told.namespace)
         _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
         coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
-        ended = run_at(_site(given, read, places, coordinator), read.app, Until(), log.listen, drain)
+        rounds = stack.enter_context(Rounds(old_runs_of(read, claim).collect, EVERY))
+
+        def listen(event: Event) -> None:
+            log.listen(event)
+            if isinstance(event, Started):
+                rounds.begin()
+
+        ended = run_at(_site(given, read, places, coordinator), read.app, Until(), listen, drain)
         log.listen(ended)
     return ended
 

@@ -12,11 +12,14 @@ from holdfast.errors import UserActionError
 from holdfast.placement.told import TOLD_KEY, Told, read_told
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
+from holdfast.spec.values import FOREVER, millis
 from holdfast_runtime.checkpoint_location import CheckpointLocationError, storage_at
 from holdfast_runtime.data_dir import folder_name
+from holdfast_runtime.old_runs import OldRuns
 from holdfast_runtime.places import Places
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.wall_clock import now
 
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
 
@@ -54,8 +57,7 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
     `folder`: where all pods of the app have what the operator mounts. `state`: a disk of the pod's location. `scratch`:
     this driver's own, nothing of it outlives the driver.
     """
-    names = [folder_name(name) for name in (read.told.namespace, read.told.app, read.told.run)]
-    shared = _location(read.app).below(*names)
+    shared = _runs(read).below(folder_name(read.told.run))
     # Spark keeps its checkpoint in files: among the shared ones, where those are files too.
     if isinstance(shared, FolderStorage):
         query, planned = shared.folder / "query", None
@@ -70,6 +72,17 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
         planned=planned,
         secrets=folder / _SECRETS,
     )
+
+
+def old_runs_of(read: DriverFolder, claim: str) -> OldRuns:
+    """The runs beside the app's own, which is taken up by `claim`; raises `CheckpointLocationError`."""
+    kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
+    retention = None if kept is None or kept == FOREVER else millis(kept)
+    return OldRuns(_runs(read), folder_name(read.told.run), claim, retention, now)
+
+
+def _runs(read: DriverFolder) -> Storage:
+    return _location(read.app).below(folder_name(read.told.namespace), folder_name(read.told.app))
 
 
 def _location(app: StreamApp) -> Storage:

@@ -4,7 +4,7 @@ import threading
 
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.chores import Chores, Positions
+from holdfast_runtime.chores import Chores, Positions, Rounds
 
 CLICKS = StreamPartition("clicks", 0)
 
@@ -43,3 +43,32 @@ def test_nothing_is_done_where_nothing_was_processed() -> None:
     with Chores(seen.append, every=0.001):
         pass
     assert seen == []
+
+
+def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> None:
+    done, third = list[int](), threading.Event()
+
+    def act() -> None:
+        done.append(len(done))
+        if len(done) == 1:
+            message = "the storage is away"
+            raise WorldChangeError(message)
+        if len(done) == 3:
+            third.set()
+
+    with Rounds(act, every=0.001) as rounds:
+        assert done == []
+        rounds.begin()
+        rounds.begin()
+        assert third.wait(10)
+    assert not any(thread.name == "rounds" for thread in threading.enumerate())
+
+
+def test_the_first_round_is_at_once_and_there_is_none_before_it_is_begun() -> None:
+    done = threading.Event()
+    with Rounds(done.set, every=3600):
+        pass
+    assert not done.is_set()
+    with Rounds(done.set, every=3600) as rounds:
+        rounds.begin()
+        assert done.wait(10)

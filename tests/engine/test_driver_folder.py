@@ -1,6 +1,8 @@
 """What a driver reads from the operator's folder, and where its run keeps what."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,8 @@ import pytest
 
 from holdfast.placement.told import Told
 from holdfast_runtime.checkpoint_location import CheckpointLocationError
-from holdfast_runtime.driver_folder import DriverFolder, DriverFolderError, places_of, read_folder
+from holdfast_runtime.driver_folder import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
+from holdfast_runtime.run_owner import claim_run
 from holdfast_runtime.state.folder_storage import FolderStorage
 
 TOLD = Told("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})
@@ -85,3 +88,22 @@ def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) ->
     (there / name).unlink()
     with pytest.raises(DriverFolderError, match=name):
         read_folder(there)
+
+
+@pytest.mark.parametrize(("retention", "stays"), [({}, 3), ({"retention": "59s"}, 2), ({"retention": "Forever"}, 2)])
+def test_runs_beside_its_own_are_kept_as_long_as_the_spec_says(
+    tmp_path: Path, retention: dict[str, str], stays: int
+) -> None:
+    read = read_folder(folder(tmp_path, checkpoint={"location": f"file://{tmp_path}/shared", **retention}))
+    runs = tmp_path / "shared" / "team-a" / "ads"
+    claim_run(FolderStorage(runs / "old"), replace(TOLD, run="old", attempt=1))
+    for path in (runs / "old").iterdir():
+        os.utime(path, (0, 0))
+    old_runs = old_runs_of(read, claim_run(FolderStorage(runs / "Run.1"), TOLD))
+    old_runs.collect()
+    for path in (runs / "old").iterdir():
+        at = path.stat().st_mtime - 60
+        os.utime(path, (at, at))
+    old_runs.collect()
+    assert len(list((runs / "old").iterdir())) == stays
+    assert (runs / "old" / "collected.json").exists() == (retention == {"retention": "59s"})

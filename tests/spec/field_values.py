@@ -206,6 +206,12 @@ _RUN = (
         ("", "x", "/x", "s3a://", "S3A://x", "1a:/x", "s3a:/" + "x" * 1020),
         required=True,
     ),
+    Row(
+        "spec.runtime.checkpoint.retention",
+        "text",
+        (*_LENGTH, *_ZERO, "Forever"),
+        (*_NO_LENGTH, "forever", "Forever1s"),
+    ),
     Row("spec.runtime.driver", "object", ({},), ({"x": 1},)),
     Row("spec.runtime.driver.cores", "int", _CORES, (1025,)),
     Row("spec.runtime.driver.memory", "text", _MEMORY, _NO_MEMORY),

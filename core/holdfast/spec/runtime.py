@@ -17,6 +17,7 @@ from holdfast.spec.values import (
     Place,
     PositiveDuration,
     Quantity,
+    Retention,
     Settings,
     Text,
     without_nulls,
@@ -62,6 +63,8 @@ class Checkpoint(SpecModel):
 
     location: Annotated[Folder, Change.NEW_RUN]
     """A folder that driver and executors reach, e.g. `s3a://bucket/path` or `file:///shared/path`."""
+    retention: Annotated[Retention, Change.RESTART] = "168h"
+    """How long a run that was left is kept there, or `Forever`. Default: 168h."""
 
 
 class Driver(SpecModel):

@@ -14,7 +14,9 @@ from pydantic_core import PydanticCustomError
 _LABEL = r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
 # At most 9 digits of seconds and so on: together less than the 292 years the API server can compare.
 _DURATION = r"^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$"
-_RETENTION = rf"^(Forever|{_DURATION[1:-1]})$"
+FOREVER = "Forever"
+"""A retention without an end."""
+_RETENTION = rf"^({FOREVER}|{_DURATION[1:-1]})$"
 _OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _QUANTITY = r"^[0-9]{1,15}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?$"
 _MEMORY = r"^[1-9][0-9]{0,8}(k|m|g|t|Ki|Mi|Gi|Ti)$"
@@ -147,7 +149,7 @@ PositiveDuration = Annotated[
 """A duration longer than nothing."""
 
 Retention = Annotated[str, StringConstraints(pattern=_RETENTION, min_length=2, max_length=40), Field(examples=["168h"])]
-"""How long records are kept: a duration, or `Forever`."""
+"""How long something is kept: a duration, or `Forever`."""
 
 Quantity = Annotated[
     str,

@@ -7,8 +7,8 @@ which refuses a name that is taken. Must not know what the objects mean.
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -45,6 +45,23 @@ class FolderStorage:
     def names(self) -> list[str]:
         """Objects, in no order; unfinished ones are not among them."""
         return [name for name in self._all() if not name.startswith(_TEMPORARY)]
+
+    def modified(self) -> dict[str, int]:
+        """Objects, and when each was written last: milliseconds since 1970, by the clock of the file system."""
+        found = {}
+        for name in self.names():
+            with self._reporting(name), suppress(FileNotFoundError):
+                found[name] = (self.folder / name).stat().st_mtime_ns // 1_000_000
+        return found
+
+    def directories(self) -> list[str]:
+        """Folders in this one, in no order."""
+        with self._reporting(""):
+            try:
+                with os.scandir(self.folder) as found:
+                    return [one.name for one in found if one.is_dir(follow_symlinks=False)]
+            except FileNotFoundError:
+                return []
 
     def unfinished(self) -> dict[str, str]:
         """What dead (or living) writers have not finished: by its name, the object's name it would have got."""
@@ -83,6 +100,27 @@ class FolderStorage:
             with self._reporting(name):
                 (self.folder / name).unlink(missing_ok=True)
             yield name
+
+    def clear(self, keep: Collection[str]) -> int:
+        """Remove all there is, also in folders below, but files of these names in this one; how many files went."""
+        with self._reporting(""):
+            return self._cleared(keep)
+
+    def _cleared(self, keep: Collection[str]) -> int:
+        gone = 0
+        # From below upwards; links are not followed, they are removed.
+        for at, below, files in os.walk(self.folder, topdown=False, onerror=_unless_gone):
+            folder = Path(at)
+            top = folder == self.folder
+            links = [name for name in below if (folder / name).is_symlink()]
+            for name in [*links, *(name for name in files if not (top and name in keep))]:
+                with suppress(FileNotFoundError):
+                    (folder / name).unlink()
+                    gone += 1
+            if not top:
+                with suppress(FileNotFoundError):
+                    folder.rmdir()
+        return gone
 
     def _all(self) -> list[str]:
         with self._reporting(""):
@@ -133,6 +171,11 @@ class FolderStorage:
             yield
         except OSError as error:
             raise refused(self.path(name), error, _CURE) from error
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _sync(folder: Path) -> None:

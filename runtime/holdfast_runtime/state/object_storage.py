@@ -7,7 +7,7 @@ begin. Must not know what the objects mean.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -71,9 +71,16 @@ class ObjectStorage:
 
     def names(self) -> list[str]:
         """Objects, in no order; uploads that are not complete are none."""
-        with self._reporting(""):
-            selector = pafs.FileSelector(self._key(""), allow_not_found=True)
-            return [one.base_name for one in self._client.get_file_info(selector) if one.type == pafs.FileType.File]
+        return [one.base_name for one in self._listed() if one.type == pafs.FileType.File]
+
+    def modified(self) -> dict[str, int]:
+        """Objects, and when each was written last: milliseconds since 1970, by the store's clock."""
+        files = (one for one in self._listed() if one.type == pafs.FileType.File)
+        return {one.base_name: one.mtime_ns // 1_000_000 for one in files}
+
+    def directories(self) -> list[str]:
+        """What names go on with up to a slash, in no order."""
+        return [one.base_name for one in self._listed() if one.type == pafs.FileType.Directory]
 
     def unfinished(self) -> dict[str, str]:
         """None that a listing shows: incomplete uploads are the bucket's to expire."""
@@ -106,9 +113,27 @@ class ObjectStorage:
         with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
             yield from pool.map(self._delete, names)
 
+    def clear(self, keep: Collection[str]) -> int:
+        """Remove all whose names begin so, but objects of these names directly here; how many went."""
+        kept = {self._key(name) for name in keep}
+        gone = [one for one in self._listed(recursive=True) if one.path not in kept]
+        objects = [one.path for one in gone if one.type == pafs.FileType.File]
+        if objects:
+            mine = len(self._key("")) + 1
+            for _ in self.delete(path[mine:] for path in objects if "/" not in path[mine:]):
+                pass
+            for name in sorted({one.path[mine:].split("/")[0] for one in gone if one.type == pafs.FileType.Directory}):
+                self.below(name)._delete_all()  # noqa: SLF001 - of this class
+        return len(objects)
+
     @property
     def _client(self) -> pafs.S3FileSystem:
         return self.service.opened(self.bucket)
+
+    def _listed(self, *, recursive: bool = False) -> list[pafs.FileInfo]:
+        with self._reporting(""):
+            selector = pafs.FileSelector(self._key(""), allow_not_found=True, recursive=recursive)
+            return self._client.get_file_info(selector)  # type: ignore[no-any-return]
 
     def _key(self, name: str) -> str:
         return "/".join(filter(None, (self.bucket, self.prefix, name)))
@@ -135,6 +160,26 @@ class ObjectStorage:
                 # which its checksums give away.
                 self._delete(name)
         return size
+
+    def _delete_all(self) -> None:
+        """A thousand objects a request, and with them what stands for directories that are empty."""
+        left = len(self._listed(recursive=True))
+        while left:
+            with self._reporting(""):
+                left = self._deleted_all(left)
+
+    def _deleted_all(self, before: int) -> int:
+        """How many are left; less than before."""
+        try:
+            self._client.delete_dir(self._key(""))
+        except (OSError, pa.ArrowException):
+            # Stores that keep objects as files refuse directories from which a file is still to be removed: a level
+            # goes each time.
+            left = len(self._listed(recursive=True))
+            if left >= before:
+                raise
+            return left
+        return 0
 
     def _delete(self, name: str) -> str:
         with self._reporting(name), suppress(FileNotFoundError):

@@ -7,7 +7,7 @@ writes an object gives it a name of its own, with the attempt in it, and looks a
 Storages are plain values: they travel to executors, and hold nothing open.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
@@ -36,6 +36,14 @@ class Storage(Protocol):
         """Objects, in no order; unfinished ones are not among them."""
         ...
 
+    def modified(self) -> dict[str, int]:
+        """Objects, and when each was written last: milliseconds since 1970, by the storage's clock."""
+        ...
+
+    def directories(self) -> list[str]:
+        """Directories in this one, in no order."""
+        ...
+
     def unfinished(self) -> dict[str, str]:
         """What dead (or living) writers have not finished: by its name, the object's name it would have got."""
         ...
@@ -54,6 +62,10 @@ class Storage(Protocol):
 
     def delete(self, names: Iterable[str]) -> Iterator[str]:
         """Remove objects, each gone when it is named; that somebody else did is fine."""
+        ...
+
+    def clear(self, keep: Collection[str]) -> int:
+        """Remove all there is, also in directories below, but objects of these names in this one; how many went."""
         ...
 
 
