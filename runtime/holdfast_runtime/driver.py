@@ -20,6 +20,7 @@ from holdfast_runtime.app import run_at
 from holdfast_runtime.chores import Rounds
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
+from holdfast_runtime.coordination.report_map import has_committed
 from holdfast_runtime.driver_folder import DriverFolder, old_runs_of, places_of, read_folder
 from holdfast_runtime.driver_log import DriverLog
 from holdfast_runtime.old_runs import EVERY
@@ -78,8 +79,8 @@ def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
         places = places_of(read, given.folder, given.state, scratch, given.log)
-        claim = claim_run(places.shared, read.told)
         maps = ApiConfigMaps.connected(read.told.namespace)
+        claim = claim_run(places.shared, read.told, committed=has_committed(maps, read.told))
         _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
         coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
         rounds = stack.enter_context(Rounds(old_runs_of(read, claim).collect, EVERY))

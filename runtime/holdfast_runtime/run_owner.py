@@ -30,6 +30,10 @@ class RunOfAnotherAppError(UserActionError):
     """The checkpoint location holds this run of an app that was deleted."""
 
 
+class CheckpointLostError(UserActionError):
+    """The run has committed batches, and nothing of it is left at the checkpoint location."""
+
+
 class RunCollectedError(UserActionError):
     """The run was left for longer than its retention, and what it kept is removed."""
 
@@ -48,12 +52,13 @@ class Owner:
         return cls(told.app, told.namespace, told.uid)
 
 
-def claim_run(shared: Storage, told: Told) -> str:
+def claim_run(shared: Storage, told: Told, *, committed: bool = False) -> str:
     """Mark what the run keeps as this app's, and taken up; the name of the claim.
 
-    Raises `RunOfAnotherAppError` where it is another's, and `RunCollectedError` where it is given up.
+    Raises `RunOfAnotherAppError` where it is another's, `RunCollectedError` where it is given up, and, if the run is
+    known to have `committed` batches, `CheckpointLostError` where nobody has taken it up yet.
     """
-    _own(shared, told)
+    _own(shared, told, committed=committed)
     claim = f"claim-{told.attempt:010}-{secrets.token_hex(6)}"
     shared.write(claim, [b"%d\n" % told.attempt])
     # After writing, for a collector that looks later than this will find the claim.
@@ -79,9 +84,16 @@ def is_claim(name: str) -> bool:
     return _CLAIM.fullmatch(name) is not None
 
 
-def _own(shared: Storage, told: Told) -> None:
+def _own(shared: Storage, told: Told, *, committed: bool) -> None:
     found = shared.read(OWNER)
     if found is None:
+        if committed:
+            message = (
+                f"run {told.run} of {told.app} has committed batches, as ConfigMap {told.report} says, but "
+                f"{shared.directory} holds nothing of it: mount or put back what held its checkpoint, or start under a "
+                f"new spec.runId, which begins without state"
+            )
+            raise CheckpointLostError(message)
         text = json.dumps({"app": told.app, "namespace": told.namespace, "uid": told.uid})
         shared.write(OWNER, [text.encode()])
         # What stands there counts, not what was written: another app may have been faster.

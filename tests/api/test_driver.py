@@ -17,8 +17,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast.placement.assignment import Assignment
+from holdfast.placement.driver_report import Report
 from holdfast.placement.handed import Handed
 from holdfast.tasks.record import Record
+from holdfast_runtime.coordination.report_map import ReportMap
 from holdfast_runtime.streams.log import EmbeddedLog
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
@@ -187,9 +189,21 @@ def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_stor
 def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Path) -> None:
     spoilt = app(home)
     spoilt["spec"]["runtime"]["checkpoint"] = {"location": "gs://bucket/ads"}
-    folder = home / "spoilt"
+    assert "object stores that speak S3" in refused(theatre, home, spoilt)
+
+
+def test_a_driver_whose_checkpoint_is_gone_does_not_begin_anew(theatre: Theatre, home: Path) -> None:
+    ReportMap(theatre.maps(), theatre.told).write(Report(attempt=1, at=1, batch=7, progressed=1))
+    said = refused(replace(theatre, told=theatre.attempt(2)), home, app(home))
+    assert "has committed batches" in said
+    assert not list((home / "shared").rglob("*.json"))
+
+
+def refused(theatre: Theatre, home: Path, tree: dict[str, Any]) -> str:
+    """The last word of a driver that wants its user to act."""
+    folder = home / "refused"
     folder.mkdir()
-    for name, content in theatre.files(spoilt, {}).items():
+    for name, content in theatre.files(tree, {}).items():
         (folder / name).write_text(content)
     ran = subprocess.run(
         [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--termination", str(home / "last-word")],
@@ -200,7 +214,7 @@ def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Pa
     )
     said = json.loads((home / "last-word").read_text())
     assert (ran.returncode, said["failed"]) == (1, "user")
-    assert "object stores that speak S3" in said["message"]
+    return str(said["message"])
 
 
 def counted(home: Path) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.placement.told import Told
-from holdfast_runtime.run_owner import RunOfAnotherAppError, claim_run
+from holdfast_runtime.run_owner import CheckpointLostError, RunOfAnotherAppError, claim_run
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.folder_storage import FolderStorage
 
@@ -35,3 +35,11 @@ def test_a_location_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CheckpointUnavailableError, match="is mounted"):
         claim_run(FolderStorage(tmp_path / "file" / "run"), TOLD)
+
+
+def test_a_run_that_has_committed_batches_and_whose_checkpoint_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
+    claim_run(FolderStorage(tmp_path / "run"), TOLD)
+    claim_run(FolderStorage(tmp_path / "run"), replace(TOLD, attempt=2), committed=True)
+    with pytest.raises(CheckpointLostError, match=r"ads-report .* put back .* new spec\.runId"):
+        claim_run(FolderStorage(tmp_path / "other"), replace(TOLD, attempt=3), committed=True)
+    assert not (tmp_path / "other" / "owner.json").exists()

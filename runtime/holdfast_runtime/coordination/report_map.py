@@ -20,6 +20,12 @@ class ReportContendedError(RetrySoonError):
     """Others wrote the report each time it was to be written."""
 
 
+def has_committed(maps: ConfigMaps, told: Told) -> bool:
+    """Whether an earlier attempt of the run has told of a batch that is done."""
+    report = report_in(maps.get(told.report) or {})
+    return report is not None and (report.batch > 0 or report.progressed is not None)
+
+
 class ReportMap:
     """The report of one run. One thread at a time."""
 
