@@ -14,16 +14,22 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any
 
-from bench.cluster.measures import WHATS, Asked, Taken, What
-from bench.cluster.place import Place, life, place
+from confluent_kafka import KafkaException
+
+from bench.cluster.measures import WHATS, Asked, Measure, Taken, What
+from bench.cluster.place import Make, Place, life, place
+from tests.chart.helms import HelmError
+from tests.cluster.steps import ClusterError
 from tests.kind.installed import LOST_AFTER
 
 FILE = Path(__file__).parents[2] / ".holdfast" / "bench-cluster.json"
 _MOST_MB = 400
 """The disks of tests are 1 GiB, and one may get two of three tasks."""
 _LOOKS = 5
+_FAILURES = (AssertionError, ClusterError, HelmError, KafkaException, OSError, SubprocessError, ValueError)
 Figures = dict[str, dict[str, Any]]
 """What -> way -> seconds, notes and the command."""
 
@@ -43,14 +49,17 @@ def main() -> None:
     if not 0 <= given.state_mb <= _MOST_MB:
         parser.error(f"--state-mb {given.state_mb}: disks hold up to {_MOST_MB}")
     asked = Asked(given.state_mb, given.restarts, given.seed)
+    failed = 0
     with place() as there:
         for name in given.whats or WHATS:
             what = _chosen(WHATS[name], given.only)
-            if not what.ways:
-                continue
-            taken = _paired(there, name, what, asked, given.runs)
-            print(table(name, what.title, taken, asked), flush=True)
-            _write(name, taken)
+            found, lost = _paired(there, name, what, asked, given.runs)
+            failed += lost
+            if found:
+                print(table(name, what.title, found, asked), flush=True)
+                _write(name, found)
+    if failed:
+        sys.exit(f"{failed} runs have failed and are in no figure")
 
 
 def _chosen(what: What, only: str | None) -> What:
@@ -58,16 +67,32 @@ def _chosen(what: What, only: str | None) -> What:
     return What(what.title, ways, what.once)
 
 
-def _paired(there: Place, name: str, what: What, asked: Asked, runs: int) -> dict[str, list[Taken]]:
-    """Every way once per run, forwards and backwards in turn, so that a slow minute hits all alike."""
+def _paired(there: Place, name: str, what: What, asked: Asked, runs: int) -> tuple[dict[str, list[Taken]], int]:
+    """Every way once per run, forwards and backwards in turn, so that a slow minute hits all alike.
+
+    What was found of each way, and how many runs have failed.
+    """
     found: dict[str, list[Taken]] = {way: [] for way in what.ways}
+    failed = 0
     for run in range(1 if what.once else runs):
         for way in what.ways if run % 2 == 0 else reversed(list(what.ways)):
-            make, measure = what.ways[way]
-            with life(there, make, f"{name}-{way.replace(', ', '-').replace(' ', '-')}-{run}") as one:
-                found[way] += measure(one, asked)
-            print(f"  {name}, {way}: {found[way][-1].seconds:.1f} s {dict(found[way][-1].notes) or ''}", flush=True)
-    return found
+            taken = _run(there, f"{name}, {way}, run {run + 1}", what.ways[way], asked)
+            for one in taken:
+                print(f"  {name}, {way}: {one.seconds:.1f} s {dict(one.notes) or ''}", flush=True)
+            found[way] += taken
+            failed += not taken
+    return {way: taken for way, taken in found.items() if taken}, failed
+
+
+def _run(there: Place, name: str, way: tuple[Make, Measure], asked: Asked) -> Sequence[Taken]:
+    """One life; nothing where it has failed: the others go on, as each has all of its own."""
+    make, measure = way
+    try:
+        with life(there, make, name.replace(",", "").replace(" ", "-")) as one:
+            return measure(one, asked)
+    except _FAILURES as error:
+        print(f"  {name} has failed: {error}", flush=True)
+        return ()
 
 
 def table(name: str, title: str, found: Mapping[str, Sequence[Taken]], asked: Asked) -> str:

@@ -65,7 +65,7 @@ class Stock:
 
     def prepare(self) -> None:
         """What its pods find in the shared folder."""
-        folder = self.cluster.shared / self.team.namespace / NAME
+        folder = self._folder()
         (folder / "jars").mkdir(parents=True)
         (spark,) = pyspark.__path__
         for jar in (*map(Path, jars("spark-kafka").split(",")), *Path(spark, "jars").glob("rocksdbjni-*.jar")):
@@ -111,6 +111,10 @@ class Stock:
         where = f"--namespace={self.team.namespace}"
         self.cluster.kubectl("delete", "deployment", NAME, where, "--ignore-not-found")
         wait_until(lambda: not self._all_pods(), _GONE, "the pods of stock Spark are gone")
+        shutil.rmtree(self._folder())
+
+    def _folder(self) -> Path:
+        return self.cluster.shared / self.team.namespace / NAME
 
     def _scale(self, count: int) -> None:
         where = f"--namespace={self.team.namespace}"
