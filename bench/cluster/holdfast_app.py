@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.cluster.newest import BLOB
-from bench.cluster.subject import BLOB_BYTES, INTERVAL, PER_PARTITION, killed
+from bench.cluster.subject import BLOB_BYTES, INTERVAL, NO_ARCHIVE, PER_PARTITION, killed
 from tests.cluster.cluster import Tree
 from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
@@ -90,3 +90,13 @@ class Ours:
 def ours(installed: Installed, team: Team, counted: Counted, **spec: Any) -> Iterator[Ours]:
     """The team removes its apps itself."""
     yield Ours(installed, team, counted, **spec)
+
+
+@contextmanager
+def without_archive(installed: Installed, team: Team, counted: Counted) -> Iterator[Ours]:
+    """The image's archive of Java's classes is not used, as stock Spark can't."""
+    made = Ours(installed, team, counted)
+    for pods in ("driver", "executors"):
+        (container,) = made.app.tree["spec"]["runtime"][pods]["podTemplate"]["spec"]["containers"]
+        container["env"] = [NO_ARCHIVE]
+    yield made

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench.cluster.holdfast_app import Ours, ours
+from bench.cluster.holdfast_app import Ours, ours, without_archive
 from bench.cluster.place import Life, Make
 from bench.cluster.stock import stock
 from bench.cluster.subject import PARTITIONS
@@ -166,7 +166,14 @@ def _restored(life: Life, *, lost: bool) -> dict[str, str]:
 _STOCK = "stock Spark"
 _LIVE = partial(ours, onPartitionGrowth="Live")
 WHATS: dict[str, What] = {
-    "apply": What("kubectl apply -> first committed row", {"Holdfast": (ours, applied), _STOCK: (stock, applied)}),
+    "apply": What(
+        "kubectl apply -> first committed row",
+        {
+            "Holdfast": (ours, applied),
+            "Holdfast, no class archive": (without_archive, applied),
+            _STOCK: (stock, applied),
+        },
+    ),
     "driver": What(
         "driver pod deleted by force -> a row made after its end",
         {"Holdfast, disks kept": (ours, driver_killed), _STOCK: (stock, driver_killed)},

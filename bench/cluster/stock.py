@@ -8,8 +8,9 @@ folder. What it gets, so that it is at its best:
   executors soon; the same trigger, rows per trigger, cores and heap, the same tolerations for lost nodes.
 - More memory beside the heap than Holdfast, for RocksDB.
 
-The image has neither RocksDB, Spark's Kafka source nor protobuf: they lie in the shared folder. Must not use anything
-of Holdfast but the words of pods.
+The image has neither RocksDB, Spark's Kafka source nor protobuf: they lie in the shared folder. With them the class
+path is not that of the image's archive of Java's classes, and Java starts as in other images of Spark. Must not use
+anything of Holdfast but the words of pods.
 """
 
 import json
@@ -24,7 +25,7 @@ from typing import Any
 import pyspark
 
 from bench.cluster.newest import BLOB
-from bench.cluster.subject import BLOB_BYTES, INTERVAL, PARTITIONS, PER_PARTITION, killed
+from bench.cluster.subject import BLOB_BYTES, INTERVAL, NO_ARCHIVE, PARTITIONS, PER_PARTITION, killed
 from bench.engine.peers import TUNED, rocksdb
 from bench.kafka.jars import jars
 from holdfast_operator.driver_pod import USER
@@ -169,6 +170,7 @@ def settings(namespace: str, image: str) -> dict[str, str]:
         "spark.driver.extraClassPath": f"{_FOLDER}/jars/*",
         "spark.executor.extraClassPath": f"{_FOLDER}/jars/*",
         "spark.executorEnv.PYTHONPATH": f"{_FOLDER}/python",
+        f"spark.executorEnv.{NO_ARCHIVE['name']}": NO_ARCHIVE["value"],
         "spark.executor.instances": "2",
         "spark.executor.cores": "1",
         "spark.executor.memory": _HEAP,
@@ -215,6 +217,7 @@ def deployment(namespace: str, image: str, request: Mapping[str, Any]) -> Tree:
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "PYTHONPATH", "value": f"{_FOLDER}/python"},
+            NO_ARCHIVE,
         ],
         "resources": {"requests": {"cpu": "200m", "memory": "1152Mi"}, "limits": {"memory": "1152Mi"}},
         "securityContext": _CLOSED,

@@ -14,6 +14,8 @@ BLOB_BYTES = 8000
 PARTITIONS = 2
 PER_PARTITION = 2000
 INTERVAL = "500ms"
+NO_ARCHIVE = {"name": "SPARK_SUBMIT_OPTS", "value": ""}
+"""In a container's environment: Java starts without the image's archive of classes."""
 _ENDS = 90.0
 
 
