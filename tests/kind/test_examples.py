@@ -8,11 +8,14 @@ from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
 from holdfast_runtime.streams.kafka.quiet import QUIET
+from tests.cluster import docker
 from tests.cluster.cluster import Cluster
+from tests.cluster.steps import step
 from tests.examples.test_examples import EXPECTED, FOLDER, NAMES, app_of
 from tests.kafka.broker import wait_until
 from tests.kafka.sent import seen_by_partition
 from tests.kind.apps import App, runtime_of
+from tests.kind.images import Images
 from tests.kind.installed import Team
 from tests.kind.kafka import KindBroker
 
@@ -32,7 +35,9 @@ def test_some_examples_run() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if runs(name)])
-def test_an_example_runs_as_it_stands(name: str, cluster: Cluster, team: Team, broker: KindBroker) -> None:
+def test_an_example_runs_as_it_stands(
+    name: str, cluster: Cluster, images: Images, team: Team, broker: KindBroker
+) -> None:
     tree = json.loads(json.dumps(YAML(typ="safe").load((FOLDER / name / "app.yaml").read_text()), default=str))
     spec = tree["spec"]
     made_up = {one["name"] for one in spec["systems"] if "generator" in one}
@@ -47,6 +52,8 @@ def test_an_example_runs_as_it_stands(name: str, cluster: Cluster, team: Team, b
             broker.create_topic(stream["topic"], stream["partitions"])
             _fill(broker, stream)
     spec["runtime"] = {**spec.get("runtime", {}), **runtime_of(team)}
+    if (FOLDER / name / "Dockerfile").exists():
+        spec["runtime"]["image"] = _derived(cluster, images, name)
     spec["state"] = {"storageClass": team.storage_class, "size": "512Mi"}
     app = App(cluster, team.namespace, tree)
     app.apply()
@@ -58,6 +65,16 @@ def test_an_example_runs_as_it_stands(name: str, cluster: Cluster, team: Team, b
         return all(any(seen_by_partition(broker, topic).values()) for topic in outputs)
 
     wait_until(out, _ROWS, f"rows in {outputs}")
+
+
+def _derived(cluster: Cluster, images: Images, name: str) -> str:
+    """The example's own image, on the workers."""
+    image = f"holdfast-example/{name}:test"
+    with step(f"image of {name}") as said:
+        folder = FOLDER / name
+        docker.build(said, folder / "Dockerfile", folder, image, {"RUNTIME": images.runtime})
+    cluster.load_image(image)
+    return image
 
 
 def _fill(broker: KindBroker, stream: dict[str, Any]) -> None:
