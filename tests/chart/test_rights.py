@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast_operator.names import app_id, attempt_name
-from tests.api.admin import APPS, PODS, Admin, default_storage
+from tests.api.admin import APPS, PODS, Admin, default_storage, install_crd
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.kubelet import Kubelet
 from tests.api.plane import Plane
@@ -31,18 +31,21 @@ RESTART: Any = {"backoff": {"initial": "1s", "max": "2s"}}
 
 
 @pytest.fixture
-def site(plane: Plane, tmp_path: Path) -> Iterator[Site]:
-    """A namespace, and a node that answers."""
-    admin, namespace = Admin(plane), "hold-system"
-    admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": namespace, "labels": RESTRICTED}})
-    default_storage(admin)
-    admin.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
-    admin.patch("/api/v1/nodes/node-a/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-    with Kubelet(admin, namespace) as kubelet:
-        made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json", "tests.chart.child")
-        made.topics(clicks=4, out=4)
-        yield made
-    assert kubelet.failure is None
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A namespace, and a node that answers, on an API server of its own: all that is asked for there is looked at."""
+    namespace = "hold-system"
+    with Plane() as plane:
+        admin = Admin(plane)
+        install_crd(admin)
+        admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": namespace, "labels": RESTRICTED}})
+        default_storage(admin)
+        admin.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
+        admin.patch("/api/v1/nodes/node-a/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+        with Kubelet(admin, namespace) as kubelet:
+            made = Site(plane, admin, namespace, kubelet, tmp_path / "topics.json", "tests.chart.child")
+            made.topics(clicks=4, out=4)
+            yield made
+        assert kubelet.failure is None
 
 
 def test_the_operator_uses_exactly_what_the_chart_gives(site: Site) -> None:
