@@ -26,7 +26,6 @@ from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, children, die, feed
 from tests.kafka.broker import wait_until
-from tests.s3.gateway import Gateway
 
 ROWS = 8_000
 DEADLINE = 120.0
@@ -160,32 +159,6 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
     finally:
         driver.close()
     check(home, ROWS + 500)
-
-
-def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_store(
-    theatre: Theatre, home: Path, gateway: Gateway
-) -> None:
-    bucket = gateway.bucket()
-    runtime = {"checkpoint": {"location": bucket.location}, "sparkConf": {"spark.ui.enabled": "false", **bucket.conf}}
-    options = ("--master", "local-cluster[1,2,1024]", "--patience", "1")
-    first = Driver(theatre, home, {}, *options, **runtime)
-    try:
-        first.until(lambda: counted(home) > 0, "some rows are through")
-    finally:
-        first.close()
-    second = Driver(replace(theatre, told=theatre.attempt(2)), home, {}, *options, **runtime)
-    try:
-        second.until(lambda: counted(home) == kept(ROWS), "all rows are through")
-        assert "restored partition-" in second.said()
-        second.drained()
-    finally:
-        second.close()
-    check(home, ROWS)
-    run = bucket.storage.below(theatre.told.namespace, "counted", "1")
-    claim, owner = sorted(run.names())
-    assert claim.startswith("claim-0000000002-")
-    assert owner == "owner.json"
-    assert any(name.startswith("done-") for name in run.below("query").names())
 
 
 def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Path) -> None:
