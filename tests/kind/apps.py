@@ -163,16 +163,15 @@ class App:
 def counted_app(cluster: Cluster, team: Team, counted: Counted, **spec: Any) -> App:
     """The app of `Counted`, for a team's namespace; nothing is applied yet."""
     tree: Tree = json.loads(json.dumps(YAML(typ="safe").load(counted.text())))
-    runtime = {**tree["spec"]["runtime"], **runtime_of(team)}
+    runtime = {**tree["spec"]["runtime"], **small_runtime()}
     runtime["trigger"] = {"interval": "500ms", "maxRecordsPerPartition": 4000}
     state = {"location": "Claim", "storageClass": team.storage_class, "size": "512Mi"}
     tree["spec"] |= {"runtime": runtime, "state": state, **spec}
     return App(cluster, team.namespace, tree)
 
 
-def runtime_of(team: Team) -> Tree:
-    """Small pods that share the team's folder."""
-    assert team.namespace
+def small_runtime() -> Tree:
+    """Small pods that share the folder of their namespace."""
     return {
         "checkpoint": {"location": f"file://{CHECKPOINTS}"},
         "driver": {"memory": "768m", "podTemplate": _template("driver", {"requests": {"cpu": "200m"}})},

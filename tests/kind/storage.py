@@ -36,6 +36,11 @@ def shared_folder(cluster: Cluster, namespace: str) -> Iterator[None]:
         cluster.kubectl("delete", "persistentvolume", namespace, "--wait=false")
 
 
+def disk(name: str, number: int) -> str:
+    """Where each worker has this disk of a storage class."""
+    return f"{_DISKS}/{name}/{number}"
+
+
 @contextmanager
 def local_disks(cluster: Cluster, name: str, disks: int, limit: str | None = None) -> Iterator[str]:
     """A storage class of so many disks on each worker; `limit`: each holds no more than this, e.g. `64m`."""
@@ -49,7 +54,7 @@ def local_disks(cluster: Cluster, name: str, disks: int, limit: str | None = Non
     made = []
     for node in cluster.workers:
         for number in range(disks):
-            path = f"{_DISKS}/{name}/{number}"
+            path = disk(name, number)
             cluster.on_node(node, "mkdir", "-p", path)
             if limit is not None:
                 cluster.on_node(node, "mount", "-t", "tmpfs", "-o", f"size={limit}", "tmpfs", path)

@@ -14,7 +14,7 @@ from tests.cluster.steps import step
 from tests.examples.test_examples import EXPECTED, FOLDER, NAMES, app_of
 from tests.kafka.broker import wait_until
 from tests.kafka.sent import seen_by_partition
-from tests.kind.apps import App, runtime_of
+from tests.kind.apps import App, small_runtime
 from tests.kind.images import Images
 from tests.kind.installed import Team
 from tests.kind.kafka import KindBroker
@@ -51,7 +51,7 @@ def test_an_example_runs_as_it_stands(
         if stream["name"] not in written and stream["system"] not in made_up:
             broker.create_topic(stream["topic"], stream["partitions"])
             _fill(broker, stream)
-    spec["runtime"] = {**spec.get("runtime", {}), **runtime_of(team)}
+    spec["runtime"] = {**spec.get("runtime", {}), **small_runtime()}
     if (FOLDER / name / "Dockerfile").exists():
         spec["runtime"]["image"] = _derived(cluster, images, name)
     spec["state"] = {"storageClass": team.storage_class, "size": "512Mi"}

@@ -10,9 +10,10 @@ from kubernetes.client import CoreV1Api
 
 from tests.cluster.base import BASE
 from tests.cluster.cluster import Cluster
-from tests.cluster.config import NODES, SHARED
+from tests.cluster.config import NODES
 from tests.cluster.diagnosis import diagnose
 from tests.kafka.broker import wait_until
+from tests.kind.storage import SHARED_CLAIM, shared_folder
 
 _USER = 1000
 
@@ -26,28 +27,8 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture
 def claim(cluster: Cluster, namespace: str) -> Iterator[str]:
     """Of a folder on this machine, which pods on all nodes write."""
-    folder = {"path": f"{SHARED}/{namespace}", "type": "DirectoryOrCreate"}
-    size = {"storage": "1Gi"}
-    either: dict[str, Any] = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    (cluster.shared / namespace).mkdir(mode=0o777)
-    (cluster.shared / namespace).chmod(0o777)
-    cluster.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": namespace},
-            "spec": {**either, "capacity": size, "hostPath": folder},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "shared"},
-            "spec": {**either, "volumeName": namespace, "resources": {"requests": size}},
-        },
-        namespace=namespace,
-    )
-    yield "shared"
-    cluster.kubectl("delete", "persistentvolume", namespace, "--wait=false")
+    with shared_folder(cluster, namespace):
+        yield SHARED_CLAIM
 
 
 def test_all_nodes_are_ready(cluster: Cluster) -> None:

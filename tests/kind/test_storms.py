@@ -7,6 +7,7 @@ from tests.kind.faults import Faults
 from tests.kind.fed import Fed
 from tests.kind.installed import Installed
 from tests.kind.kafka import KindBroker
+from tests.kind.storage import disk
 
 _FILLS = """
 import uuid
@@ -58,7 +59,7 @@ def test_a_full_disk_is_said_and_when_there_is_room_again_the_app_goes_on(
             app.ready()
             fed.flows()
             node = cluster.workers[0]
-            path = f"/var/lib/test-disks/{team.storage_class}/0"
+            path = disk(team.storage_class, 0)
             _fill(cluster, node, f"{path}/filler")
             app.until("Ready", "False", "WaitingToRestart")
             assert "no space" in app.message("Ready")
