@@ -10,6 +10,8 @@ from tests.kind.images import Images
 from tests.kind.installed import Installed, Team
 
 _SOON = 120.0
+_KEPT = {"owner.json", "collected.json"}
+"""Of a run that was collected: by them, a return to it is refused."""
 
 
 def test_an_upgrade_of_the_operator_restarts_no_app(installed: Installed, running: tuple[App, Fed]) -> None:
@@ -44,9 +46,13 @@ def test_another_image_is_taken_up_by_the_next_attempt_which_keeps_the_state(
     fed.settles()
 
 
-def test_another_run_begins_with_no_state(cluster: Cluster, team: Team, counted: Counted) -> None:
+def test_another_run_begins_with_no_state_and_what_the_old_one_left_is_collected_after_its_retention(
+    cluster: Cluster, team: Team, counted: Counted
+) -> None:
     """It reads its input from the beginning: every row comes out a second time, numbered from one again."""
     app = counted_app(cluster, team, counted)
+    runtime = app.tree["spec"]["runtime"]
+    runtime["checkpoint"] |= {"retention": "1s"}
     counted.feed(240)
     app.apply()
     app.ready()
@@ -61,6 +67,12 @@ def test_another_run_begins_with_no_state(cluster: Cluster, team: Team, counted:
         assert numbers == [*range(1, len(numbers) // 2 + 1)] * 2
     claims = cluster.tree("persistentvolumeclaims", f"--namespace={team.namespace}")["items"]
     assert len([one for one in claims if one["metadata"]["name"] != "shared"]) == 2, "the old run's are given back"
+    left = cluster.shared / team.namespace / team.namespace / app.name / "1"
+    assert len([one for one in left.rglob("*") if one.is_file()]) > len(_KEPT)
+    app.kill_driver()  # drivers look at old runs when they start, and every hour
+    wait_until(lambda: {one.name for one in left.rglob("*") if one.is_file()} == _KEPT, _SOON, "the old run is gone")
+    app.until("Ready", "True")
+    assert len(counted.written()) == 432
 
 
 def test_suspend_drains_and_resume_goes_on_where_it_was(running: tuple[App, Fed]) -> None:
