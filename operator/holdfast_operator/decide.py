@@ -35,6 +35,8 @@ def _deleted(case: Case) -> Decision | None:
     if (blind := _blind(case)) is not None:
         return blind
     alive = [pod for pod in case.seen.pods if not pod.over]
+    # A driver that drains needs its executors for the batch at hand.
+    alive = [pod for pod in alive if pod.role == "driver"] or alive
     said = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
     if alive:
         return decision(case, said, Again(case.limits.soon), ending(case, alive), draining=Reason.DELETING.value)

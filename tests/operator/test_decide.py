@@ -19,7 +19,7 @@ from holdfast_operator.decision import (
     Release,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase, Snapshot, Unknown
+from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase, PodSeen, Snapshot, Unknown
 from holdfast_operator.names import app_id
 from holdfast_runtime.report import Failure
 from holdfast_runtime.state.errors import StoreFullError
@@ -441,6 +441,14 @@ def test_deleting_drains_then_releases() -> None:
     assert gone.actions == (GiveUpClaims(app_id("ads", "1")), Release())
     over = decided(seen(AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW)))
     assert (over.actions, isinstance(over.wake, Final)) == ((), True)
+
+
+def test_a_driver_of_a_deleted_app_keeps_its_executors_until_it_has_drained() -> None:
+    of = AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
+    executors = (PodSeen("exec-1", "uid-exec-1", attempt=1, role="executor", phase=Phase.RUNNING, created=NOW),)
+    drains = seen(of, driver=driver(deleting_since=NOW, grace=120_000), executors=executors)
+    assert decided(drains).actions == ()
+    assert decided(seen(of, executors=executors)).actions == (EndPod("exec-1", "uid-exec-1"),)
 
 
 def test_an_app_deleted_while_its_spec_is_invalid_goes_all_the_same() -> None:
