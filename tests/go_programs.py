@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tests.cached import cache, locked
+
 _LIMIT = 2400
 
 
@@ -25,11 +27,6 @@ class Program:
     package: str
     flags: str = "-s -w"
     """For the linker."""
-
-
-def cache() -> Path:
-    """Where programs are kept, and what else takes long to make."""
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast"
 
 
 def there(program: Program) -> Path | None:
@@ -47,23 +44,23 @@ def built(program: Program, log: IO[bytes] | None = None) -> Path:
     if go is None:
         message = f"{program.name} is compiled from its sources for tests: install Go 1.24 or later"
         raise RuntimeError(message)
-    if log is None:
-        print(f"compiling {program.name}, once (minutes)", file=sys.stderr)  # noqa: T201
-    cache().mkdir(parents=True, exist_ok=True)
     folder = _folder(program)
+    with locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            if log is None:
+                print(f"compiling {program.name}, once (minutes)", file=sys.stderr)  # noqa: T201
+            _build(program, go, folder, log)
+    return folder / program.name
+
+
+def _build(program: Program, go: str, folder: Path, log: IO[bytes] | None) -> None:
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"{program.name}-build-") as name:
         fresh = Path(name) / "built"
         flags = ["-trimpath", "-buildvcs=false", f"-ldflags={program.flags}", "-o", str(fresh / program.name)]
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
         command = [go, "build", *flags, program.package]
         subprocess.run(command, cwd=program.module, env=environment, stderr=log, check=True, timeout=_LIMIT)
-        try:
-            fresh.rename(folder)
-        except OSError:
-            # Another run was faster; its folder is whole, because it came by a rename too.
-            if not (folder / program.name).exists():
-                raise
-    return folder / program.name
+        fresh.rename(folder)
 
 
 def _folder(program: Program) -> Path:

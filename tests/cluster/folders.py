@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.go_programs import cache
+from tests.cached import cache
 
 NAME = "holdfast"
 """Of the cluster; its nodes are called after it."""

@@ -9,7 +9,6 @@ The jars (44 MiB) and a class data archive that halves the start of the JVM are 
 """
 
 import base64
-import fcntl
 import hashlib
 import logging
 import os
@@ -23,8 +22,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +31,8 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from tests.cached import cache, locked
 
 POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT = 90.0  # a loaded two-core machine with a cold disk needed 8 s
@@ -85,10 +86,10 @@ class BrokerFailedError(Exception):
 
 def kafka_jars() -> Path:
     """Return the directory of the broker's jars, made by Maven if it is not there yet."""
-    cache, version = _cache(), kafka_version()
+    version = kafka_version()
     # Keyed by the pom as well, or an edited one would go on with the jars of the old.
-    jars = cache / f"kafka-{version}" / f"jars-{_digest(POM.read_text())}"
-    with _locked(cache / f"kafka-{version}.lock"):
+    jars = cache() / f"kafka-{version}" / f"jars-{_digest(POM.read_text())}"
+    with locked(cache() / f"kafka-{version}.lock"):
         if not jars.is_dir():
             partial = jars.with_suffix(".partial")  # under the lock, so what stands there is a dead build's
             shutil.rmtree(partial, ignore_errors=True)
@@ -346,7 +347,7 @@ def _archive(jars: Path) -> Path | None:
     java = Path(_tool("java")).resolve()
     # Another JVM would ignore the archive without a word, so each JVM gets its own.
     archive = jars.with_name(f"classes-{_digest(f'{java} {java.stat().st_mtime_ns} {jars.name}')}.jsa")
-    with _locked(jars.with_name("classes.lock")):
+    with locked(jars.with_name("classes.lock")):
         if not archive.exists():
             partial = archive.with_suffix(".partial")
             partial.unlink(missing_ok=True)
@@ -360,10 +361,6 @@ def _archive(jars: Path) -> Path | None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast"
 
 
 def _tool(name: str) -> str:
@@ -387,12 +384,3 @@ def _run(command: list[str], timeout: float) -> None:
     if done.returncode:
         msg = f"{command[0]} ended with {done.returncode}:\n{done.stdout.decode(errors='replace')[-4000:]}"
         raise BrokerFailedError(msg)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock between processes; the kernel drops it when its holder dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
