@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+SCENARIOS ?= tests/kind
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -29,7 +30,7 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 
 .PHONY: test
 test: $(STAMP)  ## all tests but those on a cluster (needs Java, Maven and Go for the real components)
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=30
 
 .PHONY: images
 images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)
@@ -45,7 +46,7 @@ cluster-down: $(STAMP)  ## delete that cluster
 
 .PHONY: e2e
 e2e: cluster  ## whole apps on that cluster, through the faults that production brings
-	$(BIN)/python -m pytest -m kind tests/kind
+	$(BIN)/python -m pytest -s -m kind --durations=0 --durations-min=5 $(SCENARIOS)
 
 .PHONY: check
 check: $(STAMP)  ## format, lint, types, import contracts, generated files
