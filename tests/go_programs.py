@@ -46,7 +46,7 @@ def built(program: Program, log: IO[bytes] | None = None) -> Path:
         raise RuntimeError(message)
     folder = _folder(program)
     with locked(folder.with_suffix(".lock")):
-        if not folder.exists():
+        if there(program) is None:
             if log is None:
                 print(f"compiling {program.name}, once (minutes)", file=sys.stderr)  # noqa: T201
             _build(program, go, folder, log)

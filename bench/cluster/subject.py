@@ -4,6 +4,8 @@ Must not know an engine.
 """
 
 import json
+import re
+from pathlib import Path
 from typing import Any, Protocol
 
 from tests.cluster.cluster import Cluster, Tree
@@ -14,12 +16,8 @@ BLOB_BYTES = 8000
 PARTITIONS = 2
 PER_PARTITION = 2000
 INTERVAL = "500ms"
-_LATE = {"InvocationThreshold": 100_000, "MinInvocationThreshold": 12_000,
-         "CompileThreshold": 300_000, "BackEdgeThreshold": 800_000}  # fmt: skip
-NO_ARCHIVE = {
-    "name": "SPARK_SUBMIT_OPTS",
-    "value": " ".join(f"-XX:Tier4{name}={number}" for name, number in _LATE.items()),
-}
+_IMAGE = Path(__file__).parents[2] / "images" / "runtime" / "Dockerfile"
+NO_ARCHIVE = {"name": "SPARK_SUBMIT_OPTS", "value": " ".join(re.findall(r"-XX:Tier4\w+=\d+", _IMAGE.read_text()))}
 """In a container's environment: Java starts without the image's archive of classes, else as the image has it."""
 _ENDS = 90.0
 

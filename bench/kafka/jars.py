@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cached import cache
+
 HERE = Path(__file__).parent
 
 
@@ -20,7 +22,7 @@ def jars(pom: str) -> str:
         sys.exit("peers are taken from Maven Central: install Maven")
     path = HERE / f"{pom}.xml"
     version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-    folder = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast" / f"{pom}-{version}"
+    folder = cache() / f"{pom}-{version}"
     if not folder.is_dir():
         draft = folder.with_suffix(f".{os.getpid()}")
         copy = [mvn, "-B", "-q", "-f", str(path), "dependency:copy-dependencies", "-DincludeScope=runtime"]

@@ -1,5 +1,7 @@
 """What changes while apps run: the operator, an app's image, its run, and whether it runs at all."""
 
+from pathlib import Path
+
 from tests.cluster import docker
 from tests.cluster.cluster import Cluster
 from tests.kafka.broker import wait_until
@@ -51,8 +53,7 @@ def test_another_run_begins_with_no_state_and_what_the_old_one_left_is_collected
 ) -> None:
     """It reads its input from the beginning: every row comes out a second time, numbered from one again."""
     app = counted_app(cluster, team, counted)
-    runtime = app.tree["spec"]["runtime"]
-    runtime["checkpoint"] |= {"retention": "1s"}
+    app.tree["spec"]["runtime"]["checkpoint"] |= {"retention": "1s"}
     counted.feed(240)
     app.apply()
     app.ready()
@@ -68,9 +69,9 @@ def test_another_run_begins_with_no_state_and_what_the_old_one_left_is_collected
     claims = cluster.tree("persistentvolumeclaims", f"--namespace={team.namespace}")["items"]
     assert len([one for one in claims if one["metadata"]["name"] != "shared"]) == 2, "the old run's are given back"
     left = cluster.shared / team.namespace / team.namespace / app.name / "1"
-    assert len([one for one in left.rglob("*") if one.is_file()]) > len(_KEPT)
+    assert len(_files(left)) > len(_KEPT)
     app.kill_driver()  # drivers look at old runs when they start, and every hour
-    wait_until(lambda: {one.name for one in left.rglob("*") if one.is_file()} == _KEPT, _SOON, "the old run is gone")
+    wait_until(lambda: set(_files(left)) == _KEPT, _SOON, "the old run is gone")
     app.until("Ready", "True")
     assert len(counted.written()) == 432
 
@@ -115,3 +116,8 @@ def test_a_namespace_that_is_deleted_goes_with_its_apps(
         cluster.kubectl("delete", "namespace", team.namespace, "--timeout=180s", seconds=190)
         pods = cluster.tree("pods", "--all-namespaces", f"--selector=holdfast.dev/app={app.name}")["items"]
         assert pods == []
+
+
+def _files(folder: Path) -> list[str]:
+    """Names of all below it."""
+    return [one.name for one in folder.rglob("*") if one.is_file()]
