@@ -30,7 +30,7 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 
 .PHONY: test
 test: $(STAMP)  ## all tests but those on a cluster (needs Java, Maven and Go for the real components)
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=30
+	$(BIN)/python -m pytest --durations=30
 
 .PHONY: images
 images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)
