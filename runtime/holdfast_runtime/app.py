@@ -36,6 +36,7 @@ from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.session import open_session, stopped_after
 from holdfast_runtime.site import Shape, Site, shape_of
 from holdfast_runtime.slot_job import PackedProgram, slot_job
+from holdfast_runtime.source import asked
 from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.until import Until
 from holdfast_runtime.wall_clock import now
@@ -88,20 +89,21 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
 
 def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
     site, attempt = wiring.site, wiring.attempt
-    arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
-    if arrangement is None:
-        return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
-    begun = attempt.begin(arrangement.placement, site.shape.slots)
-    query = query_of(site.places, begun.number)
+    with asked(wiring.spark) as questions:
+        arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
+        if arrangement is None:
+            return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
+        begun = attempt.begin(arrangement.placement, site.shape.slots)
+        query = query_of(site.places, begun.number)
 
-    def processed(positions: Positions) -> None:
-        # First: what is tidied away can't be read again by a batch that nobody knows to be done.
-        query.done()
-        attempt.processed(positions)
+        def processed(positions: Positions) -> None:
+            # First: what is tidied away can't be read again by a batch that nobody knows to be done.
+            query.done()
+            attempt.processed(positions)
 
-    with wiring.job(arrangement, begun) as job, Chores(processed) as chores:
-        outside.listen(wiring.started(arrangement, begun))
-        return run_query(wiring.spark, wiring.loop(begun, query, job, chores, outside, totals))
+        with wiring.job(arrangement, begun) as job, Chores(processed) as chores:
+            outside.listen(wiring.started(arrangement, begun))
+            return run_query(questions, wiring.loop(begun, query, job, chores, outside, totals))
 
 
 def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled:

@@ -107,7 +107,7 @@ def _site(given: argparse.Namespace, read: DriverFolder, places: Places, coordin
         spark={**read.spark, **_address()},
         moving=True,
         executors_within=_EXECUTORS_WITHIN,
-        look_every=1.0,
+        look_every=0.3,
     )
 
 

@@ -21,8 +21,7 @@ from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.timed import Timed
 
 WRITE_STEPS = ("partition written",)
-_TYPE_OF_ROWS = pa.scalar(b"\0", pa.binary())
-_NOTHING_BETWEEN = pa.scalar(b"", pa.binary())
+_TYPE_OF_ROWS = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Outbox:
             return
         values = target.codec.encode(rows.rows)
         if target.typed:
-            values = pc.binary_join_element_wise(_TYPE_OF_ROWS, values, _NOTHING_BETWEEN)
+            values = pc.binary_join_element_wise(_TYPE_OF_ROWS, values, b"")
         # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
         times = rows.times.fill_null(NO_TIME if target.typed else self._now)
         keys = key_bytes(rows.rows, target.key)

@@ -5,12 +5,12 @@ is what a restart waits for. Must not know what the job does.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from holdfast_runtime.early import begun_early
 from holdfast_runtime.job import Job
 
 
@@ -19,13 +19,11 @@ class PreparingJob:
 
     def __init__(self, build: Callable[[], Job], nothing: str) -> None:
         """`nothing`: the plan of a batch that concerns no task."""
-        pool = ThreadPoolExecutor(1, "prepare")
-        self._ready = pool.submit(_prepared, build, nothing)
-        pool.shutdown(wait=False)
+        self._ready = begun_early(lambda: _prepared(build, nothing))
 
     def run(self, batch: str) -> list[str]:
         """Run all slots with this plan, as the job does; raises what went wrong when the job was built."""
-        return self._ready.result().run(batch)
+        return self._ready().run(batch)
 
 
 def _prepared(build: Callable[[], Job], nothing: str) -> Job:

@@ -20,7 +20,7 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError
@@ -33,7 +33,7 @@ from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress, Waiting
 from holdfast_runtime.report import SlotReport, TaskReport, read_reports
-from holdfast_runtime.source import NAME, OffsetSource, answering
+from holdfast_runtime.source import Questions
 from holdfast_runtime.standing import Standing
 from holdfast_runtime.streams.records import Bounds
 from holdfast_runtime.until import Until
@@ -89,25 +89,21 @@ class Loop:
     """Of all attempts of this driver."""
 
 
-def run_query(spark: SparkSession, loop: Loop) -> Ended:
+def run_query(questions: Questions, loop: Loop) -> Ended:
     """Run batches until the end; raises what went wrong."""
     runner = _Runner(loop)
-    with answering(runner.answer) as options:
-        spark.dataSource.register(OffsetSource)
-        query = (
-            spark.readStream.format(NAME)
-            .options(**options)
-            .load()
-            .writeStream.queryName(loop.name)
-            .option("checkpointLocation", str(loop.checkpoint))
-            .trigger(processingTime=f"{loop.interval} milliseconds")
-            .foreachBatch(runner.run)
-            .start()
-        )
-        try:
-            runner.wait(query)
-        finally:
-            query.stop()
+    query = (
+        questions.answered_by(runner.answer)
+        .writeStream.queryName(loop.name)
+        .option("checkpointLocation", str(loop.checkpoint))
+        .trigger(processingTime=f"{loop.interval} milliseconds")
+        .foreachBatch(runner.run)
+        .start()
+    )
+    try:
+        runner.wait(query)
+    finally:
+        query.stop()
     return runner.ended()
 
 

@@ -1,26 +1,30 @@
 """Why: Spark asks its source, in a process of its own, what to read next; the driver, which knows, answers.
 
 The source is a thin client of the planner that lives in the driver: it hands over where the last batch ended and gets
-where the next one ends. Spark makes that durable before the batch starts. Must not decide anything.
+where the next one ends. Spark makes that durable before the batch starts. Spark takes a second or two to make one, so
+that begins before there is a planner: while executors come up. Must not decide anything.
 """
 
 import secrets
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from holdfast_runtime.early import begun_early
 from holdfast_runtime.offsets import Offsets
 
 Answer = Callable[[Offsets], Offsets]
 _ADDRESS, _SECRET = "address", "secret"
-NAME = "holdfast"
+_NAME = "holdfast"
 
 
 class OffsetSource(DataSource):
@@ -29,7 +33,7 @@ class OffsetSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """What `readStream.format` calls it."""
-        return NAME
+        return _NAME
 
     def schema(self) -> str:
         """One row per batch: where it ends."""
@@ -77,23 +81,46 @@ def _offset(offsets: Offsets) -> dict[str, Any]:
     return {"offsets": offsets.text()}
 
 
-@contextmanager
-def answering(answer: Answer) -> Iterator[dict[str, str]]:
-    """Answer sources with this function, in a thread; the options by which they find it.
+class Questions:
+    """What one query asks: the frame it begins with, and who answers."""
 
-    The function must not raise: Spark would show the trace of a process that nobody knows.
-    """
+    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+        self._answer = Future[Answer]()
+        self._frame = begun_early(lambda: _frame(spark, options))
+
+    def answered_by(self, answer: Answer) -> DataFrame:
+        """From now on questions are answered so; the frame whose source asks them.
+
+        The function must not raise: Spark would show the trace of a process that nobody knows.
+        """
+        self._answer.set_result(answer)
+        return self._frame()
+
+    def answer(self, before: Offsets) -> Offsets:
+        """Waits for who answers."""
+        return self._answer.result()(before)
+
+
+@contextmanager
+def asked(spark: SparkSession) -> Iterator[Questions]:
+    """Hear what a query asks, in a thread; its frame is being made meanwhile."""
     secret = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         address = str(Path(folder) / "planner")
         with Listener(address, family="AF_UNIX", authkey=secret.encode()) as listener:
-            thread = threading.Thread(target=_serve, args=(listener, answer), name="planner", daemon=True)
+            questions = Questions(spark, {_ADDRESS: address, _SECRET: secret})
+            thread = threading.Thread(target=_serve, args=(listener, questions.answer), name="planner", daemon=True)
             thread.start()
             try:
-                yield {_ADDRESS: address, _SECRET: secret}
+                yield questions
             finally:
                 _wake(address)
                 thread.join(timeout=10)
+
+
+def _frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    spark.dataSource.register(OffsetSource)
+    return spark.readStream.format(_NAME).options(**options).load()
 
 
 def _serve(listener: Listener, answer: Answer) -> None:

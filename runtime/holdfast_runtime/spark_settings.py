@@ -143,9 +143,10 @@ def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = No
 
 def _java_options(wanted: Wanted) -> dict[str, str]:
     # Where no row passes through Java, what its second compiler costs never comes back: a tenth of an app's CPU in its
-    # first ten seconds.
-    compiler = [] if wanted.rows_in_spark else [_ONE_COMPILER]
-    ours = {"driver": [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *compiler], "executor": compiler}
+    # first ten seconds. Rows never pass through the driver where executors are processes of their own.
+    executor = [] if wanted.rows_in_spark else [_ONE_COMPILER]
+    driver = executor if wanted.local else [_ONE_COMPILER]
+    ours = {"driver": [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *driver], "executor": executor}
     found = {}
     for who, options in ours.items():
         name = f"spark.{who}.extraJavaOptions"

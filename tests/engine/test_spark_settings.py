@@ -67,6 +67,12 @@ def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_user
     assert "spark.executor.extraJavaOptions" not in settings()
 
 
+def test_a_driver_beside_its_executors_needs_one_compiler_of_java_whatever_they_run() -> None:
+    found = settings("k8s://https://kubernetes.default.svc")
+    assert found["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
+    assert "spark.executor.extraJavaOptions" not in found
+
+
 def test_memory_is_written_as_spark_knows_it() -> None:
     found = session_settings(Wanted("a", "local", ui=True, conf={}, memory="2Gi"))
     assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("2g", "true")
