@@ -43,6 +43,8 @@ _RETRY_FOR = 30.0
 _LOOK_EVERY = 0.05
 _LONGEST = 4000
 _SAID_EVERY = 30.0
+_NOT_IN_TIME = "Python worker failed to connect back"
+"""How Spark says it; there is no condition for it."""
 _ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
 """Spark's conditions for an entry of its logs that another process has written first."""
 
@@ -53,6 +55,10 @@ class QueryDiedError(HoldfastError):
 
 class AttemptOvertakenError(RetrySoonError):
     """Another attempt has ended the batch that this one was at: no harm, markers and stores let each only once."""
+
+
+class HostTooBusyError(RetrySoonError):
+    """A process did not come up in the ten seconds that Spark gives it."""
 
 
 class SlotDiedError(HoldfastError):
@@ -314,6 +320,12 @@ class _Runner:
 
 
 def _why_it_died(error: StreamingQueryException) -> HoldfastError:
+    if _NOT_IN_TIME in str(error):
+        message = (
+            "Spark gives a Python process ten seconds to start, and on this host one took longer; nothing is lost. "
+            "Start again; if this comes often, give the driver more CPU or the host less to do"
+        )
+        return HostTooBusyError(message)
     if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
         return QueryDiedError(_said(error))
     message = (

@@ -17,6 +17,15 @@ OVERTAKEN = """
                 (commits / "2").write_text("v1\\n{}")
             return batch
 """
+SLOW = """
+import os, sys, time
+
+if "pyspark.sql.streaming.python_streaming_source_runner" in sys.orig_argv:
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(0.1)
+"""
+"""Run by each Python at its start: the process by which Spark asks what to read does not get to it."""
 
 
 @pytest.fixture
@@ -56,6 +65,24 @@ def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: 
         assert failed["error"] == "AttemptOvertakenError", failed
         assert run.process.wait(60) != 0
     app.write_text(plain)
+    with Run(app, data, "--master", "local[2]", "--until-idle") as run:
+        run.ended()
+    check(data, ROWS)
+
+
+def test_a_process_that_does_not_start_in_sparks_time_is_said_with_what_to_do(
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    feed(data, ROWS)
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Run(app, data, "--master", "local[2]") as run:
+        failed = run.until("failed")
+        assert failed["error"] == "HostTooBusyError", failed
+        assert "give the driver more CPU or the host less to do" in failed["message"]
+        assert run.process.wait(60) != 0
+    monkeypatch.delenv("PYTHONPATH")
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()
     check(data, ROWS)

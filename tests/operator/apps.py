@@ -15,6 +15,7 @@ from holdfast_operator.specs import read_spec
 NOW = 1_800_000_000_000
 LIMITS = Limits()
 UID = "uid-of-app"
+SUCCEEDED: Any = {"phase": Phase.SUCCEEDED}
 _JUDGED: dict[str, Judged] = {}
 
 TREE: dict[str, Any] = {
@@ -74,6 +75,11 @@ def started(**spec: Any) -> Status:
     """The status of an app whose first attempt was started and seen."""
     intended = decided(seen(app(**spec))).status
     return intended.model_copy(update={"driver_uid": "uid-1"})
+
+
+def after(**status: Any) -> Status:
+    """The same, and what has been written down since."""
+    return started().model_copy(update=status)
 
 
 def condition(decision: Decision, kind: str) -> tuple[str, str]:

@@ -1,0 +1,266 @@
+from typing import Any
+
+import pytest
+
+from holdfast.errors import WorldChangeError
+from holdfast.reasons import Reason
+from holdfast_operator.checks.endings import Outcome
+from holdfast_operator.decision import (
+    Again,
+    CollectAttempts,
+    Final,
+    GiveUpClaims,
+    KeepFinalizer,
+    StartDriver,
+)
+from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase
+from holdfast_operator.names import app_id
+from holdfast_runtime.report import Failure
+from holdfast_runtime.state.errors import StoreFullError
+from holdfast_runtime.termination import failed
+from tests.operator.apps import (
+    LIMITS,
+    NOW,
+    SUCCEEDED,
+    TREE,
+    after,
+    app,
+    condition,
+    decided,
+    driver,
+    report,
+    seen,
+    started,
+    tree,
+)
+
+FAILED: Any = {"phase": Phase.FAILED, "ended": ContainerEnd(1, "Error", '{"failed": "world", "message": "no broker"}')}
+
+
+def test_a_new_app_is_guarded_before_anything_is_made() -> None:
+    decision = decided(seen(AppSeen("ads", "apps", "u", 1, TREE)))
+    assert decision.actions == (KeepFinalizer(),)
+    assert decision.wake == Again(0)
+
+
+def test_the_first_attempt_is_written_down_with_the_act() -> None:
+    decision = decided(seen(app()))
+    (start,) = decision.actions
+    assert isinstance(start, StartDriver)
+    assert start.attempt == decision.status.attempt == 1
+    assert decision.status.run_id == "1"
+    assert decision.status.spec_hash
+    assert condition(decision, "Reconciling") == ("True", "Starting")
+
+
+def test_an_operator_that_died_between_intent_and_act_makes_the_same_attempt() -> None:
+    status = decided(seen(app())).status
+    decision = decided(seen(app(status)))
+    assert [one.attempt for one in decision.actions if isinstance(one, StartDriver)] == [1]
+    assert decision.status.attempt == 1
+    assert decision.events == ()
+
+
+def test_a_number_is_never_used_twice_though_the_status_is_lost_or_an_old_run_is_taken_up_again() -> None:
+    for status in (None, after(run_id="2", ended="Drained")):
+        decision = decided(seen(app(status), highest=7))
+        assert decision.status.attempt == 8
+    assert decided(seen(app(after(driver_uid=None)), highest=1)).status.attempt == 1
+
+
+def test_a_driver_that_commits_batches_makes_the_app_ready() -> None:
+    decision = decided(seen(app(started()), driver=driver(), report=report()))
+    assert condition(decision, "Ready") == ("True", "Running")
+    assert condition(decision, "LocalityHonoured") == ("True", "AllPlaced")
+    assert (decision.status.tasks, decision.status.placed) == (4, "4/4")
+    assert decided(seen(app(decision.status), driver=driver(), report=report())).actions == ()
+
+
+def test_what_earlier_attempts_left_is_collected_once_the_next_one_does_well() -> None:
+    decision = decided(seen(app(after(attempt=2)), driver=driver(2), report=report(2)))
+    assert decision.actions == (CollectAttempts(2),)
+    assert decided(seen(app(decision.status), driver=driver(2), report=report(2))).actions == ()
+
+
+def test_a_driver_without_a_report_is_starting() -> None:
+    decision = decided(seen(app(started()), driver=driver()))
+    assert condition(decision, "Ready") == ("False", "Starting")
+
+
+def test_the_report_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
+    decision = decided(seen(app(started()), driver=driver(), report=report(attempt=0)))
+    assert condition(decision, "Ready") == ("False", "Starting")
+
+
+@pytest.mark.parametrize(
+    ("facts", "said", "reason"),
+    [
+        ({"waiting": ("ImagePullBackOff", "no such image")}, None, Reason.IMAGE_UNAVAILABLE),
+        ({"waiting": ("CreateContainerConfigError", "secret x not found")}, None, Reason.CONTAINER_REFUSED),
+        ({"phase": Phase.PENDING, "unschedulable": "0/3 nodes"}, None, Reason.UNSCHEDULABLE),
+        ({"created": NOW - LIMITS.start - 1}, None, Reason.START_TIMEOUT),
+        ({"node": "n", "node_lost": True}, {}, Reason.NODE_LOST),
+        ({}, {"at": NOW - LIMITS.silence - 1}, Reason.NO_REPORT),
+        ({}, {"lag": 10, "progressed": NOW - LIMITS.silence - 1}, Reason.NO_PROGRESS),
+    ],
+)
+def test_a_driver_that_does_not_work_is_left_alone_and_said(
+    facts: dict[str, Any], said: dict[str, Any] | None, reason: Reason
+) -> None:
+    told = None if said is None else report(**said)
+    decision = decided(seen(app(started()), driver=driver(**facts), report=told))
+    assert condition(decision, "Ready") == ("False", reason)
+    assert decision.actions == ()
+    assert isinstance(decision.wake, Again)
+
+
+def test_an_idle_app_without_lag_is_ready_though_its_last_batch_is_old() -> None:
+    decision = decided(seen(app(started()), driver=driver(), report=report(progressed=NOW - 3_600_000)))
+    assert condition(decision, "Ready") == ("True", "Running")
+
+
+def test_a_failed_driver_is_followed_by_another_after_a_wait() -> None:
+    decision = decided(seen(app(started()), driver=driver(**FAILED)))
+    assert decision.status.ended == Outcome.FAILED
+    assert decision.status.failures == decision.status.restarts == 1
+    assert decision.status.retry_at == "2027-01-15T08:00:05Z"
+    assert "no broker" in decision.events[0].message
+    waiting = decided(seen(app(decision.status), driver=driver(**FAILED)))
+    assert waiting.wake == Again(5000)
+    assert waiting.actions == ()
+    assert condition(waiting, "Ready") == ("False", "WaitingToRestart")
+    again = decided(seen(app(waiting.status), driver=driver(**FAILED)), now=NOW + 5000)
+    assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
+
+
+def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_until_there_is_space() -> None:
+    full = StoreFullError("the disk under /state has no space for the state of task partition-3: free or add space")
+    with pytest.raises(WorldChangeError) as error:
+        Failure.of(full, "slot 1").throw()
+    pod = driver(phase=Phase.FAILED, ended=ContainerEnd(1, "Error", failed(error.value)))
+    decision = decided(seen(app(started()), driver=pod))
+    assert (decision.status.ended, decision.status.failures) == (Outcome.FAILED, 1)
+    assert "partition-3: free or add space" in decision.events[0].message
+    waiting = decided(seen(app(decision.status), driver=pod))
+    assert waiting.wake == Again(5000)
+    assert condition(waiting, "Stalled")[0] == "False"
+    assert "partition-3: free or add space" in next(
+        one.message for one in waiting.status.conditions if one.type == "Ready"
+    )
+    again = decided(seen(app(waiting.status), driver=pod), now=NOW + 5000)
+    assert isinstance(again.actions[0], StartDriver)
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(0, 5), (1, 10), (5, 160), (6, 300), (5000, 300)])
+def test_the_wait_doubles_up_to_the_longest(failures: int, seconds: int) -> None:
+    decision = decided(seen(app(after(failures=failures)), driver=driver(**FAILED)))
+    waiting = decided(seen(app(decision.status), driver=driver(**FAILED)))
+    assert waiting.wake == Again(seconds * 1000)
+
+
+def test_healthy_for_long_enough_forgets_failures() -> None:
+    status = after(failures=7)
+    young = decided(seen(app(status), driver=driver(created=NOW - 599_000), report=report()))
+    assert young.status.failures == 7
+    old = decided(seen(app(status), driver=driver(created=NOW - 600_000), report=report()))
+    assert old.status.failures == 0
+
+
+def test_an_evicted_driver_without_container_status_is_replaced_at_once() -> None:
+    decision = decided(seen(app(started()), driver=driver(phase=Phase.FAILED, reason="Evicted", message="disk")))
+    assert decision.status.ended == Outcome.LOST
+    assert decision.status.failures == 0
+    again = decided(seen(app(decision.status), driver=driver(phase=Phase.FAILED, reason="Evicted")))
+    assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
+
+
+def test_a_driver_deleted_by_somebody_else_is_replaced_at_once() -> None:
+    decision = decided(seen(app(started())))
+    assert (decision.status.ended, decision.events[0].reason) == (Outcome.LOST, Reason.DRIVER_DELETED)
+    assert isinstance(decided(seen(app(decision.status))).actions[0], StartDriver)
+
+
+def test_a_driver_that_says_somebody_must_act_is_not_repeated_until_somebody_does() -> None:
+    end = ContainerEnd(1, "Error", '{"failed": "user", "message": "offsets aged out: choose"}')
+    pod = driver(phase=Phase.FAILED, ended=end)
+    decision = decided(seen(app(started()), driver=pod))
+    stays = decided(seen(app(decision.status), driver=pod))
+    assert isinstance(stays.wake, Final)
+    assert condition(stays, "Stalled") == ("True", "DriverRefused")
+    assert "choose" in next(one.message for one in stays.status.conditions if one.type == "Ready")
+    touched = decided(seen(app(stays.status, generation=2, onPartitionGrowth="Halt"), driver=pod))
+    again = decided(seen(app(touched.status, generation=2, onPartitionGrowth="Halt"), driver=pod))
+    assert isinstance(again.actions[0], StartDriver)
+
+
+def test_an_app_without_end_that_ends_has_failed() -> None:
+    decision = decided(seen(app(started()), driver=driver(**SUCCEEDED, ended=ContainerEnd(0))))
+    assert (decision.status.ended, decision.status.failures) == (Outcome.STOPPED, 1)
+    never = decided(seen(app(decision.status, restart={"policy": "OnFailure"}), driver=driver(**SUCCEEDED)))
+    assert condition(never, "Stalled") == ("True", "RestartNever")
+    assert isinstance(never.wake, Final)
+
+
+def test_a_completed_app_is_ready_and_stays_so() -> None:
+    pod = driver(**SUCCEEDED, ended=ContainerEnd(0, message='{"ended": "completed"}'))
+    decision = decided(seen(app(started()), driver=pod))
+    stays = decided(seen(app(decision.status), driver=pod))
+    assert condition(stays, "Ready") == ("True", "Completed")
+    assert isinstance(stays.wake, Final)
+    changed = decided(seen(app(stays.status, generation=2, runId="2"), driver=pod))
+    start = changed.actions[-1]
+    assert isinstance(start, StartDriver)
+    assert start.attempt == 1
+    assert GiveUpClaims(app_id("ads", "1")) in changed.actions
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"runtime": {}}, Reason.CHECKPOINT_MISSING),
+        (
+            {"runtime": {**TREE["spec"]["runtime"], "driver": {"podTemplate": {"spec": {"hostname": "x"}}}}},
+            Reason.POD_TEMPLATE_REFUSED,
+        ),
+    ],
+)
+def test_what_can_never_start_waits_for_its_user(spec: dict[str, Any], reason: Reason) -> None:
+    decision = decided(seen(app(**spec)))
+    assert condition(decision, "Stalled") == ("True", reason)
+    assert decision.actions == ()
+
+
+def test_a_missing_secret_is_waited_for() -> None:
+    decision = decided(seen(app(), missing=("Secret kafka-auth",)))
+    assert condition(decision, "Stalled") == ("True", "ObjectMissing")
+    assert isinstance(decision.wake, Again)
+
+
+def test_without_a_default_storage_class_an_app_with_claims_waits_and_says_so() -> None:
+    waits = decided(seen(app(), storage_class=None))
+    assert waits.actions == ()
+    assert waits.wake == Again(LIMITS.look)
+    assert condition(waits, "Ready") == ("False", "StorageClassMissing")
+    (start,) = decided(seen(app(waits.status), storage_class="standard")).actions
+    assert isinstance(start, StartDriver)
+    assert start.storage_class == "standard"
+
+
+def test_a_default_storage_class_that_goes_harms_no_running_attempt() -> None:
+    decision = decided(seen(app(started()), driver=driver(), report=report(), storage_class=None))
+    assert decision.actions == ()
+    assert condition(decision, "Ready") == ("True", "Running")
+
+
+def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
+    status = decided(seen(app())).status
+    decision = decided(seen(app(status), refused=Finding(Reason.CREATE_REFUSED, "exceeded quota: pods=10")))
+    assert condition(decision, "Stalled") == ("True", "CreateRefused")
+    assert isinstance(decision.actions[0], StartDriver)
+    assert decision.wake == Again(LIMITS.look)
+
+
+def test_an_embedded_log_has_no_place_on_a_cluster() -> None:
+    made = tree(systems=[{"name": "events", "log": {}}])
+    decision = decided(seen(AppSeen("ads", "apps", "u", 1, made, finalizer=True)))
+    assert condition(decision, "Stalled") == ("True", "SystemNotReachable")

@@ -1,0 +1,130 @@
+from typing import Any
+
+import pytest
+
+from holdfast.reasons import Reason
+from holdfast_operator.decision import (
+    Again,
+    EndPod,
+    Final,
+    ForgetPod,
+    GiveUpClaims,
+    Release,
+    StartDriver,
+)
+from holdfast_operator.facts import AppSeen, Phase, PodSeen, Snapshot, Unknown
+from holdfast_operator.names import app_id
+from tests.operator.apps import (
+    LIMITS,
+    NOW,
+    TREE,
+    UID,
+    after,
+    app,
+    condition,
+    decided,
+    driver,
+    report,
+    seen,
+    started,
+    tree,
+)
+
+
+@pytest.mark.parametrize("what", ["driver", "others", "executors"])
+def test_what_could_not_be_read_decides_nothing(what: str) -> None:
+    for status in (started(), after(ended="Failed"), after(draining="Suspended"), None):
+        decision = decided(seen(app(status), **{what: Unknown("timeout")}))
+        assert decision.actions == ()
+        assert decision.wake == Again(LIMITS.soon)
+
+
+def test_a_driver_of_another_attempt_ends_before_anything_else() -> None:
+    decision = decided(seen(app(after(attempt=2, driver_uid=None)), others=(driver(1),)))
+    assert decision.actions == (EndPod(driver(1).name, "uid-1"),)
+    assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")
+
+
+def test_the_driver_of_an_app_that_had_the_name_is_waited_for_and_not_ended() -> None:
+    decision = decided(seen(app(), strangers=(driver(),)))
+    assert decision.actions == ()
+    assert condition(decision, "Stalled") == ("True", "PreviousAttemptAlive")
+    over = decided(seen(app(), strangers=(driver(phase=Phase.SUCCEEDED),)))
+    assert isinstance(over.actions[0], StartDriver)
+
+
+def test_executors_that_outlive_their_driver_end_before_the_next_attempt() -> None:
+    left = driver(role="executor")
+    decision = decided(seen(app(after(ended="Lost")), executors=(left,)))
+    assert decision.actions == (EndPod(left.name, left.uid),)
+    assert not any(isinstance(one, StartDriver) for one in decision.actions)
+
+
+def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> None:
+    pod = driver(deleting_since=NOW - 100_000, grace=30_000, node="n", node_lost=True)
+    decision = decided(seen(app(started()), driver=pod))
+    assert decision.actions == (ForgetPod(pod.name, pod.uid),)
+    young = driver(deleting_since=NOW - 80_000, grace=30_000, node="n", node_lost=True)
+    assert decided(seen(app(started()), driver=young)).actions == ()
+    there = driver(deleting_since=NOW - 100_000, grace=30_000, node="n")
+    assert decided(seen(app(started()), driver=there)).actions == ()
+
+
+def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> None:
+    lost: dict[str, Any] = {"node": "n", "silent_since": NOW - LIMITS.lost_after, "node_lost": True}
+    first = decided(seen(app(started()), driver=driver(**lost), report=report()))
+    assert first.actions == (EndPod(driver().name, driver().uid),)
+    assert [told.reason for told in first.events] == [Reason.NODE_LOST]
+    asked = driver(**lost, deleting_since=NOW, grace=120_000)
+    second = decided(seen(app(first.status), driver=asked))
+    assert second.actions == (ForgetPod(asked.name, asked.uid),)
+    assert second.events == ()
+    gone = decided(seen(app(second.status)))
+    assert (gone.status.ended, gone.status.failures, gone.status.retry_at) == ("Lost", 0, None)
+    assert condition(gone, "DriverRunning") == ("False", "NodeLost")
+
+
+def test_a_driver_whose_node_is_back_in_time_goes_on_as_if_nothing_had_been() -> None:
+    silent = driver(node="n", silent_since=NOW - LIMITS.lost_after + 3_000)
+    waits = decided(seen(app(started()), driver=silent, report=report()))
+    assert (waits.actions, waits.wake) == ((), Again(3_000))
+    assert condition(waits, "Ready") == ("False", "NodeLost")
+    back = decided(seen(app(waits.status), driver=driver(node="n"), report=report()))
+    assert (back.actions, condition(back, "Ready")) == ((), ("True", "Running"))
+
+
+def test_a_driver_whose_node_is_back_after_it_was_asked_to_end_may_end_by_itself() -> None:
+    status = started().model_copy(update={"draining": "NodeLost"})
+    ends = driver(node="n", deleting_since=NOW - 300_000, grace=120_000)
+    assert decided(seen(app(status), driver=ends)).actions == ()
+
+
+def test_deleting_drains_then_releases() -> None:
+    of = AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
+    decision = decided(seen(of, driver=driver()))
+    assert decision.actions == (EndPod(driver().name, "uid-1"),)
+    gone = decided(seen(of))
+    assert gone.actions == (GiveUpClaims(app_id("ads", "1")), Release())
+    over = decided(seen(AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW)))
+    assert (over.actions, isinstance(over.wake, Final)) == ((), True)
+
+
+def test_a_driver_of_a_deleted_app_keeps_its_executors_until_it_has_drained() -> None:
+    of = AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
+    executors = (PodSeen("exec-1", "uid-exec-1", attempt=1, role="executor", phase=Phase.RUNNING, created=NOW),)
+    drains = seen(of, driver=driver(deleting_since=NOW, grace=120_000), executors=executors)
+    assert decided(drains).actions == ()
+    assert decided(seen(of, executors=executors)).actions == (EndPod("exec-1", "uid-exec-1"),)
+
+
+def test_an_app_deleted_while_its_spec_is_invalid_goes_all_the_same() -> None:
+    of = AppSeen("ads", "apps", "u", 2, {"spec": 7}, deleting_since=NOW, finalizer=True)
+    assert Release() in decided(Snapshot(of)).actions
+
+
+def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_api_server_says() -> None:
+    assert decided(seen(app())).rests_on_absence
+    gone = AppSeen("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
+    assert decided(seen(gone)).rests_on_absence
+    assert not decided(seen(app(started()), driver=driver(), report=report())).rests_on_absence
+    assert not decided(seen(app(started(), suspend=True), driver=driver(), report=report())).rests_on_absence
