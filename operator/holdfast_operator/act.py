@@ -15,6 +15,7 @@ from holdfast_operator.cluster import (
     CLAIM,
     CONFIG_MAP,
     POD,
+    STATEFUL_SET,
     Cluster,
     ClusterRefusedError,
     ConflictError,
@@ -24,6 +25,7 @@ from holdfast_operator.decision import (
     Action,
     CollectAttempts,
     EndPod,
+    EndSet,
     ForgetPod,
     GiveUpClaim,
     GiveUpClaims,
@@ -53,16 +55,16 @@ class Hands:
         """Do it; what the API server refuses to make is an answer, all else that fails is raised."""
         owner = Owner(app.name, app.namespace, app.uid)
         match action:
-            case KeepFinalizer():
-                await self._finalizer(app, keep=True)
-            case Release():
-                await self._finalizer(app, keep=False)
+            case KeepFinalizer() | Release():
+                await self._finalizer(app, keep=isinstance(action, KeepFinalizer))
             case StartDriver():
                 return await self._start(action, app, owner)
             case HandOver():
                 await self._hand_over(action, app, owner)
             case EndPod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid)
+            case EndSet():
+                await self.cluster.delete(STATEFUL_SET, app.namespace, action.name, action.uid)
             case ForgetPod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
             case GiveUpClaim():

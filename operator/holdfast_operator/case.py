@@ -9,7 +9,7 @@ from holdfast.spec.runtime import Restart
 from holdfast.spec.status import Status
 from holdfast_operator.checks.start import Judged
 from holdfast_operator.conditions import conditions
-from holdfast_operator.decision import Action, Decision, EndPod, ForgetPod, Limits, Said, Wake
+from holdfast_operator.decision import Action, Decision, EndPod, EndSet, ForgetPod, Limits, Said, Wake
 from holdfast_operator.facts import PodSeen, Snapshot
 
 
@@ -68,8 +68,12 @@ def given_up(case: Case, pod: PodSeen, since: int | None) -> bool:
 
 
 def ending(case: Case, pods: list[PodSeen]) -> tuple[Action, ...]:
-    """Ask each pod once; one whose node is lost is given up, as nobody else will: its attempt's number fences it."""
-    actions: list[Action] = []
+    """Ask each pod once; one whose node is lost is given up, as nobody else will: its attempt's number fences it.
+
+    What would make them again goes first: Spark takes it away where it ends well, and Kubernetes with the driver's pod.
+    """
+    makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
+    actions: list[Action] = [EndSet(maker.name, maker.uid) for maker in makers]
     for pod in pods:
         if pod.deleting_since is None:
             actions.append(EndPod(pod.name, pod.uid))

@@ -83,6 +83,7 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     with_driver.driver_gone,
     with_driver.driver_runs,
     without_driver.forgives,
+    without_driver.executors_left,
     without_driver.suspended,
     without_driver.completed,
     without_driver.stays_refused,
@@ -91,7 +92,6 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     without_driver.cannot_start,
     without_driver.waits,
     without_driver.strangers_there,
-    without_driver.executors_left,
     without_driver.starts,
 )
 """The first that applies decides; the last always does."""

@@ -81,6 +81,14 @@ class EndPod:
 
 
 @dataclass(frozen=True, slots=True)
+class EndSet:
+    """Take away what makes pods again that are to end."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetPod:
     """Take away a pod of a lost node: nobody is there to say that it ended."""
 
@@ -103,7 +111,16 @@ class CollectAttempts:
 
 
 Action = (
-    KeepFinalizer | Release | StartDriver | HandOver | EndPod | ForgetPod | GiveUpClaim | GiveUpClaims | CollectAttempts
+    KeepFinalizer
+    | Release
+    | StartDriver
+    | HandOver
+    | EndPod
+    | EndSet
+    | ForgetPod
+    | GiveUpClaim
+    | GiveUpClaims
+    | CollectAttempts
 )
 
 

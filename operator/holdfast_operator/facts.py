@@ -53,6 +53,14 @@ class ContainerEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Maker:
+    """A StatefulSet, which makes its pods again as often as they go."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodSeen:
     """What decisions may rest on of a pod."""
 
@@ -62,7 +70,7 @@ class PodSeen:
     attempt: int | None = None
     """From its label; None: not one of ours, or somebody took the label off."""
     owner: str | None = None
-    """Uid of the app that controls it."""
+    """Uid of what controls it: of a driver, its app."""
     role: str = ""
     created: int = 0
     deleting_since: int | None = None
@@ -83,6 +91,7 @@ class PodSeen:
     """When its container began to run."""
     claim: str | None = None
     """Its volume claim for state."""
+    made_by: Maker | None = None
     waiting: tuple[str, str] | None = None
     """Reason and message of a container that can't start yet."""
     ended: ContainerEnd | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast_operator.conditions import moment
-from holdfast_operator.facts import ContainerEnd, Phase, PodSeen
+from holdfast_operator.facts import ContainerEnd, Maker, Phase, PodSeen
 
 ATTEMPT_LABEL = "holdfast.dev/attempt"
 APP_LABEL = "holdfast.dev/app"
@@ -28,7 +28,8 @@ def pod_seen(tree: object) -> PodSeen:
         uid=_text(metadata.get("uid")),
         phase=_phase(status.get("phase")),
         attempt=_number(_object(metadata.get("labels")).get(ATTEMPT_LABEL)),
-        owner=_owner(metadata),
+        owner=_text(_controller(metadata).get("uid")) or None,
+        made_by=_made_by(_controller(metadata)),
         role=_text(_object(metadata.get("labels")).get(ROLE_LABEL)),
         created=moment(_text(metadata.get("creationTimestamp")) or None) or 0,
         deleting_since=_deleting_since(metadata),
@@ -50,9 +51,15 @@ def _phase(value: object) -> Phase:
     return next((phase for phase in Phase if phase == value), Phase.UNKNOWN)
 
 
-def _owner(metadata: Mapping[str, Any]) -> str | None:
+def _controller(metadata: Mapping[str, Any]) -> dict[str, Any]:
     owners = [_object(one) for one in _list(metadata.get("ownerReferences"))]
-    return next((_text(one.get("uid")) for one in owners if one.get("controller") is True), None)
+    return next((one for one in owners if one.get("controller") is True), {})
+
+
+def _made_by(controller: Mapping[str, Any]) -> Maker | None:
+    if controller.get("kind") != "StatefulSet":
+        return None
+    return Maker(_text(controller.get("name")), _text(controller.get("uid")))
 
 
 def _deleting_since(metadata: Mapping[str, Any]) -> int | None:

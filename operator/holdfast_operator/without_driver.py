@@ -28,6 +28,17 @@ def forgives(case: Case) -> Decision | None:
     return Decision(status_with(case, {}).model_copy(update=update), Again(0))
 
 
+def executors_left(case: Case) -> Decision | None:
+    """A driver's executors go with it, however it ended: two sets of them would write the same state."""
+    executors, status = case.seen.executors, case.status
+    assert not isinstance(executors, Unknown)  # noqa: S101 - the rule about being blind was asked before
+    alive = [pod for pod in executors if not pod.over]
+    if not alive or (status.ended is None and status.attempt is not None):
+        return None
+    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
+    return decision(case, said, Again(case.limits.soon), ending(case, alive))
+
+
 def suspended(case: Case) -> Decision | None:
     """It rests because it was told to."""
     if case.judged.app is None or not case.judged.app.spec.suspend:
@@ -105,17 +116,6 @@ def strangers_there(case: Case) -> Decision | None:
     message = f"{names[0]} drives an app of this name and is not this one's; delete it if nobody else does"
     said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, message, moving=False, stalled=True)
     return decision(case, said, Again(case.limits.look))
-
-
-def executors_left(case: Case) -> Decision | None:
-    """A driver's executors go with it; two sets of them would write the same state."""
-    executors, status = case.seen.executors, case.status
-    assert not isinstance(executors, Unknown)  # noqa: S101 - the rule about being blind was asked before
-    alive = [pod for pod in executors if not pod.over]
-    if not alive or (status.ended is None and status.attempt is not None):
-        return None
-    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
-    return decision(case, said, Again(case.limits.soon), ending(case, alive))
 
 
 def starts(case: Case) -> Decision:

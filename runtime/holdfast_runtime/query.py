@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
@@ -26,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.batch_plan import batch_to
+from holdfast_runtime.java_causes import java_causes
 from holdfast_runtime.job import Job
 from holdfast_runtime.jump_file import DueJump
 from holdfast_runtime.jumps import Jump
@@ -336,12 +336,9 @@ def _why_it_died(error: StreamingQueryException) -> HoldfastError:
 
 
 def _conditions(error: StreamingQueryException) -> Iterator[str]:
-    """Those of Java's exception and its causes: PySpark translates only the first of them."""
-    cause: Any = getattr(error, "_origin", None)
-    while cause is not None:
+    for cause in java_causes(error):
         if is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
             yield str(cause.getCondition())
-        cause = cause.getCause()
 
 
 def _said(error: Exception) -> str:

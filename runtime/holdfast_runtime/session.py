@@ -23,16 +23,23 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from holdfast.errors import RetrySoonError, UserActionError
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
+from holdfast_runtime.java_causes import java_causes
 from holdfast_runtime.spark_settings import Wanted, session_settings
 
 _SHOWN_LINES = 10
+_HINDRANCES = ("io.fabric8.kubernetes.client.", "java.io.", "java.net.", "java.util.concurrent.TimeoutException")
+"""Java's exceptions for what an API server or a network refuses; others come of settings."""
 _MOMENT = 2.0
 """From the end of the JVM's connections to its own."""
 
 
 class SparkNotStartedError(UserActionError):
     """Spark's JVM, or the application in it, did not come up."""
+
+
+class SparkHinderedError(RetrySoonError):
+    """What Spark needs of the cluster to start it did not get, this time."""
 
 
 class SparkDiedError(RetrySoonError):
@@ -156,9 +163,13 @@ def _interrupts_stay_ours() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _not_started(error: Exception, data: Path | None) -> SparkNotStartedError:
-    said = str(error).strip().splitlines()[0]
-    return SparkNotStartedError(f"Spark did not start: {said}{_end_of_log(data)}")
+def _not_started(error: Exception, data: Path | None) -> HoldfastError:
+    said, hindered = str(error), False
+    for cause in java_causes(error):
+        said = str(cause.toString())
+        hindered = hindered or said.startswith(_HINDRANCES)
+    message = f"Spark did not start: {said.strip().splitlines()[0]}{_end_of_log(data)}"
+    return SparkHinderedError(message) if hindered else SparkNotStartedError(message)
 
 
 def _end_of_log(data: Path | None) -> str:

@@ -14,6 +14,7 @@ Tree = dict[str, Any]
 APPS = "/apis/holdfast.dev/v1alpha1/namespaces/{}/streamapps"
 PODS = "/api/v1/namespaces/{}/pods"
 CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+SETS = "/apis/apps/v1/namespaces/{}/statefulsets"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 _WAIT = 15
 _CRD = Path(__file__).parents[2] / "crds" / "streamapps.holdfast.dev.yaml"

@@ -1,7 +1,8 @@
 """Why: pods on an API server without kubelets stand still; here somebody sets their phases on the real objects.
 
-Drivers that run report and have executors as real ones would; a pod that is to end ends, and executors go with their
-driver. Must not know the operator.
+Drivers that run report and have executors as real ones would: by a StatefulSet that belongs to the driver's pod, makes
+executors again as often as they go, and goes with that pod, or when the driver ends well. A pod that is to end ends.
+Must not know the operator.
 """
 
 import json
@@ -17,7 +18,7 @@ from holdfast.planning.plan import Known, plan
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.record import Record
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
-from tests.api.admin import CONFIG_MAPS, PODS, Admin, RefusedError
+from tests.api.admin import CONFIG_MAPS, PODS, SETS, Admin, RefusedError
 
 Tree = dict[str, Any]
 _EVERY = 0.02
@@ -40,8 +41,10 @@ class Kubelet:
         """Uid -> name of every driver pod ever seen."""
         self.most_alive: dict[str, int] = {}
         """App -> the largest number of drivers that were alive at once."""
+        self._templates: dict[str, Tree] = {}
+        """Uid of a StatefulSet -> what its pods are made from."""
         self._seated: set[str] = set()
-        """Uids of drivers whose executors have been made."""
+        """Uids of drivers that have made theirs."""
         self.healthy = True
         """Whether drivers report."""
         self.node = "node-a"
@@ -72,7 +75,7 @@ class Kubelet:
                 self._count(pods)
                 for pod in pods:
                     self._play(pod)
-                self._end_orphans(pods)
+                self._control(pods)
             except RefusedError as error:
                 if error.status != 409:
                     self.failure = error
@@ -83,9 +86,9 @@ class Kubelet:
     def _count(self, pods: list[Tree]) -> None:
         alive: dict[str, int] = {}
         for pod in pods:
-            labels = pod["metadata"].get("labels") or {}
-            if labels.get("spark-role") != "driver":
+            if not _is_driver(pod):
                 continue
+            labels = pod["metadata"]["labels"]
             self.drivers.setdefault(pod["metadata"]["uid"], pod["metadata"]["name"])
             if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
                 app = labels["holdfast.dev/app"]
@@ -107,10 +110,8 @@ class Kubelet:
             self._admin.create(f"{PODS.format(self._namespace)}/{name}/binding", binding)
         elif phase == "Pending":
             self._status(name, "Running", {"running": {"startedAt": _now()}})
-        elif phase == "Running" and (pod["metadata"].get("labels") or {}).get("spark-role") == "driver":
-            self._executors(pod)
-            if self.healthy:
-                self._report(pod)
+        elif phase == "Running" and _is_driver(pod) and self._executors(pod) and self.healthy:
+            self._report(pod)
 
     def _find_no_node(self, pod: Tree) -> None:
         conditions = pod["status"].get("conditions") or []
@@ -119,21 +120,49 @@ class Kubelet:
             said = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", **why}]}}
             self._admin.patch(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}/status", said)
 
-    def _executors(self, driver: Tree) -> None:
-        """As Spark's StatefulSet would make them, from the template that the driver was given."""
-        if driver["metadata"]["uid"] in self._seated:
-            return
-        told = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{driver['metadata']['name']}")["data"]
-        settings, template = json.loads(told["spark.json"]), json.loads(told["executor.json"])
-        for number in range(int(settings["spark.executor.instances"])):
-            self._executor(driver, f"spark-s-{settings['spark.app.id']}-0-{number}", template)
-        self._seated.add(driver["metadata"]["uid"])
+    def _executors(self, driver: Tree) -> bool:
+        """As Spark asks for them, with the template the driver was given; False: that failed, and so did it."""
+        name, uid = driver["metadata"]["name"], driver["metadata"]["uid"]
+        if uid in self._seated:
+            return True
+        told = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{name}")["data"]
+        settings = json.loads(told["spark.json"])
+        self._seated.add(uid)
+        try:
+            made = self._admin.create(SETS.format(self._namespace), _stateful_set(settings, name, uid))
+        except RefusedError as error:
+            said = {"failed": "world", "message": str(error)}
+            self.end(name, 1, json.dumps(said))
+            return False
+        self._templates[made["metadata"]["uid"]] = json.loads(told["executor.json"])
+        return True
 
-    def _executor(self, driver: Tree, name: str, template: Tree) -> None:
+    def _control(self, pods: list[Tree]) -> None:
+        """What Kubernetes does: sets go with their owner, pods with their set, and those that a set lacks are made."""
+        path = SETS.format(self._namespace)
+        names = {pod["metadata"]["name"] for pod in pods}
+        kept = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") != "Succeeded"}
+        sets = set()
+        for one in self._admin.items(path):
+            uid, template = one["metadata"]["uid"], self._templates[one["metadata"]["uid"]]
+            if one["metadata"]["ownerReferences"][0]["uid"] not in kept:
+                self._admin.delete(f"{path}/{one['metadata']['name']}")
+                continue
+            sets.add(uid)
+            wanted = [f"{one['metadata']['name']}-{number}" for number in range(one["spec"]["replicas"])]
+            for name in set(wanted) - names:
+                self._executor(one, name, template)
+        for pod in pods:
+            owner: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
+            if owner.get("kind") == "StatefulSet" and owner["uid"] not in sets:
+                gone = None if pod["spec"].get("nodeName") in self.silent else 0
+                self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=gone)
+
+    def _executor(self, of: Tree, name: str, template: Tree) -> None:
         pod = json.loads(json.dumps(template))
-        pod["metadata"] |= {"name": name, "ownerReferences": [
-            {"apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"], "uid": driver["metadata"]["uid"]}
-        ]}  # fmt: skip
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}
+        owner |= {key: of["metadata"][key] for key in ("name", "uid")}
+        pod["metadata"] |= {"name": name, "ownerReferences": [owner]}
         pod["metadata"]["labels"]["spark-role"] = "executor"
         pod["spec"]["containers"][0]["image"] = "image"
         claim = {"persistentVolumeClaim": {"claimName": f"state-{name}"}}
@@ -150,16 +179,6 @@ class Kubelet:
         planned = plan(app, Known(topics=told.topics, record=records.load(told.run)))
         tasks = {task.name: task.inputs for task in planned.tasks}
         records.save(Record(told.run, tasks, dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")))
-
-    def _end_orphans(self, pods: list[Tree]) -> None:
-        """What the garbage collector does."""
-        over = ("Succeeded", "Failed")
-        alive = {pod["metadata"]["uid"] for pod in pods if (pod.get("status") or {}).get("phase") not in over}
-        for pod in pods:
-            owner: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
-            if owner.get("kind") == "Pod" and owner["uid"] not in alive:
-                gone = None if pod["spec"].get("nodeName") in self.silent else 0
-                self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=gone)
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}
@@ -186,3 +205,24 @@ class Kubelet:
         else:
             metadata = {"name": name, "labels": {"holdfast.dev/report": app}}
             self._admin.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _is_driver(pod: Tree) -> bool:
+    return (pod["metadata"].get("labels") or {}).get("spark-role") == "driver"
+
+
+def _stateful_set(settings: Tree, driver: str, uid: str) -> Tree:
+    name = f"spark-s-{settings['spark.app.id']}-0"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": driver, "uid": uid}
+    labels = {"set": name}
+    pods = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "executor", "image": "image"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name, "ownerReferences": [owner]},
+        "spec": {
+            "replicas": int(settings["spark.executor.instances"]),
+            "selector": {"matchLabels": labels},
+            "template": pods,
+        },
+    }

@@ -19,6 +19,8 @@ from tests.kind.storage import SHARED_CLAIM
 
 CHECKPOINTS = "/checkpoints"
 READY = 180.0
+JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver"
+"""The processes of a driver, by their command lines."""
 _GRACE = ("--force", "--grace-period=0")
 _SPARK = {
     "spark.kubernetes.executor.request.cores": "200m",  # two cores carry three nodes
@@ -148,6 +150,10 @@ class App:
     def kill_driver(self) -> None:
         """The latest attempt's."""
         self.kill(self.driver()["metadata"]["name"])
+
+    def crash_driver(self, process: str) -> None:
+        """Its process of this command line is killed; the pod stays. No other app may have one on that node."""
+        self.cluster.on_node(self.driver()["spec"]["nodeName"], "pkill", "-KILL", "-f", process)
 
     def events(self) -> str:
         """Everything that happened in its namespace."""

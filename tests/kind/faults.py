@@ -11,7 +11,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
 from tests.cluster.steps import ClusterError
 from tests.kafka.broker import wait_until
-from tests.kind.apps import App
+from tests.kind.apps import JAVA, PYTHON, App
 from tests.kind.installed import Installed
 from tests.kind.kafka import KindBroker
 
@@ -31,6 +31,7 @@ class Faults:
         """By name; each draws what it needs."""
         return {
             "driver killed": lambda _: self.app.kill_driver(),
+            "driver crashed": lambda drawn: self.app.crash_driver(drawn.choice((JAVA, PYTHON))),
             "executor killed": self.executor,
             "operator killed": lambda _: self.installed.kill_operator(),
             "all killed": self.everything,

@@ -1,6 +1,8 @@
 """Pods that die under load: every row once, in order, and tasks back on their disks without a restore."""
 
-from tests.kind.apps import App
+import pytest
+
+from tests.kind.apps import JAVA, PYTHON, App
 from tests.kind.fed import Fed
 from tests.kind.installed import Installed
 
@@ -37,4 +39,17 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
     after = app.nodes()
     back = sum(after[task] == node for task, node in before.items())
     assert back >= 0.95 * len(before), f"{before} became {after}"
+    fed.settles()
+
+
+@pytest.mark.parametrize("process", [JAVA, PYTHON])
+def test_a_driver_that_dies_in_its_pod_leaves_executors_that_do_not_stand_in_the_next_ones_way(
+    running: tuple[App, Fed], process: str
+) -> None:
+    app, fed = running
+    attempt = app.attempt()
+    app.crash_driver(process)
+    print(f"{process} killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    assert app.attempt() == attempt + 1
+    assert app.restored() == []
     fed.settles()

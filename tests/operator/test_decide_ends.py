@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,13 +7,14 @@ from holdfast.reasons import Reason
 from holdfast_operator.decision import (
     Again,
     EndPod,
+    EndSet,
     Final,
     ForgetPod,
     GiveUpClaims,
     Release,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, Phase, PodSeen, Snapshot, Unknown
+from holdfast_operator.facts import AppSeen, Maker, Phase, PodSeen, Snapshot, Unknown
 from holdfast_operator.names import app_id
 from tests.operator.apps import (
     LIMITS,
@@ -58,6 +60,19 @@ def test_executors_that_outlive_their_driver_end_before_the_next_attempt() -> No
     decision = decided(seen(app(after(ended="Lost")), executors=(left,)))
     assert decision.actions == (EndPod(left.name, left.uid),)
     assert not any(isinstance(one, StartDriver) for one in decision.actions)
+
+
+@pytest.mark.parametrize("ended", ["Stopped", "Lost", "Refused", "Drained", "Completed"])
+@pytest.mark.parametrize("suspend", [False, True])
+def test_what_makes_executors_again_that_a_dead_driver_has_left_ends_before_them(ended: str, suspend: bool) -> None:
+    maker = Maker("spark-s-ads-0", "uid-of-set")
+    left = [driver(role="executor", attempt=n, made_by=maker) for n in (1, 2)]
+    status = after(ended=ended, retry_at="2040-01-01T00:00:00Z")
+    decision = decided(seen(app(status, suspend=suspend), executors=tuple(left)))
+    assert decision.actions == (EndSet("spark-s-ads-0", "uid-of-set"), *(EndPod(one.name, one.uid) for one in left))
+    assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")
+    leaving = replace(left[0], deleting_since=NOW - 1000)
+    assert decided(seen(app(status, suspend=suspend), executors=(leaving,))).actions == ()
 
 
 def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> None:

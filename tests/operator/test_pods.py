@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.checks.endings import Outcome, ending_of
 from holdfast_operator.decision import Again, Final, StartDriver
-from holdfast_operator.facts import ContainerEnd, Phase
+from holdfast_operator.facts import ContainerEnd, Maker, Phase
 from holdfast_operator.nodes import Nodes
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
 from tests.operator.apps import app, decided, driver, report, seen, started
@@ -199,3 +199,12 @@ def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place:
 def test_each_odd_pod_is_followed_by_a_look(tree: Any) -> None:
     decision = decided(seen(app(started()), driver=pod_seen(tree)))
     assert isinstance(decision.wake, Again)
+
+
+def test_who_makes_a_pod_again_is_a_fact_of_it() -> None:
+    other = {"kind": "StatefulSet", "name": "spark-s-a-0", "uid": "u"}
+    made = {"metadata": {"name": "spark-s-a-0-1", "ownerReferences": [other | {"controller": True}]}}
+    assert pod_seen(made).made_by == Maker("spark-s-a-0", "u")
+    assert pod_seen(made | {"metadata": {"ownerReferences": [other]}}).made_by is None
+    driver = {"kind": "StreamApp", "name": "a", "uid": "u", "controller": True}
+    assert pod_seen({"metadata": {"ownerReferences": [driver]}}).made_by is None
