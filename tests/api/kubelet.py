@@ -129,7 +129,7 @@ class Kubelet:
         settings = json.loads(told["spark.json"])
         self._seated.add(uid)
         try:
-            made = self._admin.create(SETS.format(self._namespace), _stateful_set(settings, name, uid))
+            made = self._admin.create(SETS.format(self._namespace), stateful_set(settings, name, uid))
         except RefusedError as error:
             said = {"failed": "world", "message": str(error)}
             self.end(name, 1, json.dumps(said))
@@ -211,7 +211,8 @@ def _is_driver(pod: Tree) -> bool:
     return (pod["metadata"].get("labels") or {}).get("spark-role") == "driver"
 
 
-def _stateful_set(settings: Tree, driver: str, uid: str) -> Tree:
+def stateful_set(settings: Tree, driver: str, uid: str) -> Tree:
+    """What Spark makes of its settings, as far as it matters here."""
     name = f"spark-s-{settings['spark.app.id']}-0"
     owner = {"apiVersion": "v1", "kind": "Pod", "name": driver, "uid": uid}
     labels = {"set": name}

@@ -14,6 +14,7 @@ from holdfast_operator.driver_pod import Owner, Release, spark_settings
 from holdfast_operator.names import attempt_name
 from tests.api.admin import PODS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED
+from tests.api.kubelet import stateful_set
 from tests.api.plane import Plane
 from tests.chart.rendered import rendered
 from tests.chart.rights import Right, grant, granted
@@ -42,21 +43,35 @@ print("started", flush=True)
 sys.stdin.readline()
 spark.stop()
 """
+HINDERED = """
+import json, sys
+from holdfast_runtime.session import open_session
+given = json.loads(sys.argv[1])
+open_session("ads", given.pop("spark.master"), None, ui=False, conf=json.loads(sys.argv[2]), given=given)
+"""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def admin(plane: Plane) -> Admin:
     made = Admin(plane)
     made.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"name": APPS, "labels": RESTRICTED}})
     return made
 
 
-def test_spark_uses_what_the_chart_gives(plane: Plane, admin: Admin, tmp_path: Path) -> None:
-    chart = rendered(f"appNamespaces={{{APPS}}}")
-    (account,) = [one for one in chart if one["kind"] == "ServiceAccount" and one["metadata"]["namespace"] == APPS]
+@pytest.fixture(scope="module")
+def chart(admin: Admin) -> list[dict[str, Any]]:
+    """Its account of apps is there with its rights, and so is the pod of a driver."""
+    found = rendered(f"appNamespaces={{{APPS}}}")
+    (account,) = [one for one in found if one["kind"] == "ServiceAccount" and one["metadata"]["namespace"] == APPS]
     admin.create(ACCOUNTS, account)
-    grant(admin, chart, "holdfast-app", USER)
+    grant(admin, found, "holdfast-app", USER)
     runs(admin, stranger(attempt_name("ads", "1", 1)))
+    return found
+
+
+def test_spark_uses_what_the_chart_gives(
+    plane: Plane, admin: Admin, chart: list[dict[str, Any]], tmp_path: Path
+) -> None:
     log = tmp_path / "driver.log"
     with log.open("w") as file:
         process = subprocess.Popen(
@@ -84,6 +99,36 @@ def test_spark_uses_what_the_chart_gives(plane: Plane, admin: Admin, tmp_path: P
     assert {str(right_of(call)) for call in calls if refused(call)} == set()
     used, gave = {right_of(call) for call in calls if "objectRef" in call}, granted(chart, "holdfast-app")
     assert sorted(map(str, gave - used)) == sorted(map(str, NOT_CALLED))
+
+
+@pytest.mark.usefixtures("chart")
+@pytest.mark.parametrize(
+    ("conf", "error"),
+    [
+        ({}, "SparkHinderedError: Spark did not start: io.fabric8.kubernetes.client.KubernetesClientException: "),
+        (
+            {"spark.serializer": "no.such.One"},
+            "SparkNotStartedError: Spark did not start: java.lang.ClassNotFoundException: ",
+        ),
+    ],
+)
+def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
+    plane: Plane, admin: Admin, tmp_path: Path, conf: dict[str, str], error: str
+) -> None:
+    given = settings(plane, admin, tmp_path)
+    left = admin.create(SETS, stateful_set(given, attempt_name("ads", "1", 1), "uid-of-a-driver-before"))
+    ran = subprocess.run(
+        [sys.executable, "-c", HINDERED, json.dumps(given), json.dumps(conf)],
+        env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    admin.delete(f"{SETS}/{left['metadata']['name']}")
+    assert ran.returncode == 1
+    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast_runtime.session.")]
+    assert error in said
 
 
 def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
