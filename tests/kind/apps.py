@@ -104,6 +104,13 @@ class App:
         ]
         return found
 
+    def driven(self) -> bool:
+        """Whether its latest attempt has a driver that runs."""
+        try:
+            return bool(self.driver()["status"]["phase"] == "Running")
+        except ValueError:
+            return False
+
     def executors(self) -> dict[str, Tree]:
         """Those that run, by name."""
         return {one["metadata"]["name"]: one for one in self.pods("executor") if one["status"]["phase"] == "Running"}
@@ -153,7 +160,16 @@ class App:
 
     def crash_driver(self, process: str) -> None:
         """Its process of this command line is killed; the pod stays. No other app may have one on that node."""
-        self.cluster.on_node(self.driver()["spec"]["nodeName"], "pkill", "-KILL", "-f", process)
+        node: str = self.driver()["spec"]["nodeName"]
+
+        def killed() -> bool:
+            try:
+                self.cluster.on_node(node, "pkill", "-KILL", "-f", process)
+            except ClusterError:
+                return False
+            return True
+
+        wait_until(killed, READY, f"{process} runs on {node}")
 
     def events(self) -> str:
         """Everything that happened in its namespace."""

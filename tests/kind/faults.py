@@ -30,8 +30,8 @@ class Faults:
     def kinds(self) -> Mapping[str, Callable[[random.Random], None]]:
         """By name; each draws what it needs."""
         return {
-            "driver killed": lambda _: self.app.kill_driver(),
-            "driver crashed": lambda drawn: self.app.crash_driver(drawn.choice((JAVA, PYTHON))),
+            "driver killed": lambda _: self.driver(),
+            "driver crashed": self.crash,
             "executor killed": self.executor,
             "operator killed": lambda _: self.installed.kill_operator(),
             "all killed": self.everything,
@@ -40,6 +40,16 @@ class Faults:
             "node lost": self.node,
             "suspended and resumed": lambda _: self.suspended(),
         }
+
+    def driver(self) -> None:
+        """Its pod is deleted by force, as soon as there is one."""
+        wait_until(self.app.driven, _BACK, "a driver runs")
+        self.app.kill_driver()
+
+    def crash(self, drawn: random.Random) -> None:
+        """One of its processes is killed, and the pod stays."""
+        wait_until(self.app.driven, _BACK, "a driver runs")
+        self.app.crash_driver(drawn.choice((JAVA, PYTHON)))
 
     def executor(self, drawn: random.Random) -> None:
         """One of those that run, if one does."""
@@ -50,7 +60,7 @@ class Faults:
     def everything(self, drawn: random.Random) -> None:
         """Driver, an executor and the operator."""
         self.executor(drawn)
-        self.app.kill_driver()
+        self.driver()
         self.installed.kill_operator()
 
     def api_server(self) -> None:
