@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast_operator.decision import Again, Final
 from tests.operator.apps import condition
-from tests.operator.world import World
+from tests.operator.world import EXECUTORS, World
 
 
 def fail(world: World) -> None:
@@ -84,10 +84,12 @@ def test_there_is_never_a_second_driver_and_the_end_is_that_of_an_undisturbed_li
         assert isinstance(decision.wake, (Again, Final))
         world.pass_time(pick.choice((1, 1_000, 20_000, decision.wake.after if isinstance(decision.wake, Again) else 1)))
     world.settle()  # who mends has seen what there is to mend: an edit forgives what was told before it
+    assert world.driver() is not None or not world.executors, "executors that nobody drives"
     mend_spec(world)
     settled = world.settle()
     assert condition(settled, "Ready") == ("True", "Running"), settled
     assert world.driver() is not None
+    assert len(world.executors) == EXECUTORS
 
 
 @given(st.randoms(use_true_random=False))

@@ -16,18 +16,20 @@ from holdfast_operator.decision import (
     CollectAttempts,
     Decision,
     EndPod,
+    EndSet,
     ForgetPod,
     KeepFinalizer,
     Release,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, ContainerEnd, Phase, PodSeen, Snapshot, Unknown
+from holdfast_operator.facts import AppSeen, ContainerEnd, Maker, Phase, PodSeen, Snapshot, Unknown
 from holdfast_operator.names import attempt_name
 from tests.operator.apps import NOW, TREE, UID, decided
 
 GRACE = 30_000
 BACK = 10_000
 """What a drain takes."""
+EXECUTORS = 2
 LONGEST = 400_000
 """More than any wait."""
 
@@ -44,6 +46,9 @@ class World:
     deleting: bool = False
     gone: bool = False
     pods: dict[str, PodSeen] = field(default_factory=dict)
+    maker: tuple[Maker, str] | None = None
+    """The StatefulSet of executors, and the driver it belongs to."""
+    executors: dict[str, PodSeen] = field(default_factory=dict)
     reports: dict[int, Report] = field(default_factory=dict)
     made: list[str] = field(default_factory=list)
     """Names of all drivers ever made."""
@@ -66,6 +71,7 @@ class World:
             of,
             driver=Unknown("timeout") if blind else self.pods.get(name or ""),
             others=tuple(pod for pod in self.pods.values() if pod.name != name),
+            executors=tuple(self.executors.values()),
             counts={"clicks": 4, "out": 4},
             report=self.reports.get(status.attempt or 0),
         )
@@ -83,24 +89,26 @@ class World:
         """Look as often as decisions ask for, with nothing going wrong any more, until nothing has changed for long."""
         decision, changed = self.look(), self.now
         for _ in range(2_000):
-            before = (decision.status, decision.actions, dict(self.pods))
+            before = (decision.status, decision.actions, dict(self.pods), dict(self.executors))
             self.pass_time(decision.wake.after if isinstance(decision.wake, Again) else LONGEST)
             decision = self.look()
-            changed = self.now if before != (decision.status, decision.actions, self.pods) else changed
+            after = (decision.status, decision.actions, self.pods, self.executors)
+            changed = self.now if before != after else changed
             if self.gone or self.now - changed > LONGEST:
                 return decision
         message = f"never settles: {decision}"
         raise AssertionError(message)
 
     def pass_time(self, millis: int) -> None:
-        """Pods that have to end do; drivers that run commit batches."""
+        """Pods that have to end do; drivers that run have executors and commit batches."""
         self.now += max(millis, 1)
+        self._control()
         for pod in list(self.pods.values()):
             if pod.deleting_since is not None and not pod.node_lost and self.now - pod.deleting_since >= BACK:
                 del self.pods[pod.name]
             elif pod.phase is Phase.PENDING:
                 self.pods[pod.name] = replace(pod, phase=Phase.RUNNING)
-            elif pod.phase is Phase.RUNNING and pod.attempt is not None and not pod.node_lost:
+            elif pod.phase is Phase.RUNNING and pod.attempt is not None and self._has_executors(pod):
                 self.reports[pod.attempt] = Report(pod.attempt, self.now, 1, self.now, 0, 4, 8, 4)
 
     def driver(self) -> PodSeen | None:
@@ -114,6 +122,31 @@ class World:
             phase = Phase.FAILED if code else Phase.SUCCEEDED
             self.pods[pod.name] = replace(pod, phase=phase, ended=ContainerEnd(code, message=message))
 
+    def _has_executors(self, driver: PodSeen) -> bool:
+        """It asks for them once; while there are those of another, Spark is refused, and the driver ends."""
+        if self.maker is None:
+            self.maker = Maker("spark-s-ads-0", f"set-of-{driver.uid}"), driver.name
+        refused = self.maker[1] != driver.name
+        if refused:
+            ended = ContainerEnd(1, message='{"failed": "world", "message": "there already"}')
+            self.pods[driver.name] = replace(driver, phase=Phase.FAILED, ended=ended)
+        return not refused
+
+    def _control(self) -> None:
+        """A set goes with its driver's pod, or when the driver ends well; what goes of its pods it makes again."""
+        owner = None if self.maker is None else self.pods.get(self.maker[1])
+        if owner is None or owner.phase is Phase.SUCCEEDED:
+            self.maker = None
+        for pod in list(self.executors.values()):
+            if self.maker is None or pod.made_by != self.maker[0] or pod.deleting_since is not None:
+                del self.executors[pod.name]
+        if self.maker is not None:
+            for number in range(EXECUTORS):
+                name = f"{self.maker[0].name}-{number}"
+                self.executors.setdefault(
+                    name, PodSeen(name, f"{name}-{self.now}", Phase.RUNNING, role="executor", made_by=self.maker[0])
+                )
+
     def _do(self, thing: Status | Action) -> None:
         if isinstance(thing, Status):
             self.status = thing
@@ -123,10 +156,18 @@ class World:
             self.finalizer, self.gone = False, True
         elif isinstance(thing, StartDriver):
             self._start(thing)
-        elif isinstance(thing, EndPod):
-            pod = self.pods.get(thing.name)
-            if pod is not None and pod.uid == thing.uid and pod.deleting_since is None:
-                self.pods[thing.name] = replace(pod, deleting_since=self.now, grace=GRACE)
+        else:
+            self._end(thing)
+
+    def _end(self, thing: Action) -> None:
+        if isinstance(thing, EndPod):
+            for pods in (self.pods, self.executors):
+                pod = pods.get(thing.name)
+                if pod is not None and pod.uid == thing.uid and pod.deleting_since is None:
+                    pods[thing.name] = replace(pod, deleting_since=self.now, grace=GRACE)
+        elif isinstance(thing, EndSet):
+            if self.maker is not None and self.maker[0].uid == thing.uid:
+                self.maker = None
         elif isinstance(thing, ForgetPod):
             self.pods.pop(thing.name, None)
         elif isinstance(thing, CollectAttempts):
