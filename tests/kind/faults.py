@@ -64,9 +64,14 @@ class Faults:
         self.installed.kill_operator()
 
     def api_server(self) -> None:
-        """It is killed; its kubelet starts another one."""
+        """It is killed; its kubelet starts another one.
+
+        Scheduler and controllers end with it, and after some times their kubelet would let minutes pass without them.
+        """
         self.cluster.on_node(NODES[0], "sh", "-c", "kill -9 $(pidof kube-apiserver)")
         wait_until(self._answers, _BACK, "the API server answers again")
+        self.cluster.on_node(NODES[0], "systemctl", "restart", "kubelet")
+        wait_until(self._schedules, _BACK, "scheduler and controllers run again")
 
     def node(self, drawn: random.Random) -> None:
         """A worker's power fails, and comes back when the cluster has noticed."""
@@ -80,6 +85,14 @@ class Faults:
         self.app.apply(suspend=True)
         self.app.until("Ready", "False", "Suspended")
         self.app.apply(suspend=False)
+
+    def _schedules(self) -> bool:
+        try:
+            return bool(
+                self.cluster.on_node(NODES[0], "pidof", "kube-scheduler", "kube-controller-manager").split()[1:]
+            )
+        except ClusterError:
+            return False
 
     def _answers(self) -> bool:
         try:
