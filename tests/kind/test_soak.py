@@ -27,6 +27,8 @@ def test_random_faults_lose_double_and_disorder_nothing(
     print(f"HOLDFAST_SEED={seed}", flush=True)  # noqa: T201 - so that it can be repeated
     faults = Faults(cluster, installed, broker, app)
     kinds = faults.kinds()
+    # Of so many failures in half an hour the last would wait five minutes.
+    app.apply(restart={"backoff": {"max": "10s"}})
     until, growth = time.monotonic() + _SECONDS, list(_GROWTH)
     turns: list[str] = []
     while time.monotonic() < until:
