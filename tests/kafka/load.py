@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from holdfast_runtime.streams.kafka.quiet import QUIET
 from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
@@ -20,6 +20,7 @@ from tests.kafka.counted import Counted, produce
 
 _PER_SECOND = 160
 _TICK = 0.05
+_AWAY = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}  # noqa: SLF001 - are called so
 _PATIENCE = 300_000
 """Milliseconds: a broker may be away for longer than a minute."""
 
@@ -79,7 +80,7 @@ class Reader:
         self._stamps: set[str] = set()
 
     def catch_up(self) -> int:
-        """Read what there is now; how many rows there were so far."""
+        """Read what there is now, or can be had while a broker is away; how many rows there were so far."""
         own = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True}
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, **own, "isolation.level": "read_committed"})
         try:
@@ -94,9 +95,14 @@ class Reader:
                 if error is None:
                     self._take(message.value() or b"")
                     self._positions[partition] = offset + 1
+                elif error.code() in _AWAY:
+                    break
                 else:
                     assert error.code() == END_OF_PARTITION, error
                     open_.discard(partition)
+        except KafkaException as failed:
+            if failed.args[0].code() not in _AWAY:
+                raise
         finally:
             consumer.close()
         return self.rows
