@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json, parquet
 
+from tests.cached import cache
+
 VERSION = 1
 """Part of each name: raise it when what is generated changes."""
 CLICK = "ad_id STRING, campaign STRING, user STRING, ts TIMESTAMP, price DOUBLE, count BIGINT"
@@ -121,11 +123,11 @@ class Rows:
 
 def cached(name: str, write: Callable[[Path], None]) -> Path:
     """A directory of the cache; what is there is whole, because it gets its name last."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "holdfast" / "bench"
-    path = cache / f"{name}-v{VERSION}"
+    kept = cache() / "bench"
+    path = kept / f"{name}-v{VERSION}"
     if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
+        kept.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=kept))
         try:
             write(unfinished)
             unfinished.rename(path)

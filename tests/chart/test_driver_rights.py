@@ -12,7 +12,7 @@ import pytest
 from holdfast.spec.parse import parse_app
 from holdfast_operator.driver_pod import Owner, Release, spark_settings
 from holdfast_operator.names import attempt_name
-from tests.api.admin import PODS, Admin
+from tests.api.admin import PODS, SETS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED
 from tests.api.kubelet import stateful_set
 from tests.api.plane import Plane
@@ -24,7 +24,6 @@ from tests.operator.apps import tree
 
 APPS = "apps"
 USER = f"system:serviceaccount:{APPS}:holdfast-app"
-SETS = f"/apis/apps/v1/namespaces/{APPS}/statefulsets"
 ACCOUNTS = f"/api/v1/namespaces/{APPS}/serviceaccounts"
 NOT_CALLED = {
     # Spark writes the number of an executor on its pod when it registers; here none does.
@@ -76,14 +75,14 @@ def test_spark_uses_what_the_chart_gives(
     with log.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, "-c", DRIVER, json.dumps(settings(plane, admin, tmp_path))],
-            env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
+            env=without_proxy(),
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=file,
             text=True,
         )
     try:
-        wait_until(lambda: bool(admin.items(SETS)), 90, "Spark makes a StatefulSet")
+        wait_until(lambda: bool(admin.items(SETS.format(APPS))), 90, "Spark makes a StatefulSet")
         runs(admin, executor(admin))
         wait_until(lambda: "\nstarted" in log.read_text() or process.poll() is not None, 60, "the session is there")
         path = f"{PODS.format(APPS)}/executor-0"
@@ -94,7 +93,7 @@ def test_spark_uses_what_the_chart_gives(
         process.kill()
         process.wait(20)
     assert process.returncode == 0, log.read_text()[-4000:]
-    assert admin.items(SETS) == []
+    assert admin.items(SETS.format(APPS)) == []
     calls = plane.asked_by(USER)
     assert {str(right_of(call)) for call in calls if refused(call)} == set()
     used, gave = {right_of(call) for call in calls if "objectRef" in call}, granted(chart, "holdfast-app")
@@ -116,19 +115,23 @@ def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
     plane: Plane, admin: Admin, tmp_path: Path, conf: dict[str, str], error: str
 ) -> None:
     given = settings(plane, admin, tmp_path)
-    left = admin.create(SETS, stateful_set(given, attempt_name("ads", "1", 1), "uid-of-a-driver-before"))
+    left = admin.create(SETS.format(APPS), stateful_set(given, attempt_name("ads", "1", 1), "uid-of-a-driver-before"))
     ran = subprocess.run(
         [sys.executable, "-c", HINDERED, json.dumps(given), json.dumps(conf)],
-        env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
+        env=without_proxy(),
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    admin.delete(f"{SETS}/{left['metadata']['name']}")
+    admin.delete(f"{SETS.format(APPS)}/{left['metadata']['name']}")
     assert ran.returncode == 1
     (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast_runtime.session.")]
     assert error in said
+
+
+def without_proxy() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
 
 
 def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
@@ -152,7 +155,7 @@ def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
 
 def executor(admin: Admin) -> dict[str, Any]:
     """As the StatefulSet's controller would make it, and registered."""
-    (made,) = admin.items(SETS)
+    (made,) = admin.items(SETS.format(APPS))
     labels = made["spec"]["template"]["metadata"]["labels"] | {"spark-exec-id": "1"}
     pod = stranger("executor-0")
     return {**pod, "metadata": {"name": "executor-0", "labels": labels}}

@@ -88,16 +88,15 @@ class Reader:
             consumer.assign([TopicPartition(self._topic, one, self._positions.get(one, 0)) for one in open_])
             while open_:
                 message = consumer.poll(60)
-                if message is None:
+                error = None if message is None else message.error()
+                if message is None or (error is not None and error.code() in _AWAY):
                     break
-                error, partition, offset = message.error(), message.partition(), message.offset()
+                partition, offset = message.partition(), message.offset()
                 assert partition is not None
                 assert offset is not None
                 if error is None:
                     self._take(message.value() or b"")
                     self._positions[partition] = offset + 1
-                elif error.code() in _AWAY:
-                    break
                 else:
                     assert error.code() == END_OF_PARTITION, error
                     open_.discard(partition)

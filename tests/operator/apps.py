@@ -15,7 +15,6 @@ from holdfast_operator.specs import read_spec
 NOW = 1_800_000_000_000
 LIMITS = Limits()
 UID = "uid-of-app"
-SUCCEEDED: Any = {"phase": Phase.SUCCEEDED}
 _JUDGED: dict[str, Judged] = {}
 
 TREE: dict[str, Any] = {

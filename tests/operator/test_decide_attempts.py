@@ -21,7 +21,6 @@ from holdfast_runtime.termination import failed
 from tests.operator.apps import (
     LIMITS,
     NOW,
-    SUCCEEDED,
     TREE,
     after,
     app,
@@ -34,6 +33,7 @@ from tests.operator.apps import (
     tree,
 )
 
+SUCCEEDED: Any = {"phase": Phase.SUCCEEDED}
 FAILED: Any = {"phase": Phase.FAILED, "ended": ContainerEnd(1, "Error", '{"failed": "world", "message": "no broker"}')}
 
 

@@ -107,8 +107,8 @@ class World:
             if pod.deleting_since is not None and not pod.node_lost and self.now - pod.deleting_since >= BACK:
                 del self.pods[pod.name]
             elif pod.phase is Phase.PENDING:
-                self.pods[pod.name] = replace(pod, phase=Phase.RUNNING)
-            elif pod.phase is Phase.RUNNING and pod.attempt is not None and self._has_executors(pod):
+                self.pods[pod.name] = self._begun(pod)
+            elif pod.phase is Phase.RUNNING and pod.attempt is not None and not pod.node_lost:
                 self.reports[pod.attempt] = Report(pod.attempt, self.now, 1, self.now, 0, 4, 8, 4)
 
     def driver(self) -> PodSeen | None:
@@ -122,15 +122,13 @@ class World:
             phase = Phase.FAILED if code else Phase.SUCCEEDED
             self.pods[pod.name] = replace(pod, phase=phase, ended=ContainerEnd(code, message=message))
 
-    def _has_executors(self, driver: PodSeen) -> bool:
-        """It asks for them once; while there are those of another, Spark is refused, and the driver ends."""
-        if self.maker is None:
-            self.maker = Maker("spark-s-ads-0", f"set-of-{driver.uid}"), driver.name
-        refused = self.maker[1] != driver.name
-        if refused:
+    def _begun(self, driver: PodSeen) -> PodSeen:
+        """It asks for its executors, once; while there are those of another, Spark is refused, and it ends."""
+        if self.maker is not None:
             ended = ContainerEnd(1, message='{"failed": "world", "message": "there already"}')
-            self.pods[driver.name] = replace(driver, phase=Phase.FAILED, ended=ended)
-        return not refused
+            return replace(driver, phase=Phase.FAILED, ended=ended)
+        self.maker = Maker("spark-s-ads-0", f"set-of-{driver.uid}"), driver.name
+        return replace(driver, phase=Phase.RUNNING)
 
     def _control(self) -> None:
         """A set goes with its driver's pod, or when the driver ends well; what goes of its pods it makes again."""
