@@ -90,11 +90,13 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
 def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
     site, attempt = wiring.site, wiring.attempt
     with asked(wiring.spark) as questions:
+        # While executors come up: both take seconds.
+        number = attempt.shut_out(site.shape.slots)
+        query = query_of(site.places, number)
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if arrangement is None:
             return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
-        begun = attempt.begin(arrangement.placement, site.shape.slots)
-        query = query_of(site.places, begun.number)
+        begun = attempt.begin(number, arrangement.placement)
 
         def processed(positions: Positions) -> None:
             # First: what is tidied away can't be read again by a batch that nobody knows to be done.

@@ -1,7 +1,8 @@
 """Why: one attempt of one run, as far as it needs no Spark: plan, tasks, streams, and what slots are told.
 
-    app + record -> plan -> tasks -> program;   begin: number it, shut out earlier ones, remember where tasks run
-                                                move:  remember where tasks run from now on
+    app + record -> plan -> tasks -> program;   shut out: number it, and let no earlier one write
+                                                begin:    remember where tasks run
+                                                move:     remember where tasks run from now on
 
 Must not import Spark: users' tests run attempts without a JVM. Must not decide anything the parts can decide.
 """
@@ -85,17 +86,21 @@ class Attempt:
             owner=self._owner,
         )
 
-    def begin(self, placement: Placement, slots: int) -> Begun:
-        """From here on, earlier attempts can't write any more, and tasks run where they are placed.
+    def shut_out(self, slots: int) -> int:
+        """From here on, earlier attempts can't write any more; this one's fencing epoch. Brokers take seconds for it.
 
         `slots`: how many there are at most.
         """
-        spec, self._child_after = self._app.spec, self._order()
         number = self._coordinator.next_attempt()
-        who = Who(self._app.name, spec.run_id, number)
-        written, slots = written_streams(spec, self.plan), min(slots, len(self.tasks))
+        who = Who(self._app.name, self._app.spec.run_id, number)
+        written, slots = written_streams(self._app.spec, self.plan), min(slots, len(self.tasks))
         before = self._streams.begin(written, who, slots, self._coordinator.owner)
         self._where = replace(self._where, before=before)
+        return number
+
+    def begin(self, number: int, placement: Placement) -> Begun:
+        """From here on, tasks run where they are placed. `number`: what `shut_out` gave."""
+        spec, self._child_after = self._app.spec, self._order()
         self.move(placement)
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)

@@ -276,7 +276,7 @@ class TestDriver:
             compiled = compile_graph(spec, attempt.plan, columns_of_selects(spec, self._spark))
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
             assert placement is not None  # noqa: S101 - the one processor is up
-            begun = attempt.begin(placement, self._slots)
+            begun = attempt.begin(attempt.shut_out(self._slots), placement)
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
