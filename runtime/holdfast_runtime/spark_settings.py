@@ -146,13 +146,13 @@ def _java_options(wanted: Wanted) -> dict[str, str]:
     # first ten seconds. Rows never pass through the driver where executors are processes of their own.
     executor = [] if wanted.rows_in_spark else [_ONE_COMPILER]
     driver = executor if wanted.local else [_ONE_COMPILER]
-    ours = {"driver": [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *driver], "executor": executor}
+    # By default executors would tell the whole of each task: a log that is full within the hour, of nothing.
+    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     found = {}
-    for who, options in ours.items():
+    for who, options in (("driver", driver), ("executor", executor)):
         name = f"spark.{who}.extraJavaOptions"
         # The last of two equal options counts in Java: users may choose otherwise.
-        if text := " ".join([*options, *filter(None, [wanted.conf.get(name)])]):
-            found[name] = text
+        found[name] = " ".join([logging, *options, *filter(None, [wanted.conf.get(name)])])
     return found
 
 

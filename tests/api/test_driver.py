@@ -19,9 +19,11 @@ from ruamel.yaml import YAML
 from holdfast.placement.assignment import Assignment
 from holdfast.placement.driver_report import Report
 from holdfast.placement.handed import Handed
+from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
 from holdfast_runtime.coordination.report_map import ReportMap
 from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.records import FencedError, Marker, written_batch
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, children, die, feed
@@ -161,6 +163,17 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
     check(home, ROWS + 500)
 
 
+def test_earlier_attempts_are_shut_out_while_no_task_has_a_place_yet(theatre: Theatre, home: Path) -> None:
+    second = replace(theatre, told=theatre.attempt(2))
+    driver = Driver(second, home, {}, "--master", "local-cluster[1,1,1024]")
+    try:
+        driver.until(lambda: refuses(home, "counted/1", epoch=1), "the first attempt can't write any more")
+        assert theatre.record() is None
+        driver.drained()
+    finally:
+        driver.close()
+
+
 def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Path) -> None:
     spoilt = app(home)
     spoilt["spec"]["runtime"]["checkpoint"] = {"location": "gs://bucket/ads"}
@@ -190,6 +203,18 @@ def refused(theatre: Theatre, home: Path, tree: dict[str, Any]) -> str:
     said = json.loads((home / "last-word").read_text())
     assert (ran.returncode, said["failed"]) == (1, "user")
     return str(said["message"])
+
+
+def refuses(home: Path, owner: str, epoch: int) -> bool:
+    """Whether the output takes nothing of this attempt."""
+    log = EmbeddedLog(home / "log")
+    if not log.has("numbered"):
+        return False
+    try:
+        log.append(StreamPartition("numbered", 0), written_batch([], [], []), Marker(owner, "probe", 1, epoch))
+    except FencedError:
+        return True
+    return False
 
 
 def counted(home: Path) -> int:
