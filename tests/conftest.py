@@ -1,6 +1,7 @@
 """Options and profiles shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE)
 settings.register_profile("soak", max_examples=5_000, deadline=None, suppress_health_check=SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# In the background of a shell Ctrl-C is ignored, and programs that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
