@@ -165,7 +165,7 @@ def test_without_an_operator_the_driver_assigns_itself_and_follows_an_executor_t
 
 def test_earlier_attempts_are_shut_out_while_no_task_has_a_place_yet(theatre: Theatre, home: Path) -> None:
     second = replace(theatre, told=theatre.attempt(2))
-    driver = Driver(second, home, {}, "--master", "local-cluster[1,1,1024]")
+    driver = Driver(second, home, {}, "--master", "local-cluster[1,1,1024]", "--patience", "600")
     try:
         driver.until(lambda: refuses(home, "counted/1", epoch=1), "the first attempt can't write any more")
         assert theatre.record() is None

@@ -14,18 +14,18 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
     before = app.nodes()
 
     app.kill_driver()
-    print(f"driver killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
+    print(f"driver killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
     assert app.restored() == []
 
     killed = min(app.executors())
     its = {task for task, location in app.where().items() if location.endswith(killed)}
     app.kill(killed)
-    print(f"executor killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    print(f"executor killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
     assert set(app.restored()) <= its, "the batch at hand is finished elsewhere, and no other task is touched"
 
     attempt = app.attempt()
     installed.kill_operator()
-    print(f"operator killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    print(f"operator killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
     installed.up()
     assert app.attempt() == attempt, "the operator's end is no reason to start anything anew"
 
@@ -33,7 +33,7 @@ def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
     for executor in app.executors():
         app.kill(executor)
     installed.kill_operator()
-    print(f"all killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    print(f"all killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
     app.until("Ready", "True")
     assert app.restored() == []
     after = app.nodes()
@@ -49,7 +49,7 @@ def test_a_driver_that_dies_in_its_pod_leaves_executors_that_do_not_stand_in_the
     app, fed = running
     attempt = app.attempt()
     app.crash_driver(process)
-    print(f"{process} killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201
+    print(f"{process} killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201
     assert app.attempt() == attempt + 1
     assert app.restored() == []
     fed.settles()

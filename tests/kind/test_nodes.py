@@ -23,7 +23,7 @@ def test_the_tasks_of_a_lost_node_move_and_its_return_changes_nothing(
     began = time.monotonic()
     cluster.stop_node(lost)
     fed.flows(_LIMIT)
-    print(f"the driver's node lost -> the next batch committed: {time.monotonic() - began:.1f} s")  # noqa: T201
+    print(f"the driver's node lost -> a new row committed: {time.monotonic() - began:.1f} s")  # noqa: T201
     app.until("Ready", "True")
     assert set(app.nodes().values()) == set(cluster.workers) - {lost}
     assert set(app.restored()) <= gone, "a task whose disk is there has nothing to restore"

@@ -42,7 +42,7 @@ def test_state_in_a_bucket_outlives_the_disks_of_all_pods(
         app.ready()
         fed.flows()
         _all_die(app)
-        print(f"all pods killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
+        print(f"all pods killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
         app.until("Ready", "True")
         assert set(app.restored()) == set(app.where()), "nothing was left but the bucket"
         fed.settles()

@@ -29,7 +29,7 @@ def test_a_broker_that_is_restarted_costs_no_row_and_no_attempt(broker: KindBrok
     app, fed = running
     attempt = app.attempt()
     broker.die()
-    print(f"broker killed -> the next batch committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
+    print(f"broker killed -> a new row committed: {fed.flows():.1f} s")  # noqa: T201 - figures for `-s`
     assert app.attempt() == attempt
     fed.settles()
 
