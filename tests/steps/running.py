@@ -1,0 +1,59 @@
+"""A `process` step with tables of its own, for its tests."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.spec.steps import Process
+from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.process import ProcessStep
+from tests.steps.memory import MemoryTables, listed, timed
+
+GIVEN = pa.schema([("sku", pa.string()), ("shop", pa.int32()), ("cents", pa.int64())])
+OUT = pa.schema([("sku", pa.string()), ("n", pa.int64())])
+NOON = 1_700_000_000_000
+
+
+class Running:
+    """A step with tables of its own, run batch by batch."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        by: tuple[str, ...] = ("sku",),
+        ttl: str | None = None,
+        out: pa.Schema = OUT,
+        given: pa.Schema = GIVEN,
+    ) -> None:
+        self.given, self.tables = given, MemoryTables()
+        self.step = ProcessStep("counted", Process(function="shop:count", by=by, ttl=ttl), function, given, out)
+
+    def __call__(
+        self,
+        rows: list[dict[str, Any]] | None = None,
+        times: list[int | None] | None = None,
+        *,
+        now: int = NOON,
+        watermark: int | None = None,
+        ended: bool = False,
+    ) -> list[tuple[dict[str, Any], int | None]]:
+        return listed(self.step.run(timed(self.given, rows or [], times), self.tables, Clock(now, watermark, ended)))
+
+    @property
+    def keys(self) -> list[bytes]:
+        return sorted(self.tables.table("counted").rows)
+
+
+def count(sku: Any, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
+    state["n"] = state.get("n", 0) + len(rows)
+    yield {"sku": sku, "n": state["n"]}
+
+
+def rows_of(*skus: str | None) -> list[dict[str, Any]]:
+    return [{"sku": sku, "shop": 1, "cents": place} for place, sku in enumerate(skus)]
+
+
+def values(found: list[tuple[dict[str, Any], int | None]]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row, _ in found]
