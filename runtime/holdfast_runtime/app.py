@@ -90,7 +90,7 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
 def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
     site, attempt = wiring.site, wiring.attempt
     with asked(wiring.spark) as questions:
-        # While executors come up: both take seconds.
+        # While executors come up: brokers and object stores take their time.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.places, number)
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
