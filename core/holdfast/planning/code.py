@@ -1,6 +1,7 @@
-"""Why: small modules of `runtime.code` can be checked before a pod is made: that they parse and hold what steps name.
+"""The modules of `runtime.code`, checked before a pod is made: that they are Python and hold what steps name.
 
-Must not run or import any of it.
+Must not run or import any of it. Parsing takes up to a thousand times a text in memory, and the operator parses what
+anybody applies: what is too long is taken as it is.
 """
 
 import ast
@@ -11,11 +12,18 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.suggest import did_you_mean
 
+_MOST_PARSED = 64_000
+"""Letters of all modules together; a hundred of what people write by hand, and at most 64 MB of memory."""
+
 
 def code_problems(spec: AppSpec) -> Iterator[Problem]:
     """Modules that are no Python, and functions they do not hold."""
     defined: dict[str, set[str]] = {}
-    for module, text in sorted(spec.runtime.code.items()):
+    left = _MOST_PARSED
+    for module, text in sorted(spec.runtime.code.items(), key=lambda item: (len(item[1]), item[0])):
+        left -= len(text)
+        if left < 0:
+            break
         try:
             defined[module] = _names(ast.parse(text))
         except SyntaxError as error:

@@ -6,11 +6,12 @@ Held apart from who fills it in: streams and tables on one side, steps on the ot
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from holdfast.planning.budget import Budget
 from holdfast.planning.problems import Problem
 from holdfast.planning.sql.columns import OPEN, UNKNOWN, Column, Rows
 from holdfast.planning.sql.ddl import parse_schema
 from holdfast.planning.sql.expressions import Checked
-from holdfast.planning.sql.findings import ExpressionError, Finding
+from holdfast.planning.sql.findings import SHOWN_NAMES, ExpressionError, Finding, excerpt, listed
 from holdfast.reasons import Reason
 from holdfast.suggest import did_you_mean
 
@@ -34,6 +35,7 @@ class Flow:
     """Stream -> the first step that writes it, and its rows."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    budget: Budget = field(default_factory=Budget)
 
     def at_step(self, step: str, findings: Iterable[Finding]) -> None:
         """Note what is wrong at a step."""
@@ -73,13 +75,15 @@ def differing(one: Rows, other: Rows) -> str | None:
     pairs = [(column, other.find(column.name)) for column in one.columns]
     only_one = [column.name for column, same in pairs if same is None]
     only_other = [name for name in other.names if one.find(name) is None]
-    parts = [f"only the first has {', '.join(only_one)}"] if only_one else []
-    parts += [f"only the second has {', '.join(only_other)}"] if only_other else []
-    parts += [
-        f"{column.name} is {column.type} and {same.type}"
+    parts = [f"only the first has {listed(only_one)}"] if only_one else []
+    parts += [f"only the second has {listed(only_other)}"] if only_other else []
+    types = [
+        f"{column.name} is {excerpt(column.type)} and {excerpt(same.type)}"
         for column, same in pairs
         if same is not None and differ(column.type, same.type)
     ]
+    more = len(types) - SHOWN_NAMES
+    parts += [*types[:SHOWN_NAMES], *([f"and {more} more differ"] if more > 0 else [])]
     return "; ".join(parts) or None
 
 

@@ -6,7 +6,7 @@ is only noted here.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.spec.app import AppSpec
@@ -121,12 +121,14 @@ def _order(
     heapq.heapify(held)
     order: list[str] = []
     done: set[str] = set()
+    circles: _Circles | None = None
     while ready or held:
         if not ready:
             held = [name for name in held if name not in done and virtual[name]]
             if not held:
                 break
-            ready.append(_on_a_circle(steps, table_writers, readers, lookups, held, done))
+            circles = circles or _Circles.of(steps, readers, table_writers, lookups)
+            ready.append(circles.first(held, done))
         name = heapq.heappop(ready)
         if name in done:
             continue
@@ -143,38 +145,52 @@ def _order(
     return tuple(order)
 
 
-def _on_a_circle(
-    steps: dict[str, Step],
-    table_writers: dict[str, set[str]],
-    readers: dict[str, set[str]],
-    lookups: dict[str, set[str]],
-    held: list[str],
-    done: set[str],
-) -> str:
-    """The first look-up that waits for nothing but itself; others wait rightly and would miss rows they could know."""
+@dataclass(frozen=True, slots=True)
+class _Circles:
+    """Who comes before and behind whom, as bits: a step may be on hundreds of circles, each looked for again."""
 
-    def behind(name: str) -> set[str]:
-        step = steps[name]
-        return readers.get(name, set()) | (lookups.get(step.to_table, set()) if step.to_table else set())
+    names: tuple[str, ...]
+    before: tuple[int, ...]
+    behind: tuple[int, ...]
 
-    def before(name: str) -> set[str]:
-        step = steps[name]
-        writers = table_writers.get(step.lookup.table, set()) if step.lookup else set()
-        return ({read for read in step.inputs if read in steps} | writers) - done
+    @classmethod
+    def of(
+        cls,
+        steps: dict[str, Step],
+        readers: dict[str, set[str]],
+        table_writers: dict[str, set[str]],
+        lookups: dict[str, set[str]],
+    ) -> "_Circles":
+        bit = {name: 1 << at for at, name in enumerate(steps)}
 
-    for name in sorted(held):
-        if _reached(name, before) <= _reached(name, behind):
-            return name
-    return min(held)
+        def bits(names: Iterable[str]) -> int:
+            return sum({bit[name] for name in names if name in bit})
+
+        before, behind = [], []
+        for name, step in steps.items():
+            writers = table_writers.get(step.lookup.table, set()) if step.lookup else set()
+            before.append(bits({*step.inputs, *writers}))
+            behind.append(
+                bits(readers.get(name, set()) | (lookups.get(step.to_table, set()) if step.to_table else set()))
+            )
+        return cls(tuple(steps), tuple(before), tuple(behind))
+
+    def first(self, held: Iterable[str], done: set[str]) -> str:
+        """The first look-up that waits for nothing but itself: others wait rightly, and would miss rows."""
+        at = {name: number for number, name in enumerate(self.names)}
+        left = ~sum(1 << at[name] for name in done)
+        for name in sorted(held):
+            if not _reached(at[name], self.before, left) & ~_reached(at[name], self.behind, -1):
+                return name
+        return min(held)
 
 
-def _reached(start: str, onward: Callable[[str], set[str]]) -> set[str]:
-    seen: set[str] = set()
-    todo = [start]
+def _reached(start: int, onward: tuple[int, ...], among: int) -> int:
+    seen, todo = 0, onward[start] & among
     while todo:
-        fresh = onward(todo.pop()) - seen
-        seen |= fresh
-        todo += fresh
+        one = todo & -todo
+        seen |= one
+        todo = (todo | onward[one.bit_length() - 1] & among) & ~seen
     return seen
 
 

@@ -5,8 +5,10 @@ Must not derive anything: it only compares what the other modules found.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from holdfast.placement.location import LocationInvalidError, check_location
+from holdfast.planning.budget import MOST_EXPLAINED, MOST_PROBLEMS
 from holdfast.planning.counts import Count
 from holdfast.planning.graph import Graph
 from holdfast.planning.mending import Situation, mend
@@ -58,9 +60,10 @@ def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str,
     """Sets whose streams do not agree."""
     disagreeing = [one for one in sets if len(_counts(one.streams, counts)) > 1]
     joins = [set(one.streams) for one in disagreeing if one.is_join]
-    for one in disagreeing:
-        if one.is_join or _says_more(one, joins, counts):
-            yield _mismatch(graph, one, counts)
+    told = (one for one in disagreeing if one.is_join or _says_more(one, joins, counts))
+    shown = {name: StreamCount(name, count.partitions, count.how) for name, count in counts.items()}
+    for nth, one in enumerate(islice(told, MOST_PROBLEMS)):
+        yield _mismatch(graph, one, shown, with_paths=nth < MOST_EXPLAINED)
 
 
 def _counts(streams: tuple[str, ...], counts: Mapping[str, Count]) -> set[int]:
@@ -74,10 +77,8 @@ def _says_more(keyed: JoinSet, joins: list[set[str]], counts: Mapping[str, Count
     return not inside or len(_counts(rest, counts)) > 1
 
 
-def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, Count]) -> Problem:
-    streams = tuple(
-        StreamCount(name, counts[name].partitions, counts[name].how) for name in one.streams if name in counts
-    )
+def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, StreamCount], *, with_paths: bool) -> Problem:
+    streams = tuple(counts[name] for name in one.streams if name in counts)
     listed = ", ".join(f"{stream.name} has {stream.partitions}" for stream in streams)
     message = f"the streams that meet in {one.verb} {one.step} need one partition count, but {listed}"
     return Problem(
@@ -85,7 +86,7 @@ def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, Count]) -> Proble
         message,
         step=one.step,
         streams=streams,
-        paths=paths_to(graph, one.step, tuple(stream.name for stream in streams)),
+        paths=paths_to(graph, one.step, tuple(stream.name for stream in streams)) if with_paths else (),
     )
 
 
@@ -96,11 +97,13 @@ Mendable = Callable[[str], bool] | None
 def with_repairs(
     problems: list[Problem], situation: Situation, needs: list[Need], mend_only: Mendable
 ) -> Iterator[Problem]:
-    """The same problems, each with the repair of its step where a repartition can help."""
+    """The same problems, the first of them with the repair of their step where a repartition can help."""
     broken = {problem.step for problem in problems if problem.reason in MENDABLE}
     repairs: dict[str, Repair] = {}
     for need in needs:
         step = need.step.name
+        if len(repairs) >= MOST_EXPLAINED:
+            break
         if step in broken and (mend_only is None or mend_only(step)) and (repair := mend(situation, need)) is not None:
             repairs[step] = repair
             if mend_only is not None:

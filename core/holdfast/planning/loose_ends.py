@@ -16,6 +16,7 @@ def unused_rows(graph: Graph) -> Iterator[Problem]:
             message = f"nobody reads the rows of {name}; write them with to, or remove the step"
             yield Problem(Reason.ROWS_UNUSED, message, step=name)
     dead_letters = {stream.dead_letter for stream in graph.streams.values()}
+    dead_letters |= {step.dead_letter for step in graph.steps.values()}
     for name in sorted(graph.streams):
         used = name in graph.readers or name in graph.stream_writers or name in graph.side_inputs
         if not used and name not in dead_letters:

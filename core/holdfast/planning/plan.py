@@ -25,14 +25,17 @@ from holdfast.planning.keys import Spread, follow_keys
 from holdfast.planning.loose_ends import empty_tables, repeated_inside, repeated_rows, unused_rows
 from holdfast.planning.mending import Situation
 from holdfast.planning.needs import key_problems, key_warnings, needs
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems import Problem, told
+from holdfast.planning.release import not_built
 from holdfast.planning.rows import flow_rows
 from holdfast.planning.sets import JoinSet, Reaching, join_sets
 from holdfast.planning.sql.columns import OPEN, Rows
+from holdfast.planning.state_kept import given_up, state_problems
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
-from holdfast.planning.topics import topic_problems, topic_warnings
+from holdfast.planning.topics import setting_problems, topic_problems, topic_warnings
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
+from holdfast.spec.kept_state import KeptState
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.tasks.record import Record
 
@@ -106,10 +109,12 @@ class Plan:
     """Tasks that would run away from their state."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    not_built: tuple[Problem, ...] = ()
+    """What of it this release does not run: no fault of the plan, but nothing may start."""
 
     @property
     def valid(self) -> bool:
-        """Whether the app may run."""
+        """Whether nothing is wrong with it."""
         return not self.problems
 
     def stream(self, name: str) -> PlannedStream:
@@ -131,6 +136,8 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
     stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
     record = known.record if known.record is not None and known.record.run_id == spec.run_id else None
 
+    kept = KeptState() if record is None else record.state
+
     graph = build_graph(spec)
     flow = flow_rows(graph)
     spreads = follow_keys(graph, flow)
@@ -145,8 +152,10 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         *flow.problems,
         *event_time_problems(graph),
         *empty_tables(graph),
+        *setting_problems(spec.systems),
         *topic_problems(app.name, graph),
         *code_problems(spec),
+        *state_problems(spec, kept),
         *location_problems(spec.state.location),
         *(problem for need in wanted for problem in key_problems(need)),
         *repeated_inside(graph, spreads),
@@ -165,6 +174,7 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         *unused_rows(graph),
         *repeated_rows(graph, spreads),
         *topic_warnings(graph, reaching),
+        *given_up(spec, kept),
         *_surprises(app, graph, counts, known),
     ]
     return Plan(
@@ -182,8 +192,9 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         producers=tasks.producers or {},
         assignment=assignment,
         moved=moved,
-        problems=tuple(sorted(problems, key=lambda problem: problem.order)),
-        warnings=tuple(sorted(warnings, key=lambda warning: warning.order)),
+        problems=told(problems),
+        warnings=told(warnings),
+        not_built=told(not_built(spec)),
     )
 
 

@@ -3,8 +3,10 @@
 A warning has the same shape; which of the two it is decides the list it stands in. Must not print.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from holdfast.planning.budget import MOST_LETTERS, MOST_PROBLEMS
 from holdfast.planning.repairs import Repair
 from holdfast.reasons import Reason
 
@@ -38,3 +40,24 @@ class Problem:
     def order(self) -> tuple[str, str, str, str]:
         """By place, then reason: never by the order of a file."""
         return (self.step or "", self.stream or "", self.reason.value, self.message)
+
+
+def told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """In their order, as they may be shown: so many, and each a sentence that ends and does nothing to a terminal."""
+    ordered = sorted(problems, key=lambda problem: problem.order)
+    shown = [replace(problem, message=_shown(problem.message)) for problem in ordered[:MOST_PROBLEMS]]
+    if len(ordered) > MOST_PROBLEMS:
+        last = ordered[MOST_PROBLEMS]
+        message = f"and {len(ordered) - MOST_PROBLEMS} more like these; they are told when these are mended"
+        shown.append(Problem(last.reason, message, step=last.step, stream=last.stream))
+    return tuple(shown)
+
+
+def _shown(message: str) -> str:
+    short = message if len(message) <= MOST_LETTERS else f"{message[:MOST_LETTERS]}..."
+    return short if short.isprintable() else "".join(x if _harmless(x) else " " for x in short)
+
+
+def _harmless(letter: str) -> bool:
+    """Half of a pair of surrogates is no letter either, but whoever prints or sends it escapes it."""
+    return letter.isprintable() or letter == "\n" or "\ud800" <= letter <= "\udfff"

@@ -8,6 +8,7 @@ same reason: equal keys in one task. Sets of names are bits of one integer here,
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
 
 from holdfast.planning.graph import Graph, makes_stream
 
@@ -26,6 +27,9 @@ class JoinSet:
     def is_join(self) -> bool:
         """Whether two sides are matched here, rather than one keyed."""
         return self.verb in ("join", "lookup")
+
+
+_BITS = bytes.maketrans(b"01", b"\0\1")
 
 
 def join_sets(graph: Graph, reaching: "Reaching") -> tuple[JoinSet, ...]:
@@ -86,12 +90,8 @@ class Reaching:
 
     def names(self, mask: int) -> tuple[str, ...]:
         """The streams of a mask, sorted."""
-        found = []
-        while mask:
-            low = mask & -mask
-            found.append(self._names[low.bit_length() - 1])
-            mask ^= low
-        return tuple(found)
+        # Each bit once, in C: hundreds of joins of hundreds of streams ask for a hundred thousand names.
+        return tuple(compress(self._names, f"{mask:b}"[::-1].encode().translate(_BITS)))
 
     def along(self, source: str) -> tuple[str, ...]:
         """The streams whose rows a reader of this stream or step gets."""

@@ -1,31 +1,97 @@
-"""Why: a schema may change in one place and the state that holds its columns lie in another.
+"""What a run of an app would say to a change of it: columns that state holds, names it is under, partition counts.
 
-Compares two plans of an app: a column that state holds under another type can't be read back. Must not judge a column
-that only comes or goes; the runtime fills and drops those.
+Compares the plans of two versions, the second one as the run of the first would make it. A column that only comes or
+goes is not judged: the runtime fills and drops those.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from holdfast.planning.flow import differ
-from holdfast.planning.plan import Plan, PlannedStep
+from holdfast.planning.plan import Known, Plan, PlannedStep, plan
+from holdfast.planning.problems import Problem
 from holdfast.planning.sql.columns import OPEN, Rows
+from holdfast.reasons import Reason
+from holdfast.spec.app import StreamApp
 from holdfast.spec.change import Change
-from holdfast.spec.diff import FieldChange
+from holdfast.spec.diff import FieldChange, renamed_steps
+from holdfast.spec.kept_state import KeptState
+from holdfast.tasks.record import Record
+
+_OF_THE_RUN = frozenset(
+    {
+        Reason.NOT_A_MULTIPLE,
+        Reason.PARTITIONS_SHRANK,
+        Reason.TASK_VANISHED,
+        Reason.PARTITIONER_UNKNOWN,
+        Reason.STEP_RENAMED,
+        Reason.STATE_MISFIT,
+    }
+)
+"""Problems that an app has because of what its run was before."""
 
 
-def state_changes(old: Plan, new: Plan) -> tuple[FieldChange, ...]:
-    """Columns whose type changes where state of the old plan holds them."""
+def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
+    """Columns whose type changes where state of the old app holds them."""
+    renamed = renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
     return tuple(
         FieldChange(f"state of {name}: {column}", before, after, Change.NEW_RUN)
-        for name, held, now in _held_by_both(old, new)
+        for name, held, now in _held_by_both(plan(old), plan(new), renamed)
         for column, before, after in _changed(held, now)
     )
 
 
-def _held_by_both(old: Plan, new: Plan) -> Iterator[tuple[str, Rows, Rows]]:
+def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
+    """What a run of the old app would refuse to do as the new one; counts that only brokers know are not compared."""
+    before, after = plan(old), plan(new)
+    found = {change.path: change for change in _shrunk(old, new, before, after)}
+    if old.spec.run_id == new.spec.run_id:
+        grouping = {task.name: task.inputs for task in before.tasks}
+        record = Record(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec))
+        for problem in plan(new, Known(record=record)).problems:
+            if problem.reason in _OF_THE_RUN:
+                change = _refused(problem, before, after)
+                found.setdefault(change.path, change)
+    return tuple(found.values())
+
+
+def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterator[FieldChange]:
+    """Streams of the embedded log that would have fewer partitions: they outlive runs, and never shrink."""
+    logs = {system.name for system in new.spec.systems if system.log is not None}
+    then, now = _counts(before), _counts(after)
+    former = {stream.name: (stream.system, stream.topic or stream.name) for stream in old.spec.streams}
+    for stream in new.spec.streams:
+        name = stream.name
+        same = former.get(name) == (stream.system, stream.topic or name) and stream.system in logs
+        if same and now.get(name, 0) < then.get(name, 0) and name in now:
+            note = f"{name} has {then[name]} partitions and can't shrink to {now[name]}: keep partitions: {then[name]}"
+            yield FieldChange(
+                f"spec.streams[{name}].partitions",
+                then[name],
+                now[name],
+                Change.FORBIDDEN,
+                note,
+                Reason.PARTITIONS_SHRANK,
+            )
+
+
+def _refused(problem: Problem, before: Plan, after: Plan) -> FieldChange:
+    if problem.step is not None:
+        return FieldChange(f"spec.steps[{problem.step}]", None, None, Change.NEW_RUN, problem.message, problem.reason)
+    name = problem.stream or ""
+    declared = any(stream.name == name and stream.role != "intermediate" for stream in after.streams)
+    path = f"spec.streams[{name}].partitions" if declared else f"partitions of {name}"
+    counts = _counts(before).get(name), _counts(after).get(name)
+    return FieldChange(path, *counts, Change.NEW_RUN, problem.message, problem.reason)
+
+
+def _counts(of: Plan) -> dict[str, int]:
+    return {stream.name: stream.count.actual for stream in of.streams if stream.count is not None}
+
+
+def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[tuple[str, Rows, Rows]]:
     steps = {step.name: step for step in new.steps}
     for step in old.steps:
-        later = steps.get(step.name)
+        later = steps.get(renamed.get(step.name, step.name))
         if later is not None and later.verb == step.verb:
             yield from zip([step.name] * len(step.inputs), _held(old, step), _held(new, later), strict=False)
     tables = {table.name: table for table in new.tables}

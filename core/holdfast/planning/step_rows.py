@@ -19,6 +19,11 @@ from holdfast.spec.tables import Table
 Out = tuple[Rows, Passes]
 _WINDOW_BOUNDS = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
 
+_APART = (
+    "explode can't stand in a step with onError: DeadLetter, where each row is computed or put aside; compute what may "
+    "fail in a select before it, and leave onError out here"
+)
+
 
 def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[Rows, ...]) -> Out:  # noqa: C901, PLR0911
     """Columns that come out of a step, and those of them that pass through it unchanged."""
@@ -29,6 +34,8 @@ def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[Rows, ...]) ->
     elif step.select is not None:
         checked = check_select(step.select, Scope.of(given))
         at.note(findings_of(checked))
+        if step.dead_letter is not None and any(one.makes_rows for one in checked):
+            at.note([Finding(Reason.INVALID_EXPRESSION, _APART)])
         return selected(checked), copies(checked, {"": (0,)})
     elif step.merge is not None:
         return _merge(at, inputs)

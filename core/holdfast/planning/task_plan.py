@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.placement.assignment import assign
 from holdfast.placement.moves import MovedTask, moved_tasks
+from holdfast.planning.budget import MOST_PARTITIONS, MOST_PRODUCERS
 from holdfast.planning.counts import Count
 from holdfast.planning.graph import Graph
 from holdfast.planning.keys import Spread
@@ -53,10 +54,22 @@ def plan_tasks(
 ) -> TaskPlan:
     """Tasks from counts and the record of the run."""
     own, shared = _read(graph, counts)
+    by_stream_partition = spec.grouping == "ByStreamPartition"
+    tasks_made = sum(own.values()) if by_stream_partition else max(own.values(), default=0)
+    # Every task has all partitions that are shared, and each stream that is written has a list of tasks.
+    parts = sum(own.values()) + tasks_made * len(shared)
+    if parts > MOST_PARTITIONS or parts * len(graph.stream_writers) > MOST_PRODUCERS:
+        message = (
+            f"its {tasks_made} tasks would read {parts} stream partitions and write {len(graph.stream_writers)} "
+            f"streams; at most {MOST_PARTITIONS} are planned, and {MOST_PRODUCERS} times the streams that are "
+            "written: make several apps of it, or give its streams fewer partitions"
+        )
+        return TaskPlan(problems=(Problem(Reason.TOO_LARGE, message),))
+    broadcast = partitions_of(shared)
     given = GroupingInput(
-        partitions=(*own, *shared),
-        broadcast=frozenset(shared),
-        by_stream_partition=spec.grouping == "ByStreamPartition",
+        partitions=(*partitions_of(own), *broadcast),
+        broadcast=frozenset(broadcast),
+        by_stream_partition=by_stream_partition,
         stateful=stateful,
         expansion=Expansion(
             enabled=spec.expansion.enabled,
@@ -94,8 +107,8 @@ def assign_tasks(
     return assignment.tasks_of, moved_tasks(assignment, processors, locations)
 
 
-def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[list[StreamPartition], list[StreamPartition]]:
-    """Partitions that belong to one task each, and those every task reads.
+def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[dict[str, int], dict[str, int]]:
+    """Streams whose partitions belong to one task each, and those every task reads, with their counts.
 
     Side inputs of a Broadcast table are neither: one designated task per location reads them for all.
     """
@@ -106,7 +119,7 @@ def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[list[StreamPartiti
     made = {name for name in graph.made() if name in graph.readers}
     shared = {name for name in made if graph.steps[name].broadcast is not None}
     own = {name: counts[name].actual for name in (read | made) - shared if name in counts}
-    return partitions_of(own), partitions_of({name: counts[name].actual for name in shared if name in counts})
+    return own, {name: counts[name].actual for name in shared if name in counts}
 
 
 def _producers(graph: Graph, spreads: Mapping[str, Spread], tasks: Tasks) -> dict[str, tuple[str, ...]]:

@@ -1,14 +1,27 @@
 """Why: streams are names; two names may mean one topic, and rows may come back to where they came from.
 
+Systems have settings, some of which no client is given.
+
 Must not ask brokers: it compares what the spec says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from holdfast.kafka_settings import unacceptable_name
 from holdfast.planning.graph import Graph
 from holdfast.planning.problems import Problem
 from holdfast.planning.sets import Reaching
 from holdfast.reasons import Reason
+from holdfast.spec.streams import System
+
+
+def setting_problems(systems: Iterable[System]) -> Iterator[Problem]:
+    """Settings that no client is given, wherever it runs."""
+    for system in systems:
+        for key in sorted(system.kafka.config) if system.kafka is not None else ():
+            fault = unacceptable_name(key)
+            if fault is not None:
+                yield Problem(Reason.INVALID_SPEC, f"spec.systems: config of {system.name}: {fault}")
 
 
 def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:

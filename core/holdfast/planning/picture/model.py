@@ -208,9 +208,14 @@ class _Flows:
         for name, table in sorted(self.graph.tables.items()):
             for source in table.sources or ():
                 yield Link("feeds", source, name)
-        for name, stream in sorted(self.graph.streams.items()):
-            if stream.dead_letter is not None:
-                yield Link("dead letters", name, stream.dead_letter)
+        yield from self._dead_letters()
+
+    def _dead_letters(self) -> Iterator[Link]:
+        steps = {name: self.graph.steps[name].dead_letter for name in (*self.graph.order, *self.graph.circle)}
+        streams = {name: stream.dead_letter for name, stream in sorted(self.graph.streams.items())}
+        for name, letters in (*steps.items(), *streams.items()):
+            if letters is not None:
+                yield Link("dead letters", name, letters)
 
     def _id(self, name: str, *, table: bool) -> str:
         if table:

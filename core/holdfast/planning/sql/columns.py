@@ -5,6 +5,7 @@ it runs. Must not guess: a wrong type is worse than none.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 UNKNOWN = "unknown"
 
@@ -17,28 +18,29 @@ class Column:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """The columns of some rows. `closed` is False when there may be columns nobody declared."""
 
     columns: tuple[Column, ...]
     closed: bool = True
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names in their order."""
         return tuple(column.name for column in self.columns)
 
     def find(self, name: str) -> Column | None:
         """The column of this name, as Spark resolves it: the exact name first, then without regard to case."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        folded = name.casefold()
-        for column in self.columns:
-            if column.name.casefold() == folded:
-                return column
-        return None
+        return self._by_name.get(name) or self._by_folded.get(name.casefold())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in reversed(self.columns)}
+
+    @cached_property
+    def _by_folded(self) -> dict[str, Column]:
+        return {column.name.casefold(): column for column in reversed(self.columns)}
 
 
 OPEN = Rows(columns=(), closed=False)

@@ -46,6 +46,7 @@ WHOLE = re.compile(r"[0-9]{1,9}\Z")
 NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 MAX_DEPTH = 50
 MAX_LENGTH = 200_000
+SHORT = 1000
 
 PLAIN = {
     "BOOLEAN": BOOLEAN, "TINYINT": TINYINT, "BYTE": TINYINT, "SMALLINT": SMALLINT, "SHORT": SMALLINT, "INT": INT,
@@ -61,12 +62,16 @@ ELSEWHERE = {"TEXT": "STRING", "BOOL": "BOOLEAN", "DATETIME": "TIMESTAMP", "NUMB
 
 def parse_schema(ddl: str) -> Rows:
     """The columns of a schema like `ad_id STRING, ts TIMESTAMP`; raises `ExpressionError` where Spark would refuse."""
-    return Rows(tuple(Column(name, str(kind)) for name, kind in _parsed(ddl)))
+    fields = _short_schema(ddl) if len(ddl) <= SHORT else _long_schema(ddl)
+    return Rows(tuple(Column(name, str(kind)) for name, kind in fields))
 
 
-@lru_cache(maxsize=4096)
 def parse_type(text: str) -> SparkType | None:
     """The type this text spells, or None where it spells none (`UNKNOWN` among others)."""
+    return _short_type(text) if len(text) <= SHORT else _long_type(text)
+
+
+def _type(text: str) -> SparkType | None:
     try:
         reader = _Reader(text)
         kind = reader.type(0)
@@ -76,7 +81,10 @@ def parse_type(text: str) -> SparkType | None:
     return kind
 
 
-@lru_cache(maxsize=1024)
+# What is remembered lives as long as the process: many short ones, few long ones.
+_short_type, _long_type = lru_cache(maxsize=4096)(_type), lru_cache(maxsize=64)(_type)
+
+
 def _parsed(ddl: str) -> tuple[tuple[str, SparkType], ...]:
     reader = _Reader(ddl)
     if not reader.pieces:
@@ -84,6 +92,9 @@ def _parsed(ddl: str) -> tuple[tuple[str, SparkType], ...]:
     fields = reader.fields(0, reader.separator_free_name)
     reader.end()
     return fields
+
+
+_short_schema, _long_schema = lru_cache(maxsize=1024)(_parsed), lru_cache(maxsize=64)(_parsed)
 
 
 def _refuse(message: str) -> NoReturn:

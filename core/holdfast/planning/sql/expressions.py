@@ -15,7 +15,7 @@ from holdfast.planning.sql.ddl import parse_type
 from holdfast.planning.sql.findings import ExpressionError, Finding, excerpt, listed
 from holdfast.planning.sql.functions import WITHOUT_BRACKETS
 from holdfast.planning.sql.reading import Reading, path_of
-from holdfast.planning.sql.scope import Found, Scope, Source
+from holdfast.planning.sql.scope import Scope, Source
 from holdfast.planning.sql.text import parse
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
@@ -26,6 +26,8 @@ PLAIN_ITEM = re.compile(
     r"\s*(?:(left|right)\.)?([A-Za-z_]\w*)(?:\s+AS\s+([A-Za-z_]\w*))?\s*\Z", re.IGNORECASE | re.ASCII
 )
 LITERAL_WORDS = frozenset({"null", "true", "false", "case", "interval", "not", "exists"})
+MOST_FINDINGS = 100
+"""Of one list; the expressions behind are read when these are mended."""
 EXPLODING = ("explode", "explode_outer")
 OTHER_GENERATORS = {
     "posexplode": "use explode(sequence(0, size(a) - 1)) AS i and take a[i] in the next step",
@@ -47,6 +49,8 @@ class Checked:
     type: str
     source: Source | None
     findings: tuple[Finding, ...]
+    makes_rows: bool = False
+    """It is an `explode`."""
 
     @property
     def is_rest(self) -> bool:
@@ -82,7 +86,11 @@ def check_select(texts: Iterable[str], scope: Scope) -> tuple[Checked, ...]:
     """Check the items of a `select`; a `*` becomes one `Checked` for each of its columns."""
     checked: list[Checked] = []
     generated: list[str] = []
+    wrong = 0
     for text in texts:
+        if (wrong := wrong + bool(checked and checked[-1].findings)) > MOST_FINDINGS:
+            checked.append(Checked(None, UNKNOWN, None, ()))
+            break
         plain = _plain_item(text, scope)
         if plain is not None:
             checked.append(plain)
@@ -108,6 +116,12 @@ def _failed(error: ExpressionError) -> Checked:
     return Checked(None, UNKNOWN, None, error.findings)
 
 
+def is_plain_item(text: str) -> bool:
+    """Whether this is a column, perhaps with another name, whatever rows there are: it needs no parser."""
+    match = PLAIN_ITEM.match(text)
+    return match is not None and match[2].lower() not in LITERAL_WORDS | WITHOUT_BRACKETS
+
+
 def _plain_item(text: str, scope: Scope) -> Checked | None:
     """An item that is only a column, read without a parser: most items are, and graphs are large."""
     match = PLAIN_ITEM.match(text)
@@ -115,8 +129,10 @@ def _plain_item(text: str, scope: Scope) -> Checked | None:
         return None
     side, name, alias = match.groups()
     found = scope.find((name,) if side is None else (side, name))
-    if not isinstance(found, Found) or (found.type == UNKNOWN and name.lower() in WITHOUT_BRACKETS):
+    if name.lower() in WITHOUT_BRACKETS and (isinstance(found, Finding) or found.type == UNKNOWN):
         return None
+    if isinstance(found, Finding):
+        return Checked(alias or name, UNKNOWN, None, (found,))
     return Checked(alias or name, found.type, found.source, ())
 
 
@@ -146,7 +162,7 @@ def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Chec
         kind = _generated(value, reading, generated)
     if name is None and not reading.findings:
         reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
-    return Checked(name, kind, reading.source(value), tuple(reading.findings))
+    return Checked(name, kind, reading.source(value), tuple(reading.findings), bool(reading.generators))
 
 
 def _generated(value: exp.Expr, reading: Reading, generated: list[str]) -> str:

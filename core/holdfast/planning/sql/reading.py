@@ -24,6 +24,11 @@ from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 
 ENCRYPT_ARGUMENTS = 5
+MOST_FINDINGS = 10
+"""Of one expression; what comes behind is read when these are mended."""
+MOST_TYPE = 16_384
+"""Letters of a type that is computed: as many as a schema may have. One that holds a column twice is doubled by each
+step, and is not known beyond that."""
 UNIT_ARGUMENTS = 3
 CLAUSES: dict[type[exp.Expr], str] = {exp.Where: "FILTER", exp.Order: "ORDER BY"}
 STARRED = frozenset(
@@ -69,7 +74,7 @@ class Reading:
     def walk(self, root: exp.Expr) -> None:
         """Read the whole tree: a node is entered before its children and left after them."""
         todo: list[tuple[exp.Expr, bool]] = [(root, False)]
-        while todo:
+        while todo and len(self.findings) < MOST_FINDINGS:
             node, entered = todo.pop()
             if entered:
                 self._leave(node)
@@ -124,7 +129,7 @@ class Reading:
                 kind = rule(node, self.kind) if rule else None
                 if isinstance(node, exp.Paren) and (source := self._sources.get(id(node.this))):
                     self._sources[id(node)] = source
-        self._kinds[id(node)] = kind
+        self._kinds[id(node)] = None if kind is not None and kind.length > MOST_TYPE else kind
 
     def _arguments(self, node: exp.Expr) -> Call:
         return Call(node.expressions, tuple(self.kind(argument) for argument in node.expressions))
@@ -203,7 +208,7 @@ class Reading:
             return False
         if isinstance(found, Finding):
             return True
-        declared = any(name.casefold() == column.casefold() for column in self.scope.names)
+        declared = name.casefold() in self.scope.folded
         return found.type == UNKNOWN and not declared and name.lower() != "user"
 
     def _variable(self, path: tuple[str, ...], kind: SparkType | None) -> SparkType | None:

@@ -4,6 +4,7 @@ Resolves as Spark does: the exact spelling first, then without regard to case. M
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from holdfast.planning.sql.columns import UNKNOWN, Column, Rows
@@ -28,7 +29,7 @@ class Found:
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """The rows an expression sees. Make one with `of` or `sides`."""
 
@@ -46,12 +47,17 @@ class Scope:
         """Two inputs; `both` are the columns they were matched on, which stand there once."""
         return cls(both, left, right)
 
+    @cached_property
+    def folded(self) -> frozenset[str]:
+        """The same without regard to case."""
+        return frozenset(name.casefold() for name in self.names)
+
     @property
     def closed(self) -> bool:
         """Whether every column is known."""
         return all(rows.closed for rows in (self.rows, self.left, self.right) if rows is not None)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Every name that may stand without a side."""
         sides = (rows.names for rows in (self.left, self.right) if rows is not None)

@@ -3,6 +3,7 @@
 A type nobody can tell is `None` here and `UNKNOWN` outside. Must not hold rules of single functions.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,6 +22,12 @@ class SparkType:
     inner: tuple["SparkType", ...] = ()
     names: tuple[str, ...] = ()
     digits: tuple[int, ...] = ()
+    length: int = dataclasses.field(init=False, compare=False, repr=False)
+    """About the letters of its spelling, without spelling it: types may share what is inside of them."""
+
+    def __post_init__(self) -> None:
+        inside = sum(kind.length + 2 for kind in self.inner) + sum(len(name) + 2 for name in self.names)
+        object.__setattr__(self, "length", len(self.word) + 2 + inside)
 
     def __str__(self) -> str:
         """Spark's own spelling."""
@@ -119,7 +126,7 @@ def wider(left: SparkType | None, right: SparkType | None) -> SparkType | None:
     """The type that holds both, as `coalesce` and `CASE` look for it; none where Spark's answer is not certain."""
     if left is None or right is None:
         return None
-    if right in {left, VOID}:
+    if right in (left, VOID):
         return left
     if left == VOID:
         return right

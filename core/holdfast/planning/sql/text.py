@@ -5,6 +5,7 @@ that Spark does not have. Must not know columns, and nothing but `ExpressionErro
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -19,6 +20,9 @@ from holdfast.reasons import Reason
 
 MAX_LENGTH = 20_000
 MAX_DEPTH = 40
+MAX_TYPE_DEPTH = 16
+MAX_TOKEN = 1_000
+"""Letters of a number, or of the text of an INTERVAL: sqlglot looks for a unit in it at every one of them."""
 OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
 STATEMENTS = (TokenType.SELECT, TokenType.WITH)
 CLOSES = {
@@ -26,6 +30,7 @@ CLOSES = {
     TokenType.L_BRACKET: TokenType.R_BRACKET,
     TokenType.L_BRACE: TokenType.R_BRACE,
 }
+NESTED_TYPES = SparkParser.NESTED_TYPE_TOKENS
 BEHIND_A_VALUE = (TokenType.DOT, TokenType.DCOLON)
 HANGING = (*CLOSES, TokenType.COMMA)
 
@@ -65,6 +70,7 @@ def parse(text: str, columns: Sequence[str] = ()) -> exp.Expr:
         _refuse(f"an expression is {len(text)} characters long; at most {MAX_LENGTH} are read")
     tokens = _tokens(text)
     _check_brackets(text, tokens)
+    _check_types(text, tokens)
     parser = _ExpressionParser(error_level=ErrorLevel.IMMEDIATE, dialect=SPARK)
     try:
         trees = parser.parse_into(exp.Expr, tokens, text)
@@ -92,7 +98,10 @@ def _tokens(text: str) -> list[Token]:
         _refuse(f"{excerpt(text)} can't be cut into words; is a quote or comment left open?")
     if not tokens:
         _refuse(f"{excerpt(text)} holds nothing but a comment")
-    for token in tokens:
+    for before, token in zip((None, *tokens), tokens, strict=False):
+        long = token.token_type == TokenType.NUMBER or (before and before.token_type == TokenType.INTERVAL)
+        if long and len(token.text) > MAX_TOKEN:
+            _refuse(f"{excerpt(text)} has a number of {len(token.text)} letters; at most {MAX_TOKEN} are read")
         if token.token_type == TokenType.SEMICOLON:
             _refuse(f"{excerpt(text)} has a ; at character {token.start + 1}; write one expression without ;")
     if tokens[0].token_type in STATEMENTS and len(tokens) > 1 and tokens[1].token_type != TokenType.L_PAREN:
@@ -120,6 +129,18 @@ def _check_brackets(text: str, tokens: list[Token]) -> None:
     if opened:
         last = opened[-1]
         _refuse(f"in {excerpt(text)} the {last.text} at character {last.start + 1} is never closed")
+
+
+def _check_types(text: str, tokens: list[Token]) -> None:
+    """Refuse types that are nested deep: sqlglot reads what is inside once more at each level."""
+    depth = 0
+    for before, token in pairwise(tokens):
+        if token.token_type == TokenType.LT and before.token_type in NESTED_TYPES:
+            depth += 1
+        elif token.token_type == TokenType.GT:
+            depth = max(depth - 1, 0)
+        if depth > MAX_TYPE_DEPTH:
+            _refuse(f"{excerpt(text)} nests types deeper than {MAX_TYPE_DEPTH} levels")
 
 
 def _where(text: str, tokens: list[Token], error: ParseError, columns: Sequence[str]) -> str:
