@@ -21,6 +21,10 @@ class Reason(StrEnum):
 
     # The spec itself
     INVALID_SPEC = "InvalidSpec", "A field of the StreamApp is missing, unknown, of the wrong type or out of range."
+    TOO_LARGE = (
+        "TooLarge",
+        "The app is larger than what is planned: more SQL, columns or partitions than anybody writes.",
+    )
     STEP_CYCLE = "StepCycle", "Steps read each other in a circle, so no row could ever leave it."
 
     # Partition counts
@@ -101,6 +105,8 @@ class Reason(StrEnum):
     STREAM_CIRCLE = "StreamCircle", "Rows written to a stream come back to the steps that wrote them."
     CODE_INVALID = "CodeInvalid", "A module of runtime.code is not valid Python, or lacks a function a step names."
 
+    NOT_BUILT = "NotBuilt", "The app uses what this release can plan but not run."
+
     # Growth of inputs (record of the last run)
     NOT_A_MULTIPLE = "NotAMultiple", "A stream grew to a count that is not a multiple of what its tasks were built for."
     PARTITIONS_SHRANK = "PartitionsShrank", "A stream has fewer partitions than the last run recorded."
@@ -109,6 +115,19 @@ class Reason(StrEnum):
         "ExpansionOff",
         "Partitions changed while expansion is off, so keys leave the tasks that hold their state.",
     )
+    STEP_RENAMED = (
+        "StepRenamed",
+        "A step whose state the run keeps is gone, and a new one keeps the same: a rename, or the state is given up?",
+    )
+    STATE_MISFIT = (
+        "StateMisfit",
+        "What a step keeps is not what the run keeps under its name, so it can't go on with it.",
+    )
+    STATE_TAKEN_UP = (
+        "StateTakenUp",
+        "A step is back whose state was given up in this run; what is left of it is as it was then.",
+    )
+    STATE_GIVEN_UP = "StateGivenUp", "A step whose state the run keeps is gone, so its state is given up."
     RECORD_IGNORED = "RecordIgnored", "The placement record belongs to another run, so it was not used."
 
     # An app on a cluster: how it goes
@@ -141,6 +160,7 @@ class Reason(StrEnum):
     BROKER_UNREACHABLE = "BrokerUnreachable", "No broker of a system says how many partitions its topics have."
     RECORD_UNREADABLE = "RecordUnreadable", "The placement record of the run can't be read as what it should be."
     POD_TEMPLATE_REFUSED = "PodTemplateRefused", "A pod template sets what is not its own to set."
+    PODS_NOT_ALLOWED = "PodsNotAllowed", "The app asks for pods that this release of the operator does not allow."
     CLUSTER_UNREADABLE = "ClusterUnreadable", "The API server did not answer what a decision needs."
     PREVIOUS_ATTEMPT_ALIVE = "PreviousAttemptAlive", "Pods of an earlier attempt are not proven to be gone."
     CREATE_REFUSED = "CreateRefused", "The API server refused to create what the attempt needs."

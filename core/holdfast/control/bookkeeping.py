@@ -58,6 +58,10 @@ class Bookkeeping:
         """The same when an attempt starts: see `Watermarks.resumed`."""
         return replace(self, watermarks=self.watermarks.resumed(now))
 
+    def believed(self, limits: Mapping[str, int], now: int) -> "Bookkeeping":
+        """The same without watermarks that can't be true: see `Watermarks.believed`."""
+        return replace(self, watermarks=self.watermarks.believed(limits, now))
+
     def batch(self, deliveries: Iterable[Delivery], now: int) -> "Bookkeeping":
         """The state after a batch with these control messages, looking at the clock also where there is none."""
         heard = tuple(deliveries)

@@ -5,11 +5,11 @@ Finds it and says it in a sentence. Must not change anything, nor decide whether
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from holdfast.control.partition_watermark import PartitionWatermark
 from holdfast.control.producers import Producers
 from holdfast.control.watermark import Watermarks
+from holdfast.moments import event_moment, time_span
 from holdfast.tasks.partitions import StreamPartition
 
 
@@ -32,11 +32,13 @@ class HeldBack:
 
     def sentence(self, now: int) -> str:
         """The same for people."""
-        where = "no watermark yet" if self.watermark is None else f"the watermark stands at {_moment(self.watermark)}"
-        return f"{self.partition}: {where}, for {_span(now - self.since)}: {self._because(now)}"
+        where = (
+            "no watermark yet" if self.watermark is None else f"the watermark stands at {event_moment(self.watermark)}"
+        )
+        return f"{self.partition}: {where}, for {time_span(now - self.since)}: {self._because(now)}"
 
     def _because(self, now: int) -> str:
-        heard = None if self.heard_at is None else f"last heard {_span(now - self.heard_at)} ago"
+        heard = None if self.heard_at is None else f"last heard {time_span(now - self.heard_at)} ago"
         if self.producer is not None and heard is not None:
             return f"waiting for task {self.producer}, {heard}"
         if heard is not None or not self.expected:
@@ -69,17 +71,3 @@ def _holder(partition: StreamPartition, known: PartitionWatermark, rule: Produce
         producer, heard_at = None, known.nameless.at
     since = known.since if known.moved_at is None else known.moved_at
     return HeldBack(partition, producer, known.value, since, heard_at, len(known.producers), expected)
-
-
-def _moment(watermark: int) -> str:
-    try:
-        return datetime.fromtimestamp(watermark / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):  # a user's event time may be any number
-        return f"{watermark} ms"
-
-
-def _span(milliseconds: int) -> str:
-    seconds = max(0, milliseconds) // 1000
-    if seconds < 2 * 60:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 2 * 60 * 60 else f"{seconds // 3600} h"

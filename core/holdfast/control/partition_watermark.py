@@ -100,6 +100,24 @@ class PartitionWatermark:
             return self
         return replace(self, value=watermark, moved_at=now)
 
+    def believed(self, limit: int, now: int) -> "PartitionWatermark":
+        """The partition without what lies beyond this event time; who said such a thing has said nothing yet."""
+
+        def true(heard: Heard | None) -> bool:
+            return heard is None or heard.watermark <= limit or heard.watermark == END_OF_TIME
+
+        raised = self.value is not None and self.value > limit
+        if not raised and true(self.nameless) and all(map(true, self.producers.values())):
+            return self
+        return replace(
+            self,
+            since=now,
+            value=None if raised else self.value,
+            moved_at=None if raised else self.moved_at,
+            producers={task: heard for task, heard in self.producers.items() if true(heard)},
+            nameless=self.nameless if true(self.nameless) else None,
+        )
+
     def ended(self, rule: Producers) -> bool:
         """Whether no row follows from anybody, so that it holds no stream back any more."""
         if self.nameless is not None and self.nameless.watermark == END_OF_TIME:

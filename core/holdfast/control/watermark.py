@@ -65,6 +65,20 @@ class Watermarks:
             return self
         return self._with({name: known.later(stopped) for name, known in self.partitions.items()})
 
+    def believed(self, limits: Mapping[str, int], now: int) -> "Watermarks":
+        """The state without what goes beyond `limits`, the latest event time of each stream that can be true.
+
+        The one case in which a watermark goes back: by a promise that nobody can have meant, all rows would be late
+        until the clock is there.
+        """
+        return self._with(
+            {
+                name: known.believed(limits[name.stream], now)
+                for name, known in self.partitions.items()
+                if name.stream in limits
+            }
+        )
+
     def of(self, partition: StreamPartition) -> int | None:
         """The watermark of a partition; None: none yet."""
         known = self.partitions.get(partition)

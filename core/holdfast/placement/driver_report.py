@@ -9,12 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.bounded_json import load
+
 REPORT_KEY = "report.json"
 """Where it is in its ConfigMap."""
 REPORT_LABEL = "holdfast.dev/report"
 """Label of that ConfigMap; its value is the app's name."""
+_MOST_BYTES, _LARGEST, _MOST_SHOWN = 65_536, 2**63 - 1, 500
+"""Of a report, a number in it, and a sentence: an app's own pods may write anything in its place."""
 BEAT = 60_000
 """A report is written again at least so often, though nothing has changed."""
+
+
+_NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "assignment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +76,32 @@ def report_in(config_map: Mapping[str, Any]) -> Report | None:
 def read_report(text: object) -> Report | None:
     """What the driver said; None where it can't be read: a report is no reason to fail."""
     try:
-        said = json.loads(str(text))
-        progressed, held = said.get("progressed"), said.get("heldBack")
-        return Report(
-            attempt=int(said["attempt"]),
-            at=int(said["at"]),
-            batch=int(said.get("batch", 0)),
-            progressed=None if progressed is None else int(progressed),
-            lag=int(said.get("lag", 0)),
-            tasks=int(said.get("tasks", 0)),
-            partitions=int(said.get("partitions", 0)),
-            placed=int(said.get("placed", 0)),
-            assignment=int(said.get("assignment", 0)),
-            held_back=None if held is None else str(held),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
+        said = load(str(text), most_bytes=_MOST_BYTES)
+    except ValueError:
         return None
+    if not isinstance(said, dict):
+        return None
+    held, done = said.get("heldBack"), said.get("progressed")
+    numbers = {name: _number(said.get(name, 0)) for name in _NUMBERS}
+    progressed = None if done is None else _number(done)
+    if not {"attempt", "at"} <= said.keys() or None in numbers.values() or (done is not None and progressed is None):
+        return None
+    return Report(
+        progressed=progressed,
+        held_back=None if held is None else _sentence(str(held)),
+        **{name: number for name, number in numbers.items() if number is not None},
+    )
+
+
+def _number(value: object) -> int | None:
+    """A number as a driver writes it."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if 0 <= number <= _LARGEST else None
+
+
+def _sentence(text: str) -> str:
+    """As it may stand in a status: short, and without letters that do something to a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_SHOWN])

@@ -6,12 +6,15 @@ Versions only rise within a run; a driver applies the newest one that is meant f
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from holdfast.bounded_json import load
 from holdfast.errors import UserActionError
 from holdfast.placement.assignment import Assignment
 
 HANDED_KEY = "assignment.json"
 """Where it is in its ConfigMap."""
+_MOST_SHOWN = 200
 
 
 class HandedInvalidError(UserActionError):
@@ -45,14 +48,13 @@ class Handed:
 def read_handed(text: str) -> Handed:
     """The assignment in this text; raises `HandedInvalidError`."""
     try:
-        tree = json.loads(text)
+        tree: Any = load(text)
         tasks_of = {str(name): tuple(map(str, tasks)) for name, tasks in tree["assignment"].items()}
         processors = {str(name): str(location) for name, location in tree["processors"].items()}
         handed = Handed(int(tree["version"]), int(tree["attempt"]), processors, Assignment(tasks_of))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        message = (
-            f"{HANDED_KEY} is no assignment: {type(error).__name__}: {error}; delete its ConfigMap, it is made anew"
-        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        why = f"{type(error).__name__}: {error}"[:_MOST_SHOWN]
+        message = f"{HANDED_KEY} is no assignment: {why}; delete its ConfigMap, it is made anew"
         raise HandedInvalidError(message) from error
     if handed.assignment.tasks_of.keys() != handed.processors.keys():
         message = f"{HANDED_KEY} does not give a location for each processor; delete its ConfigMap, it is made anew"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from holdfast import bounded_json
 from holdfast.placement.metadata_store import ContentUnreadableError
 from holdfast.tasks.record import Record, RecordInvalidError, parse_record, record_tree
 
@@ -25,6 +26,12 @@ Migration = Callable[[Tree, str], Tree]
 
 _HEAD_FIELDS = dict.fromkeys(("format", "app", "runId", "generation", "shards")).keys()
 _DIGEST_LENGTH = 64
+MOST_BYTES = 16 << 20
+"""Of a record; 50 000 tasks of four streams take 9 MB."""
+MOST_SHARDS = 2048
+_MOST_VALUES = 1_000_000
+_LARGEST = 2**63 - 1
+_MOST_SHOWN, _MOST_TOLD = 100, 500
 
 
 class RecordUnreadableError(ContentUnreadableError):
@@ -98,7 +105,7 @@ def read_head(place: Place, value: bytes) -> Head:
         return _read_plain(place, fields)
     format_, checksum = fields["format"], fields.pop("checksum", None)
     if not _is_count(format_) or format_ == 0:
-        raise RecordUnreadableError(_refusal(place.key, f"its format is {format_!r}"))
+        raise RecordUnreadableError(_refusal(place.key, f"its format is {_short(repr(format_))}"))
     if format_ > FORMAT:
         why = f"it has format {format_}, and this Holdfast reads formats up to {FORMAT}: upgrade Holdfast"
         raise RecordNewerError(_refusal(place.key, why))
@@ -109,6 +116,9 @@ def read_head(place: Place, value: bytes) -> Head:
         raise RecordUnreadableError(
             _refusal(place.key, "its generation is no number or its shards are no list of them")
         )
+    if len(shards) > MOST_SHARDS:
+        why = f"it names {len(shards)} shards, and at most {MOST_SHARDS} are read"
+        raise RecordUnreadableError(_refusal(place.key, why))
     _check_owner(place, fields["app"], fields["runId"])
     if checksum != digest_of(_canonical(fields)):
         raise RecordUnreadableError(_refusal(place.key, "its checksum is wrong"))
@@ -126,7 +136,7 @@ def join(place: Place, head: Head, shards: Sequence[bytes]) -> Record:
     try:
         record = parse_record(document["record"])
     except (RecordInvalidError, RecursionError) as error:
-        raise RecordUnreadableError(_refusal(place.key, str(error))) from error
+        raise RecordUnreadableError(_refusal(place.key, _short(error, _MOST_TOLD))) from error
     _check_owner(place, document["app"], record.run_id)
     return record
 
@@ -156,7 +166,8 @@ FORMAT = len(MIGRATIONS)
 
 def _read_plain(place: Place, fields: Tree) -> Head:
     if not {"runId", "grouping"} <= fields.keys():
-        why = f"it is no placement record, but an object with {', '.join(sorted(fields)[:4]) or 'nothing in it'}"
+        found = ", ".join(map(_short, sorted(fields)[:4])) or "nothing in it"
+        why = f"it is no placement record, but an object with {found}"
         raise RecordForeignError(_refusal(place.key, why))
     _check_owner(place, place.app, fields["runId"])
     return Head(format=0, generation=0, shards=(), inline=fields)
@@ -164,14 +175,19 @@ def _read_plain(place: Place, fields: Tree) -> Head:
 
 def _check_owner(place: Place, app: object, run_id: object) -> None:
     if (app, run_id) != (place.app, place.run_id):
-        why = f"it belongs to app {app}, run {run_id}, and not to app {place.app}, run {place.run_id}"
+        why = f"it belongs to app {_short(app)}, run {_short(run_id)}, and not to app {place.app}, run {place.run_id}"
         raise RecordForeignError(_refusal(place.key, why))
 
 
 def _parsed(key: str, value: bytes) -> Tree:
+    # Small things take many times the memory of their text.
+    if (values := value.count(b",")) > _MOST_VALUES:
+        raise RecordUnreadableError(_refusal(key, f"it holds {values} values, and at most {_MOST_VALUES} are read"))
     try:
-        tree = json.loads(value)
-    except (ValueError, RecursionError) as error:
+        tree = bounded_json.load(value, most_bytes=MOST_BYTES)
+    except bounded_json.JsonTooBigError as error:
+        raise RecordUnreadableError(_refusal(key, str(error))) from error
+    except ValueError as error:
         raise RecordUnreadableError(_refusal(key, f"it is not JSON: {error}")) from error
     if not isinstance(tree, dict):
         raise RecordForeignError(_refusal(key, f"it is no placement record, but a {type(tree).__name__}"))
@@ -184,11 +200,17 @@ def _canonical(tree: Tree) -> bytes:
 
 
 def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
 
 def _is_digest(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) == _DIGEST_LENGTH
+
+
+def _short(value: object, most: int = _MOST_SHOWN) -> str:
+    """What somebody wrote, as it may stand in a message."""
+    text = str(value)[:most]
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _refusal(key: str, why: str) -> str:

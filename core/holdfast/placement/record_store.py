@@ -24,6 +24,7 @@ from holdfast.placement.metadata_store import (
     check_size,
 )
 from holdfast.placement.record_format import (
+    MOST_BYTES,
     Head,
     Place,
     cut,
@@ -129,6 +130,7 @@ class RecordStore:
     def _shards(self, place: Place, head: Head, version: Version) -> tuple[bytes, ...] | None:
         """All shards of this head, checked; None where another head has taken its place meanwhile."""
         shards: list[bytes] = []
+        size = 0
         for digest in head.shards:
             key = self._keys.shard(place.run_id, digest)
             stored = self._store.get(key)
@@ -138,6 +140,9 @@ class RecordStore:
                 raise unreadable_shard(key, f"it is missing, and {place.key} names it")
             if digest_of(stored.value) != digest:
                 raise unreadable_shard(key, f"its bytes are not those {place.key} names")
+            size += len(stored.value)
+            if size > MOST_BYTES:
+                raise unreadable_shard(place.key, f"its record has more than {MOST_BYTES} bytes")
             shards.append(stored.value)
         return tuple(shards)
 

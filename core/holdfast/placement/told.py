@@ -6,6 +6,9 @@ A file in the ConfigMap of the attempt, mounted into the driver; it never change
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.bounded_json import load
 
 TOLD_KEY = "attempt.json"
 """Where it is in the attempt's ConfigMap."""
@@ -47,7 +50,7 @@ class Told:
 
 def read_told(text: str) -> Told:
     """What stands in this text; it was written by the operator of the same release."""
-    tree = json.loads(text)
+    tree: Any = load(text)
     return Told(
         app=tree["app"],
         namespace=tree["namespace"],

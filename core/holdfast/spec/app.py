@@ -48,6 +48,12 @@ class AppSpec(SpecModel):
     suspend: Annotated[bool, Change.LIVE] = False
     """True: drain and stay stopped, state kept. Default: false."""
 
+    @property
+    def dead_letters(self) -> frozenset[str]:
+        """The streams that take dead letters, of streams or of steps."""
+        named = {*(stream.dead_letter for stream in self.streams), *(step.dead_letter for step in self.steps)}
+        return frozenset(name for name in named if name is not None)
+
 
 class Metadata(SpecModel):
     """What Kubernetes knows an object by. Fields other than the name are Kubernetes' own."""

@@ -4,15 +4,17 @@ Both sides are parsed apps, so a default left out and the same default written d
 by name; adding or removing one costs what its list says. Must not know which state an app has.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
+from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.change import Change
 from holdfast.spec.fields import change_of
+from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream
 from holdfast.spec.tables import Table
@@ -31,6 +33,8 @@ class FieldChange:
     cost: Change
     note: str = ""
     """What it means beyond its cost."""
+    reason: Reason | None = None
+    """Why a run of the app would refuse it, whatever it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,21 @@ class Diff:
         return tuple(
             change
             for change in self.changes
-            if change.cost is Change.FORBIDDEN or (change.cost is Change.NEW_RUN and not self.new_run)
+            if change.cost is Change.FORBIDDEN
+            or (change.cost is Change.NEW_RUN and not self.new_run)
+            or change.reason is not None
         )
+
+    def with_refusals(self, refusals: Iterable[FieldChange]) -> "Diff":
+        """The same, with what a run says to changes of these paths."""
+        said = {refusal.path: refusal for refusal in refusals}
+        changes = [
+            replace(change, cost=max(change.cost, one.cost), note=one.note, reason=one.reason)
+            if (one := said.pop(change.path, None)) is not None
+            else change
+            for change in self.changes
+        ]
+        return Diff((*changes, *said.values()))
 
 
 def diff(old: StreamApp, new: StreamApp) -> Diff:
@@ -90,14 +107,28 @@ def _named(value: object) -> bool:
 
 def _named_lists(old: Any, new: Any, path: str, cost: Change) -> Iterator[FieldChange]:
     before, after = ({item.name: item for item in side} for side in (old, new))
+    later = renamed_steps(before, after)
     for name in dict.fromkeys([*before, *after]):
         here = f"{path}[{name}]"
         if name in before and name in after:
             yield from _values(before[name], after[name], here, cost)
+        elif name in later:
+            step = after[later[name]]
+            yield FieldChange(f"{here}.name", name, step.name, Change.RESTART, f"the state of {name} follows")
+            yield from _models(before[name], step.model_copy(update={"name": name, "was": before[name].was}), here)
+        elif name in later.values():
+            continue
         else:
             old_item, new_item = before.get(name), after.get(name)
             note = "" if old_item is None else _given_up(old_item)
             yield FieldChange(here, _plain(old_item), _plain(new_item), cost, note)
+
+
+def renamed_steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """Former name -> name of steps that say what they were."""
+    gone = {state_name(one): name for name, one in before.items() if isinstance(one, Step) and name not in after}
+    new = ((name, one) for name, one in after.items() if isinstance(one, Step) and name not in before)
+    return {gone[one.was]: name for name, one in new if one.was in gone}
 
 
 def _given_up(removed: BaseModel) -> str:

@@ -92,10 +92,11 @@ def known_sources(spec: object) -> Iterator[Broken]:
 def known_dead_letters(spec: object) -> Iterator[Broken]:
     """Dead letters go to streams that exist."""
     streams = names_of(spec, "streams")
-    for i, stream in items_of(spec, "streams"):
-        letters = stream.get("deadLetter")
-        if isinstance(letters, str) and letters not in streams:
-            yield ("streams", i, "deadLetter"), unknown("stream", letters, streams)
+    for kind in ("streams", "steps"):
+        for i, item in items_of(spec, kind):
+            letters = item.get("deadLetter")
+            if isinstance(letters, str) and letters not in streams:
+                yield (kind, i, "deadLetter"), unknown("stream", letters, streams)
 
 
 def side_inputs_apart(spec: object) -> Iterator[Broken]:
@@ -108,9 +109,10 @@ def side_inputs_apart(spec: object) -> Iterator[Broken]:
                 yield ("steps", i, "from", j), f"{name} {advice}"
         if isinstance(step.get("to"), str) and step["to"] in sources:
             yield ("steps", i, "to"), f"{step['to']} {advice}"
-    for i, stream in items_of(spec, "streams"):
-        if has_name(stream.get("deadLetter"), sources):
-            yield ("streams", i, "deadLetter"), f"{stream['deadLetter']} {advice}"
+    for kind in ("streams", "steps"):
+        for i, item in items_of(spec, kind):
+            if has_name(item.get("deadLetter"), sources):
+                yield (kind, i, "deadLetter"), f"{item['deadLetter']} {advice}"
 
 
 def one_feed(spec: object) -> Iterator[Broken]:
@@ -124,6 +126,18 @@ def one_feed(spec: object) -> Iterator[Broken]:
             )
 
 
+def former_names(spec: object) -> Iterator[Broken]:
+    """The state under one name belongs to one step."""
+    names, taken = names_of(spec, "steps"), set[str]()
+    for i, step in items_of(spec, "steps"):
+        was = step.get("was")
+        if not isinstance(was, str):
+            continue
+        if was in taken or (was in names and was != step.get("name")):
+            yield ("steps", i, "was"), f"another step keeps its state under the name {was}"
+        taken.add(was)
+
+
 def generators_are_read_only(spec: object) -> Iterator[Broken]:
     """A stream of a generator is not written to."""
     made = names_of(spec, "systems", having="generator")
@@ -132,12 +146,10 @@ def generators_are_read_only(spec: object) -> Iterator[Broken]:
     for i, step in items_of(spec, "steps"):
         if has_name(step.get("to"), streams):
             yield ("steps", i, "to"), f"{step['to']} belongs to a generator, which can't be written to"
-    for i, stream in items_of(spec, "streams"):
-        if has_name(stream.get("deadLetter"), streams):
-            yield (
-                ("streams", i, "deadLetter"),
-                f"{stream['deadLetter']} belongs to a generator, which can't be written to",
-            )
+    for kind in ("streams", "steps"):
+        for i, item in items_of(spec, kind):
+            if has_name(item.get("deadLetter"), streams):
+                yield (kind, i, "deadLetter"), f"{item['deadLetter']} belongs to a generator, which can't be written to"
 
 
 def stateless_grouping(spec: object) -> Iterator[Broken]:

@@ -6,7 +6,7 @@ raises.
 
 from collections.abc import Iterator
 
-from holdfast.spec.steps import VERBS
+from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, VERBS
 from holdfast.spec.tree import fields_of
 from holdfast.spec.values import is_duration, millis
 
@@ -90,13 +90,32 @@ def table_feed(table: object) -> Iterator[Broken]:
 def dead_letter(stream: object) -> Iterator[Broken]:
     """A dead letter stream is named where, and only where, it is used."""
     fields = fields_of(stream)
-    wants = fields.get("onDecodeError") == "DeadLetter"
+    wants = [field for field in ("onDecodeError", "onUnwritable") if fields.get(field) == "DeadLetter"]
     if wants and "deadLetter" not in fields:
-        yield ("onDecodeError",), "DeadLetter needs a stream to write to: set deadLetter"
+        yield (wants[0],), "DeadLetter needs a stream to write to: set deadLetter"
     if not wants and "deadLetter" in fields:
-        yield ("deadLetter",), "deadLetter is used only with onDecodeError: DeadLetter"
+        yield ("deadLetter",), "deadLetter is used only with onDecodeError: DeadLetter or onUnwritable: DeadLetter"
     if "deadLetter" in fields and fields["deadLetter"] == fields.get("name"):
         yield ("deadLetter",), "a stream can't be its own dead letter stream"
+
+
+def step_dead_letter(step: object) -> Iterator[Broken]:
+    """A step that may fail on a row says where such rows go, where, and only where, they are to go on."""
+    fields = fields_of(step)
+    if "onError" in fields and not any(verb in fields for verb in FAILING_VERBS):
+        yield ("onError",), f"only steps with {', '.join(FAILING_VERBS)} can fail on a row; leave onError out"
+    wants = fields.get("onError") == "DeadLetter"
+    if wants and "deadLetter" not in fields:
+        yield ("onError",), "DeadLetter needs a stream to write to: set deadLetter"
+    if not wants and "deadLetter" in fields:
+        yield ("deadLetter",), "deadLetter is used only with onError: DeadLetter"
+
+
+def was_kept(step: object) -> Iterator[Broken]:
+    """A former name is for steps that keep state."""
+    fields = fields_of(step)
+    if "was" in fields and not any(verb in fields for verb in KEYED_VERBS):
+        yield ("was",), f"was is the name under which state is kept, for {', '.join(KEYED_VERBS)}; leave it out here"
 
 
 _SECRET_WORDS = ("password", "secret", "key.pem", "jaas")

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -17,10 +18,14 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.fields import items_of_list, names_in_files, object_of
 from holdfast.spec.node_rules import Path
 from holdfast.spec.rules import RULES
+from holdfast.spec.size import too_large
 from holdfast.spec.values import IN_WORDS
 from holdfast.suggest import did_you_mean, nearest
 
 _MAX_SHOWN = 60
+_MAX_MESSAGE = 600
+MOST_ERRORS = 200
+"""What nobody reads to the end must not take minutes to find."""
 _KINDS = {
     "string_type": "must be text; put it in quotes",
     "tuple_type": "must be a list",
@@ -43,7 +48,7 @@ class FieldError:
     @property
     def dotted(self) -> str:
         """The path as people write it: `spec.steps[2].join.on`."""
-        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        text = "".join(f"[{part}]" if isinstance(part, int) else f".{_line(str(part))}" for part in self.path)
         return text.removeprefix(".") or "(the whole file)"
 
     @property
@@ -52,15 +57,21 @@ class FieldError:
         try:
             text = json.dumps(self.value, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError):
-            text = repr(self.value)  # no tree of a file, but whoever calls is to learn of it
-        return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
+            text = f"a {type(self.value).__name__}"  # no tree of a file, but whoever calls is to learn of it
+        return _line(text)
 
     def __str__(self) -> str:
         return f"{self.dotted}: {self.message}"
 
 
+def _line(text: str, most: int = _MAX_SHOWN) -> str:
+    """The text as it may stand in a message: one line that does nothing to a terminal, cut where it is long."""
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 class SpecInvalidError(UserActionError):
-    """A StreamApp that breaks its schema or its rules; carries every error found."""
+    """A StreamApp that breaks its schema or its rules; carries every error found, or the first of very many."""
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:
         self.errors = errors
@@ -69,20 +80,30 @@ class SpecInvalidError(UserActionError):
 
 def parse_app(tree: object) -> StreamApp:
     """The app in this tree; raises `SpecInvalidError` with all errors at once, in the order of the file's fields."""
+    if (large := too_large(tree)) is not None:
+        path, message = large
+        raise SpecInvalidError((FieldError(path, None, message),))
     app: StreamApp | None = None
-    errors: list[FieldError] = []
+    errors: Iterator[FieldError] = iter(())
     try:
         app = StreamApp.model_validate(tree, by_alias=True, by_name=False)
     except ValidationError as error:
-        errors.extend(_field_errors(error))
-    errors.extend(_rule_errors(tree.get("spec") if isinstance(tree, dict) else None))
-    if app is None or errors:
-        raise SpecInvalidError(tuple(_without_repeats(errors)))
+        errors = _field_errors(error)
+    errors = chain(errors, _rule_errors(tree.get("spec") if isinstance(tree, dict) else None))
+    found = tuple(islice(_without_repeats(errors), MOST_ERRORS + 1))
+    if len(found) > MOST_ERRORS:
+        more = FieldError(
+            (), None, f"there are more than {MOST_ERRORS} errors; the others are told when these are gone"
+        )
+        found = (*found[:MOST_ERRORS], more)
+    if app is None or found:
+        raise SpecInvalidError(found)
     return app
 
 
 def _field_errors(error: ValidationError) -> Iterator[FieldError]:
-    details = error.errors(include_url=False)
+    # Each is compared with all others below. Those behind are not needed: nobody is told so many.
+    details = error.errors(include_url=False)[: 2 * MOST_ERRORS]
     paths = [detail["loc"] for detail in details]
     for detail in details:
         path = detail["loc"]
@@ -109,7 +130,7 @@ def _message(detail: ErrorDetails) -> str:
     value = FieldError((), _as_read(detail["input"]), "").shown
     if kind == "extra_forbidden":
         name = str(detail["loc"][-1])
-        return f"there is no field {name} here{did_you_mean(name, _names_at(detail['loc'][:-1]))}"
+        return f"there is no field {_line(name)} here{did_you_mean(name, _names_at(detail['loc'][:-1]))}"
     if kind == "string_pattern_mismatch":
         pattern = str(context.get("pattern"))
         return f"{IN_WORDS.get(pattern, 'must match ' + pattern)}; found {value}"
@@ -146,7 +167,8 @@ def _rule_errors(spec: object) -> Iterator[FieldError]:
     for rule in RULES:
         for path, node in _nodes(spec, rule.at):
             for below, message in rule.broken(node):
-                yield FieldError(path=("spec", *path, *below), value=_value_at(node, below), message=message)
+                at = ("spec", *path, *below)
+                yield FieldError(path=at, value=_value_at(node, below), message=_line(message, _MAX_MESSAGE))
 
 
 def _nodes(node: object, at: Path) -> Iterator[tuple[Path, object]]:
@@ -170,7 +192,7 @@ def _value_at(node: object, path: Path) -> object:
     return node
 
 
-def _without_repeats(errors: list[FieldError]) -> Iterator[FieldError]:
+def _without_repeats(errors: Iterator[FieldError]) -> Iterator[FieldError]:
     seen: set[tuple[Path, str]] = set()
     for error in errors:
         if (error.path, error.message) not in seen:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.spec import graph_rules, node_rules
 from holdfast.spec.node_rules import Broken, Path
-from holdfast.spec.steps import STATEFUL_VERBS, VERBS
+from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("streams", "*"),
-        message="deadLetter names another stream, and goes with onDecodeError: DeadLetter",
-        cel="has(self.deadLetter) == (has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"
+        message="deadLetter names another stream, and goes with onDecodeError or onUnwritable: DeadLetter",
+        cel="has(self.deadLetter) == ((has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"
+        " || (has(self.onUnwritable) && self.onUnwritable == 'DeadLetter'))"
         " && (!has(self.deadLetter) || self.deadLetter != self.name)",
         broken=node_rules.dead_letter,
     ),
@@ -75,6 +76,13 @@ RULES: tuple[Rule, ...] = (
         message="a step has exactly one verb",
         cel=_exactly_one(tuple(VERBS)),
         broken=node_rules.one_verb,
+    ),
+    Rule(
+        at=("steps", "*"),
+        message="onError is for filter, select, apply and process; deadLetter goes with onError: DeadLetter",
+        cel="has(self.deadLetter) == (has(self.onError) && self.onError == 'DeadLetter')"
+        f" && (!has(self.onError) || {' || '.join(f'has(self.{verb})' for verb in FAILING_VERBS)})",
+        broken=node_rules.step_dead_letter,
     ),
     Rule(
         at=("steps", "*", "join"),
@@ -93,6 +101,12 @@ RULES: tuple[Rule, ...] = (
         message="join reads two inputs, merge any number, every other step one",
         cel="has(self.join) ? self.from.size() == 2 : (has(self.merge) || self.from.size() == 1)",
         broken=node_rules.arity,
+    ),
+    Rule(
+        at=("steps", "*"),
+        message="was is for steps that keep state",
+        cel="!has(self.was) || " + " || ".join(f"has(self.{verb})" for verb in KEYED_VERBS),
+        broken=node_rules.was_kept,
     ),
     Rule(
         at=("steps", "*", "aggregate"),
@@ -179,7 +193,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         at=(),
         message="deadLetter names a stream that exists",
-        cel=_with_names("streams", "self.streams.all(stream, !has(stream.deadLetter) || stream.deadLetter in streams)"),
+        cel=_with_names(
+            "streams",
+            "self.streams.all(stream, !has(stream.deadLetter) || stream.deadLetter in streams)"
+            " && self.steps.all(step, !has(step.deadLetter) || step.deadLetter in streams)",
+        ),
         broken=graph_rules.known_dead_letters,
     ),
     Rule(
@@ -188,7 +206,8 @@ RULES: tuple[Rule, ...] = (
         cel="!has(self.tables) || "
         + _with_names(
             "streams",
-            "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams))"
+            "!self.steps.exists(step, step.from.exists(name, name in streams) || (has(step.to) && step.to in streams)"
+            " || (has(step.deadLetter) && step.deadLetter in streams))"
             " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
             only="self.tables.exists(table, has(table.sources) && each.name in table.sources)",
         ),
@@ -210,13 +229,22 @@ RULES: tuple[Rule, ...] = (
             "systems",
             _with_names(
                 "streams",
-                "!self.steps.exists(step, has(step.to) && step.to in streams)"
+                "!self.steps.exists(step, (has(step.to) && step.to in streams)"
+                " || (has(step.deadLetter) && step.deadLetter in streams))"
                 " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
                 only="each.system in systems",
             ),
             only="has(each.generator)",
         ),
         broken=graph_rules.generators_are_read_only,
+    ),
+    Rule(
+        at=(),
+        message="the state under one name belongs to one step",
+        # Two steps that were the same one are two entries of one key, which is an error of its own.
+        cel="[self.steps.transformMapEntry(i, each, has(each.was), {each.was: each.name})].all(former, "
+        "!self.steps.exists(step, step.name in former && former[step.name] != step.name))",
+        broken=graph_rules.former_names,
     ),
     Rule(
         at=(),

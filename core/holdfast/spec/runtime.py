@@ -12,6 +12,7 @@ from holdfast.spec.values import (
     Folder,
     Memory,
     ModuleName,
+    ModuleText,
     ObjectName,
     PartitionCount,
     Place,
@@ -23,7 +24,7 @@ from holdfast.spec.values import (
     without_nulls,
 )
 
-Modules = Annotated[dict[ModuleName, str], Field(max_length=100), BeforeValidator(without_nulls)]
+Modules = Annotated[dict[ModuleName, ModuleText], Field(max_length=100), BeforeValidator(without_nulls)]
 PodTemplate = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
 
 
@@ -106,6 +107,8 @@ class Runtime(SpecModel):
     """The pod that plans batches."""
     executors: Annotated[Executors, Change.RESTART] = Executors()
     """The pods that hold tasks and state."""
+    replan: Annotated[int | None, Change.RESTART, Field(ge=1, le=1_000_000_000_000)] = None
+    """The number of a batch that can't be done: if it is planned and not done, the next attempt plans it anew."""
     spark_conf: Annotated[Settings, Change.RESTART] = Field(default_factory=dict)
     """Settings of Spark, passed through."""
 

@@ -110,6 +110,9 @@ class Step(SpecModel):
 
     name: Annotated[Name, Change.RESTART]
     """What other steps call it. State, and the intermediate stream it may make, belong to this name."""
+    was: Annotated[Name | None, Change.NEW_RUN] = None
+    """The name its state is kept under in this run, if it is another one: what the step was called before it was
+    renamed. It stays as long as the run does. Default: its name."""
     inputs: Annotated[tuple[Name, ...], Change.RESTART, Field(alias="from", min_length=1, max_length=16)]
     """Streams or steps whose rows it reads. `join` reads two, left and right; `merge` any number; all others one."""
     filter: Annotated[Expression | None, Change.RESTART] = None
@@ -138,6 +141,11 @@ class Step(SpecModel):
     """Write rows to a stream, and pass them on."""
     to_table: Annotated[Name | None, Change.NEW_RUN] = None
     """Write rows to a table, and pass them on."""
+    on_error: Annotated[Literal["Fail", "DeadLetter"], Change.RESTART] = "Fail"
+    """What to do with a row on which the expression or function of a filter, select, apply or process fails: stop the
+    app, or leave it out and write it to `deadLetter`. Default: Fail."""
+    dead_letter: Annotated[Name | None, Change.RESTART] = None
+    """The stream that takes rows on which the step fails, with reason, step and column, and the row as JSON."""
 
     @property
     def verb(self) -> str:
@@ -161,6 +169,12 @@ VERBS = {
     "toTable": "to_table",
 }
 """Verb as written -> attribute of `Step`."""
+
+FAILING_VERBS = ("filter", "select", "apply", "process")
+"""Verbs that may fail on a row, and so have an `onError`."""
+
+KEYED_VERBS = ("join", "aggregate", "deduplicate", "process")
+"""Verbs that keep state under the name of their step. What `lookup` and `toTable` use belongs to a table."""
 
 STATEFUL_VERBS = ("join", "lookup", "aggregate", "deduplicate", "process", "toTable")
 """Verbs that keep something between batches."""

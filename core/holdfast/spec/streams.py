@@ -21,6 +21,9 @@ from holdfast.spec.values import (
     Text,
 )
 
+MAX_AHEAD = "24h"
+"""How far ahead of the clock event time is believed where nobody says."""
+
 Partitioner = Literal["murmur2", "crc32", "none"]
 
 
@@ -30,7 +33,8 @@ class KafkaSystem(SpecModel):
     bootstrap_servers: Annotated[Text, Change.RESTART]
     """Addresses to start from, `host:port` separated by commas."""
     config: Annotated[Settings, Change.RESTART] = Field(default_factory=dict)
-    """Settings of librdkafka, passed through. Passwords do not belong here: name a Secret in `secretName`."""
+    """Settings of librdkafka. Those that load a library, run a program or take a function are refused. Passwords do not
+    belong here: name a Secret in `secretName`."""
     secret_name: Annotated[ObjectName | None, Change.RESTART] = None
     """A Secret of the app's namespace whose entries are settings of librdkafka too, e.g. `sasl.password`."""
     delivery: Annotated[Literal["ExactlyOnce", "AtLeastOnce"], Change.RESTART] = "ExactlyOnce"
@@ -79,6 +83,9 @@ class EventTime(SpecModel):
     """A TIMESTAMP column of the stream."""
     lateness: Annotated[Duration, Change.RESTART] = "0s"
     """How far behind the newest record one may arrive and still count. Default: 0s."""
+    max_ahead: Annotated[Duration, Change.RESTART] = MAX_AHEAD
+    """How far ahead of the clock a record may be. One that is farther moves no watermark, and is late, or a dead letter
+    where `onDecodeError` says so. Default: 24h."""
     idle_after: Annotated[PositiveDuration | None, Change.RESTART] = None
     """A partition silent this long no longer holds the watermark back. Default: it does for ever."""
 
@@ -115,5 +122,8 @@ class Stream(SpecModel):
     on_decode_error: Annotated[Literal["Fail", "Skip", "DeadLetter"], Change.RESTART] = "Fail"
     """What to do with a record that can't be decoded: stop the app, count and skip it, or write it to `deadLetter`.
     Default: Fail."""
+    on_unwritable: Annotated[Literal["Fail", "DeadLetter"], Change.RESTART] = "Fail"
+    """What to do with a row whose record the topic will never take, as it is too large: stop the app before the batch
+    is decided, or write it to `deadLetter`. Default: Fail."""
     dead_letter: Annotated[Name | None, Change.RESTART] = None
-    """The stream that takes records that can't be decoded, with reason, stream, partition and offset."""
+    """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""

@@ -125,6 +125,9 @@ FunctionPath = Annotated[
 ModuleName = Annotated[str, StringConstraints(pattern=_MODULE, max_length=100)]
 """A Python module outside of any package."""
 
+ModuleText = Annotated[str, StringConstraints(max_length=1_048_576)]
+"""What stands in it; as much as an object of Kubernetes holds."""
+
 Arithmetic = Annotated[str, StringConstraints(pattern=_ARITHMETIC, max_length=200)]
 """A partition computed from others."""
 
@@ -181,8 +184,11 @@ def in_bytes(quantity: str) -> int:
     return int(Decimal(number) * factor**power)
 
 
+SettingText = Annotated[str, StringConstraints(max_length=16_384)]
+"""One of them."""
+
 # The bound stands before the validator: behind it pydantic would keep it out of the schema.
-Settings = Annotated[dict[str, str], Field(max_length=200), BeforeValidator(without_nulls)]
+Settings = Annotated[dict[str, SettingText], Field(max_length=200), BeforeValidator(without_nulls)]
 """Settings of other software, passed through."""
 
 ReplicaCount = Annotated[int, Field(ge=1, le=32_767)]

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
+from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
-_FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter")
+_FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter", "state", "givenUp")
 
 
 class RecordInvalidError(UserActionError):
@@ -35,6 +36,8 @@ class Record:
     task_processor: Mapping[str, str]
     child_after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
     """Child partition -> what of its parent comes first. Read later, rows of one key would change their order."""
+    state: KeptState = field(default_factory=KeptState)
+    """What its steps keep, by name; nothing where the release that wrote it did not say."""
 
     def built_for(self) -> dict[str, int]:
         """Stream -> the count its tasks were built for: how many tasks share its partitions, however often it grew."""
@@ -71,11 +74,12 @@ def parse_record(tree: object) -> Record:
         task_location=_texts(fields.get("taskLocation", {}), "taskLocation"),
         task_processor=_texts(fields.get("taskProcessor", {}), "taskProcessor"),
         child_after=_child_after(fields.get("childAfter", {})),
+        state=_state(fields),
     )
 
 
 def record_tree(record: Record) -> dict[str, object]:
-    """The tree `parse_record` reads; a record whose streams never grew has no `childAfter`."""
+    """The tree `parse_record` reads, without fields that have nothing to say."""
     tree: dict[str, object] = {
         "runId": record.run_id,
         "grouping": {task: [str(partition) for partition in parts] for task, parts in record.grouping.items()},
@@ -86,7 +90,19 @@ def record_tree(record: Record) -> dict[str, object]:
         tree["childAfter"] = {
             str(child): {"parent": str(end.parent), "offset": end.offset} for child, end in record.child_after.items()
         }
+    if record.state.now:
+        tree["state"] = dict(record.state.now)
+    if record.state.given_up:
+        tree["givenUp"] = sorted(record.state.given_up)
     return tree
+
+
+def _state(fields: dict[str, object]) -> KeptState:
+    given_up = fields.get("givenUp", [])
+    if not isinstance(given_up, list) or not all(isinstance(name, str) for name in given_up):
+        message = f"givenUp must be a list of names; found {given_up!r}"
+        raise RecordInvalidError(message)
+    return KeptState(_texts(fields.get("state", {}), "state"), frozenset(given_up))
 
 
 def _mapping(tree: object, name: str) -> dict[str, object]:

@@ -1,0 +1,85 @@
+"""What the steps of an app keep between batches, by the name it is kept under: what a run remembers of its app.
+
+State belongs to a name. Under another name a step starts from nothing, so a rename is either said in the spec (`was`),
+or refused; a name that is gone is given up, and taken up again only where the spec says so. Pure; must not know how
+state is stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Whoever keeps a record has these values in it, and need not load the model of apps for that.
+    from holdfast.spec.app import AppSpec
+    from holdfast.spec.steps import Step
+
+
+def kept_by(step: "Step") -> str | None:
+    """What a step keeps, in words that are equal as long as state can follow: `process by user`. None: nothing."""
+    if step.verb == "broadcast":
+        return "broadcast"
+    verb = step.join or step.aggregate or step.deduplicate or step.process or step.repartition
+    if verb is None:
+        return None
+    columns = step.join.on if step.join is not None else getattr(verb, "by", ())
+    return f"{step.verb} by {', '.join(columns)}"
+
+
+def state_name(step: "Step") -> str:
+    """The name its state is kept under."""
+    return step.was or step.name
+
+
+def kept_state(spec: "AppSpec") -> dict[str, str]:
+    """Name -> what is kept under it."""
+    return {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """What a run keeps."""
+
+    now: Mapping[str, str] = field(default_factory=dict)
+    """Name -> what is kept under it."""
+    given_up: frozenset[str] = frozenset()
+    """Names under which it kept something before. The stores may still hold it, as it was then."""
+
+    def after(self, spec: "AppSpec") -> "KeptState":
+        """What it keeps once this app has run in it."""
+        now = kept_state(spec)
+        return KeptState(now, (self.given_up | self.now.keys()) - now.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """What becomes of the state of a run when an app goes on with it."""
+
+    renamed: Mapping[str, tuple[str, ...]]
+    """Name that is gone -> steps that are new and keep the same: one of them may be the old one under a new name."""
+    given_up: tuple[str, ...]
+    """Names that are gone, and no step is new that could be meant."""
+    misfits: Mapping[str, tuple[str, str]]
+    """Name -> what is kept under it, and what its step would keep now."""
+    taken_up: tuple[str, ...]
+    """Steps that are new under a name that was given up, and do not say that they mean what was kept there."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the app can go on."""
+        return not (self.renamed or self.misfits or self.taken_up)
+
+
+def state_change(before: KeptState, spec: "AppSpec") -> StateChange:
+    """What becomes of what a run keeps."""
+    now = kept_state(spec)
+    gone = sorted(before.now.keys() - now.keys())
+    new = sorted(now.keys() - before.now.keys())
+    renamed = {name: found for name in gone if (found := tuple(one for one in new if now[one] == before.now[name]))}
+    says = {step.was for step in spec.steps}
+    return StateChange(
+        renamed,
+        tuple(name for name in gone if name not in renamed),
+        {name: (kept, now[name]) for name, kept in sorted(before.now.items()) if now.get(name, kept) != kept},
+        tuple(name for name in new if name in before.given_up - says),
+    )
