@@ -11,11 +11,15 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as PySpark names it
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import UserActionError
 from holdfast.planning.sql.findings import excerpt
+
+VALUE = "value"
+"""The field of what `tried` gives."""
 
 
 class TextRefusedError(UserActionError):
@@ -109,6 +113,16 @@ class Catalyst:
         """An expression of Catalyst as a column."""
         return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
+    def tried(self, column: Column) -> Column | None:
+        """A struct whose `value` is that of the column, null for rows on which it fails; None: it can't fail.
+
+        Only behind a `when`: of what always runs, Spark computes common parts beforehand, where nothing catches them.
+        """
+        if _is(self._expression(column), "AttributeReference"):
+            return None
+        held = self._expression(F.struct(column.alias(VALUE)))
+        return self.column(self._expressions.TryEval(held))
+
     def fields(self, frame: DataFrame, struct: str, ids: tuple[Any, ...]) -> list[Column]:
         """The fields of a struct column of the frame, under the ids by which analysed expressions know them."""
         holder = self._attribute(frame, struct)
@@ -123,6 +137,9 @@ class Catalyst:
     def null_of(self, kind: Any) -> Column:
         """Null of a type of Catalyst."""
         return self.column(self._expressions.Literal(None, kind))
+
+    def _expression(self, column: Column) -> Any:
+        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)  # noqa: SLF001 - as above
 
     @property
     def _expressions(self) -> Any:

@@ -13,9 +13,11 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.planning.graph import makes_stream
 from holdfast.planning.plan import Plan
+from holdfast.planning.release import not_built
 from holdfast.planning.sql.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
+from holdfast_runtime.segments.failures import failed_schema
 from holdfast_runtime.segments.union import Layout
 from holdfast_runtime.steps.merge import find_column
 from holdfast_runtime.streams.codecs import arrow_schema
@@ -24,7 +26,10 @@ SOURCE = "source"
 SQL_VERBS = ("filter", "select")
 PYTHON_VERBS = ("apply", "process")
 SINK_VERBS = ("to", "repartition", "broadcast")
-BUILT = (*SQL_VERBS, *PYTHON_VERBS, *SINK_VERBS, "merge")
+FAILED = "failed"
+"""Rows on which a Spark SQL step failed, on their way to the last level."""
+FAILURES = "failures"
+"""Where they become dead letters."""
 
 SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
 """The columns that come out when these expressions are selected from rows of this schema."""
@@ -77,6 +82,11 @@ class Compiled:
         return tuple(node for node in self.nodes if node.verb in SINK_VERBS)
 
     @property
+    def failures(self) -> tuple[Node, ...]:
+        """Where rows on which Spark SQL steps failed arrive, in order of flow."""
+        return tuple(node for node in self.nodes if node.verb == FAILURES)
+
+    @property
     def has_sql(self) -> bool:
         """Whether there is any Spark SQL segment."""
         return self.last > 0
@@ -97,7 +107,7 @@ class Compiled:
 
 def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Compiled:
     """The nodes of a valid app. `select_schema` is asked once per `select`, in order of flow."""
-    _refuse_what_is_not_built(spec, plan)
+    require_built(spec)
     flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema)
     needed = _needed(flow.steps)
     for name in sorted({source for step in spec.steps for source in step.inputs}):
@@ -109,17 +119,10 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
     return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
 
 
-def _refuse_what_is_not_built(spec: AppSpec, plan: Plan) -> None:
-    for planned in plan.steps:
-        if planned.verb not in BUILT:
-            message = (
-                f"step {planned.name} is a {planned.verb}: this release can plan a {planned.verb} but not run it; "
-                f"it runs {', '.join(BUILT)}"
-            )
-            raise NotBuiltError(message)
-    for table in spec.tables:
-        message = f"table {table.name}: this release can plan tables but not run them; leave it out"
-        raise NotBuiltError(message)
+def require_built(spec: AppSpec) -> None:
+    """Refuse what this release can plan but not run; raises `NotBuiltError`."""
+    for problem in not_built(spec):
+        raise NotBuiltError(problem.message)
 
 
 def _needed(steps: Mapping[str, Step]) -> set[str]:
@@ -163,15 +166,24 @@ class _Flow:
         )
         self.nodes.append(node)
         self.read_as[step.name] = inputs[0] if step.to is not None else node.index
+        if step.dead_letter is not None and step.verb in SQL_VERBS:
+            self._add_failures(step, node, given[0])
         if (source := self.waiting.pop(step.name, None)) is not None:
             # What the planner thinks of these columns may lack types that Spark has told by now.
             self.nodes[source] = replace(self.nodes[source], schema=node.schema)
             self.read_as[step.name] = source
 
+    def _add_failures(self, step: Step, node: Node, given: Node) -> None:
+        schema = failed_schema(given.schema)
+        failed = Node(len(self.nodes), step.name, FAILED, (given.index,), node.level, schema, step)
+        letters = Node(failed.index + 1, step.name, FAILURES, (failed.index,), node.level, schema, step)
+        self.nodes += failed, letters
+
     def compiled(self, dropped: tuple[str, ...]) -> Compiled:
         deepest = max((node.level for node in self.nodes), default=0)
         last = deepest + deepest % 2
-        nodes = (replace(node, level=last) if node.verb in SINK_VERBS else node for node in self.nodes)
+        ends = (*SINK_VERBS, FAILURES)
+        nodes = (replace(node, level=last) if node.verb in ends else node for node in self.nodes)
         return Compiled(tuple(nodes), last, dropped)
 
     def _schema(self, step: Step, given: list[Node]) -> pa.Schema:

@@ -7,12 +7,15 @@ fail on.
 """
 
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark names it
 
-from holdfast_runtime.segments.catalyst import Catalyst, Generated
-from holdfast_runtime.segments.graph import Compiled, Node
+from holdfast_runtime.segments.catalyst import VALUE, Catalyst, Generated
+from holdfast_runtime.segments.failures import COLUMN, ROW
+from holdfast_runtime.segments.graph import FAILED, Compiled, Node
 from holdfast_runtime.segments.union import NOTE
 from holdfast_runtime.steps.merge import find_column
 
@@ -20,6 +23,30 @@ CARRIED = ("task", "time", "note")
 IS_NOTE = "is_note"
 LANE = "lane"
 ELEMENT = "element"
+TRIED = "tried"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tries:
+    """What a step computes, and on which rows it fails."""
+
+    values: tuple[tuple[str, Column], ...]
+    failing: tuple[tuple[str, Column], ...] = ()
+    """Name of a column, nothing for a condition, and whether it can't be computed."""
+
+    @property
+    def good(self) -> Column:
+        """Whether all can be computed."""
+        return reduce(and_, (~fails for _, fails in self.failing), F.lit(True))  # noqa: FBT003 - Spark's own
+
+    def failed(self, row: Column) -> Column:
+        """The row, with the first column that can't be computed; null where all can."""
+        nothing = F.lit(None).cast("string")
+        found = F.when(F.lit(False), F.named_struct(F.lit(COLUMN), nothing, F.lit(ROW), row))  # noqa: FBT003 - as above
+        for name, fails in self.failing:
+            column = F.lit(name) if name else nothing
+            found = found.when(row.isNotNull() & fails, F.named_struct(F.lit(COLUMN), column, F.lit(ROW), row))
+        return found
 
 
 def sql_segment(frame: DataFrame, compiled: Compiled, level: int) -> DataFrame:
@@ -58,8 +85,8 @@ class _Segment:
         self.lines = {node: frozenset([node]) for node in layout.shape_of}
 
     def step(self, node: Node) -> None:
-        """The column of one more step."""
-        if node.step is None:
+        """The column of one more step; of rows on which it fails too, which is a node of its own."""
+        if node.step is None or node.verb == FAILED:
             return
         if node.verb == "merge":
             self._merge(node)
@@ -91,9 +118,10 @@ class _Segment:
         source = self.compiled.nodes[node.inputs[0]]
         asked = self.catalyst.condition(source.schema, text)
         row = F.col(_of(source.index))
-        (_, condition), *_ = asked.columns
         exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(source.index), asked.inputs))
-        self._put(exposed, node, F.when(row.isNotNull(), F.when(condition, row)), self.lines[source.index])
+        exposed, tries = self._tried(exposed, node, row, asked.columns)
+        ((_, condition),) = tries.values
+        self._put(exposed, node, F.when(row.isNotNull(), F.when(condition, row)), self.lines[source.index], tries)
 
     def _select(self, node: Node, texts: tuple[str, ...]) -> None:
         source = self.compiled.nodes[node.inputs[0]]
@@ -105,8 +133,28 @@ class _Segment:
         exposed = self.frame.select("*", *self.catalyst.fields(self.frame, _of(held), selected.inputs))
         if selected.generated is not None:
             exposed = self._exploded(exposed, row, selected.generated)
-        value = F.named_struct(*(part for name, column in selected.columns for part in (F.lit(name), column)))
-        self._put(exposed, node, F.when(row.isNotNull(), value), self.lines[held])
+        exposed, tries = self._tried(exposed, node, row, selected.columns)
+        value = F.named_struct(*(part for name, column in tries.values for part in (F.lit(name), column)))
+        self._put(exposed, node, F.when(row.isNotNull() & tries.good, value), self.lines[held], tries)
+
+    def _tried(
+        self, frame: DataFrame, node: Node, row: Column, columns: tuple[tuple[str, Column], ...]
+    ) -> "tuple[DataFrame, _Tries]":
+        """The frame with what the step computes, caught where it fails; as it is where that is to stop the app."""
+        if node.step is None or node.step.dead_letter is None:
+            return frame, _Tries(columns)
+        tried = [(name, column, self.catalyst.tried(column)) for name, column in columns]
+        caught = {
+            at: F.when(row.isNotNull(), one).alias(f"{TRIED}{at}")
+            for at, (*_, one) in enumerate(tried)
+            if one is not None
+        }
+        failing = [(name, F.col(f"{TRIED}{at}").isNull()) for at, (name, *_) in enumerate(tried) if at in caught]
+        values = [
+            (name, F.col(f"{TRIED}{at}").getField(VALUE) if at in caught else column)
+            for at, (name, column, _) in enumerate(tried)
+        ]
+        return frame.select("*", *caught.values()), _Tries(tuple(values), tuple(failing))
 
     def _alone(self, node: Node, source: int) -> int:
         """The column of the rows a step will multiply, where no other node's row is beside them."""
@@ -145,15 +193,22 @@ class _Segment:
         parts = (part for name, own in zip(node.schema.names, fields, strict=True) for part in (F.lit(name), row[own]))
         return F.when(row.isNotNull(), F.named_struct(*parts))
 
-    def _put(self, frame: DataFrame, node: Node, value: Column, lines: frozenset[object]) -> None:
-        """Add a column and drop those nobody needs any more."""
+    def _put(
+        self, frame: DataFrame, node: Node, value: Column, lines: frozenset[object], tries: "_Tries | None" = None
+    ) -> None:
+        """Add a column, one for rows that failed where they are wanted, and drop those nobody needs any more."""
+        made = {node.index: value}
+        failures = [one for one in self.compiled.nodes if one.verb == FAILED and one.name == node.name]
+        if tries is not None and failures:
+            made[failures[0].index] = tries.failed(F.col(_of(failures[0].inputs[0])))
         kept = [one for one in self._needed_after(node) if one in self.lines]
-        self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(one) for one in kept), value.alias(_of(node.index)))
-        self.lines = {one: self.lines[one] for one in kept} | {node.index: lines}
+        columns = [column.alias(_of(one)) for one, column in made.items()]
+        self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(one) for one in kept), *columns)
+        self.lines = {one: self.lines[one] for one in kept} | dict.fromkeys(made, lines)
 
     def _needed_after(self, node: Node) -> list[int]:
         """The nodes there are that a step behind this one, or another segment, reads."""
-        behind = [one for one in self.compiled.at(self.level) if one.index > node.index]
+        behind = [one for one in self.compiled.at(self.level) if one.index > node.index and one.verb != FAILED]
         read = {source for one in behind for source in one.inputs}
         leaving = {one.index for one in self.compiled.crossing(self.level)}
         return [one for one in self.lines if one in read | leaving and one != node.index]

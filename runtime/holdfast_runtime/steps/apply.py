@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.errors import ColumnValueError, FunctionResultError, UserFunctionError
 from holdfast_runtime.streams.codecs import event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
+from holdfast_runtime.streams.codecs.years import outside_years
 from holdfast_runtime.timed import Timed
 
 
@@ -44,7 +45,7 @@ def apply(function: UserFunction, given: Timed) -> Timed:
     if function.event_time is not None:
         return Timed(rows, event_time_ms(rows, function.event_time))
     if rows.num_rows == given.count:
-        return Timed(rows, given.times)
+        return Timed(rows, given.times, given.origins)
     earliest = pc.min(given.times)
     return Timed(rows, pa.repeat(earliest, rows.num_rows))
 
@@ -76,16 +77,21 @@ def checked(function: UserFunction, result: Any) -> pa.RecordBatch:
 
 
 def _cast(function: UserFunction, column: pa.Array, field: pa.Field) -> pa.Array:
-    if column.type == field.type:
-        return column
     try:
-        return column.cast(field.type)
+        made = column if column.type == field.type else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = (
             f"{function} gave column {field.name} as {column.type}, which does not become {field.type}, the type the "
             f"step declares: {error}"
         )
+        if isinstance(error, pa.ArrowInvalid):
+            raise ColumnValueError(message, field.name) from error
         raise FunctionResultError(message) from error
+    path = outside_years(made, field.name)
+    if path is not None:
+        message = f"{function} gave a time outside of the years 1 to 9999 in column {path}, which no step can use"
+        raise FunctionResultError(message)
+    return made
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

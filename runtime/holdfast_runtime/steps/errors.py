@@ -1,7 +1,7 @@
-"""Why: how a user's function fails inside a step, told so that the user finds the line to change.
+"""How a user's function fails inside a step, told so that the user finds the line to change.
 
-Both name step and function, and keep the last frames of the user's own traceback: those of Holdfast would only hide
-them. Must not decide what happens next: these errors end the batch, and nothing of it is committed.
+Step and function are named, and the last frames of the user's own traceback are kept: those of Holdfast would only hide
+them. Must not decide what happens next: the step stops the batch, or puts the row aside.
 """
 
 import traceback
@@ -11,6 +11,7 @@ from holdfast.errors import UserActionError
 
 _OURS = str(Path(__file__).parents[1])
 _FRAMES = 5
+_LONGEST_REASON = 1000
 
 
 class UserFunctionError(UserActionError):
@@ -35,13 +36,41 @@ class UserFunctionError(UserActionError):
         told = "".join(f"\n  {frame}" for frame in frames)
         message = (
             f"step {step}: {function} failed{about}{where}: {_said(error)}{told}\n"
-            f"the batch is not committed; correct the function, or filter out the rows it can't take"
+            f"correct the function and run again, filter out the rows it can't take, or put them aside: onError: "
+            f"DeadLetter of the step"
         )
         return cls(message, step, function, frames)
 
 
 class FunctionResultError(UserActionError):
     """A user's function gave back what its step can't use: an unknown column, a wrong type, no rows at all."""
+
+
+class ColumnValueError(FunctionResultError):
+    """A user's function gave back a value that its column can't hold: other rows may be good."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        """It travels from a worker process to the driver."""
+        return type(self), (str(self), self.column)
+
+
+def reason(error: Exception) -> str:
+    """In a line: what a function raised and where, or what is wrong with its result."""
+    raised = error.__cause__ if isinstance(error, UserFunctionError) else None
+    if raised is None:
+        return _shortened(str(error) if isinstance(error, UserActionError) else _said(error))
+    frames = user_frames(raised)
+    where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
+    return _shortened(f"{_said(raised)}{where}")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the host is to blame rather than a row."""
+    return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
 
 
 def user_frames(error: BaseException) -> tuple[str, ...]:
@@ -56,6 +85,10 @@ def user_frames(error: BaseException) -> tuple[str, ...]:
 
 def _is_library(file: str) -> bool:
     return "site-packages" in file or file.endswith((".pxi", ".pyx"))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
 def _said(error: BaseException) -> str:

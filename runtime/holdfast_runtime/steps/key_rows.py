@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
+from holdfast_runtime.state.errors import understood
 from holdfast_runtime.steps.key_state import Timers
 from holdfast_runtime.steps.state_values import pack, unpack
 
@@ -46,10 +47,11 @@ def write_row(values: dict[Any, Any], touched: int, timers: Timers | None) -> by
 def read_rows(contents: Sequence[bytes | None]) -> list[KeyRow | None]:
     """What `write_row` was given, many at once."""
     there = [content for content in contents if content is not None]
-    # Beside each other behind the head of a list they are one value: one call reads all of them.
-    found = unpack(_LIST.pack(_LIST_CODE, len(there)) + b"".join(there))
-    new = tuple.__new__  # half the time of KeyRow(...)
-    rows = [new(KeyRow, (one[0], 0, None)) if len(one) == 1 else _row(*one) for one in found]
+    with understood("the state of some keys"):
+        # Beside each other behind the head of a list they are one value: one call reads all of them.
+        found = unpack(_LIST.pack(_LIST_CODE, len(there)) + b"".join(there))
+        new = tuple.__new__  # half the time of KeyRow(...)
+        rows = [new(KeyRow, (one[0], 0, None)) if len(one) == 1 else _row(*one) for one in found]
     if len(rows) == len(contents):
         return rows  # type: ignore[return-value] # a list of rows is one of rows or None
     rest = iter(rows)

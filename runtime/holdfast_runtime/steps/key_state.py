@@ -3,7 +3,7 @@
 The function sees nothing of tables: what it changes here is collected when all of its calls are done. Must not write.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,6 +37,24 @@ class Moment:
     ttl: int | None
     firing: bool = False
     """Timers are served, and not rows."""
+    rows: Sequence[Mapping[str, Any]] = ()
+    """All rows that functions get now."""
+    late: frozenset[int] = frozenset()
+    """The identities of those that are late."""
+    _here: frozenset[int] | None = None
+
+    def give(self, rows: Sequence[Mapping[str, Any]], late: Iterable[int]) -> None:
+        """From now on functions get these rows; `late`: which of them are."""
+        self.rows, self.late, self._here = rows, frozenset(id(rows[place]) for place in late), None
+
+    def is_late(self, row: object) -> bool:
+        """Whether this very dict is a late row; raises for what is no row of the batch."""
+        if self._here is None:
+            self._here = frozenset(map(id, self.rows))
+        if id(row) not in self._here:
+            message = f"is_late wants one of the rows that the call was given, itself and no copy: {row!r:.80} is none"
+            raise ValueError(message)
+        return id(row) in self.late
 
 
 Timers = tuple[dict[str, int], dict[str, int]]
@@ -56,40 +74,51 @@ class KeyState(dict[Any, Any]):
     @property
     def now(self) -> int:
         """Processing time of the batch, milliseconds since 1970: the same in a replay."""
-        return self._moment.clock.now
+        return self._moment.clock.wall
 
     @property
     def watermark(self) -> int | None:
-        """How far event time has come with this batch, milliseconds since 1970; None: not known yet."""
-        return self._moment.clock.watermark
+        """How far event time had come before this batch; in a call for timers, how far it has come with it.
+
+        Milliseconds since 1970; None: not known yet.
+        """
+        clock = self._moment.clock
+        return clock.watermark if self._moment.firing else clock.before
 
     @property
     def ended(self) -> bool:
         """Whether no row will come any more, for any key."""
         return self._moment.clock.ended
 
+    def is_late(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row of this call came behind the watermark, or farther ahead of the clock than is believed."""
+        return self._moment.is_late(row)
+
     @property
     def timers(self) -> tuple[Timer, ...]:
         """The timers of the key that wait."""
         kinds = (Kind.EVENT, Kind.PROCESSING)
-        return tuple(sorted(timer(kind, name, time) for kind in kinds for name, time in waiting(self, kind).items()))
+        clock = self._moment.clock
+        return tuple(
+            sorted(timer(kind, name, time, clock) for kind in kinds for name, time in waiting(self, kind).items())
+        )
 
     def at_event_time(self, when: When, name: str = "") -> None:
         """Call the function for this key when the watermark reaches this time."""
         if not (self._moment.clock.ended and self._moment.firing):
             # At the end, a timer that sets the next one would never come to an end itself.
-            self._set(Kind.EVENT, when, name)
+            self._set(Kind.EVENT, milliseconds(when), name)
 
     def at_time(self, when: When, name: str = "") -> None:
         """Call the function for this key when processing time reaches this time."""
-        ttl, now = self._moment.ttl, self._moment.clock.now
-        if ttl is not None and milliseconds(when) >= now + ttl:
+        clock, ttl, time = self._moment.clock, self._moment.ttl, milliseconds(when)
+        if ttl is not None and time >= clock.wall + ttl:
             message = (
-                f"a timer at {milliseconds(when)} would never fire: by then the key has been untouched for the "
+                f"a timer at {time} would never fire: by then the key has been untouched for the "
                 f"ttl of {ttl} ms and is dropped with its timers; raise the ttl of the step"
             )
             raise ValueError(message)
-        self._set(Kind.PROCESSING, when, name)
+        self._set(Kind.PROCESSING, time + clock.skew, name)
 
     def cancel_event_time(self, name: str = "") -> None:
         """Forget the event-time timer of this name; that there is none is fine."""
@@ -99,13 +128,13 @@ class KeyState(dict[Any, Any]):
         """Forget the processing-time timer of this name; that there is none is fine."""
         self._cancel(Kind.PROCESSING, name)
 
-    def _set(self, kind: Kind, when: When, name: str) -> None:
+    def _set(self, kind: Kind, time: int, name: str) -> None:
         if type(name) is not str:
             message = f"the name of a timer is a str, not {name!r}"
             raise TypeError(message)
         if self._timers is None:
             self._timers = {}, {}
-        self._timers[kind][name] = milliseconds(when)
+        self._timers[kind][name] = time
 
     def _cancel(self, kind: Kind, name: str) -> None:
         if self._timers:
@@ -134,9 +163,9 @@ def waiting(state: KeyState, kind: Kind) -> dict[str, int]:
     return timers[kind] if timers else {}
 
 
-def timer(kind: Kind, name: str, time: int) -> Timer:
-    """As users see it."""
-    return Timer(kind.name.lower(), name, time)
+def timer(kind: Kind, name: str, time: int, clock: Clock) -> Timer:
+    """As users see it: by the host's clock."""
+    return Timer(kind.name.lower(), name, time - clock.skew if kind is Kind.PROCESSING else time)
 
 
 def milliseconds(when: When) -> int:

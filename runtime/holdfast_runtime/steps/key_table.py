@@ -14,7 +14,7 @@ from holdfast_runtime.steps.key_rows import KeyRow, read_rows, write_row
 from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting, key_states
 from holdfast_runtime.steps.state_values import Unsupported, same, supported, unsupported
 from holdfast_runtime.steps.tables import Tables
-from holdfast_runtime.steps.timers import Due, Kind, due, earliest, index_key
+from holdfast_runtime.steps.timers import LATEST, Due, Kind, due, earliest, index_key
 
 TIMERS_SUFFIX = ".timers"
 _SHARES = 32
@@ -56,9 +56,10 @@ class Held:
 class KeyTable:
     """The keys of one step in one task, for one batch."""
 
-    def __init__(self, step: str, tables: Tables, moment: Moment) -> None:
-        self._rows = tables.table(step)
-        self.index = tables.table(step + TIMERS_SUFFIX)
+    def __init__(self, name: str, tables: Tables, moment: Moment) -> None:
+        """`name`: under which the step keeps its state."""
+        self._rows = tables.table(name)
+        self.index = tables.table(name + TIMERS_SUFFIX)
         self._moment = moment
         self._ttl = None if moment.ttl is None else Ttl(moment.ttl)
         self._touched = self._ttl.touch(moment.clock.now) if self._ttl else 0
@@ -102,6 +103,11 @@ class KeyTable:
         if index:
             self.index.put_many(list(index), list(index.values()))
 
+    @property
+    def clock(self) -> Clock:
+        """Of the batch."""
+        return self._moment.clock
+
     def due(self, kind: Kind, until: int, after: bytes, most: int) -> list[Due]:
         """The first that are due, in order."""
         return list(islice(due(self.index, kind, until, after), most))
@@ -123,7 +129,7 @@ class KeyTable:
     def wake(self, clock: Clock) -> int | None:
         """When something is due that no row will bring about."""
         if clock.ended:
-            return None
+            return clock.now if self.due(Kind.EVENT, LATEST, b"", 1) else None
         times = [earliest(self.index, Kind.PROCESSING)]
         if self._ttl is not None:
             touched = earliest(self.index, Kind.TOUCHED)

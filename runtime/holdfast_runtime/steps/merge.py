@@ -12,7 +12,8 @@ from holdfast_runtime.timed import Timed
 
 def merge(parts: Sequence[Timed], schema: pa.Schema) -> Timed:
     """All rows of all parts, their columns brought into the order of the schema, which has them all by name."""
-    return Timed.joined([Timed(aligned(part.rows, schema), part.times) for part in parts if part.count], schema)
+    there = [Timed(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
+    return Timed.joined(there, schema)
 
 
 def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

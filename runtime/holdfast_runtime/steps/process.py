@@ -1,35 +1,42 @@
 """Why: the verb `process`: a user's function is called per key and batch, with the rows of the key and its state.
 
 First the rows, then the timers whose time has come with this batch: first those of event time, then those of
-processing time, each in order of time and key. At the end of the streams all event time has passed, and processing time
-counts no more. Must not read a clock, and must not write anything but the two tables of its step.
+processing time, each in order of time and key; more than a batch can bear wait for the next ones, which follow at once.
+At the end of the streams all event time has passed, and processing time counts no more. Must not read a clock, and must
+not write anything but the two tables of its step.
 """
 
 import gc
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
-from holdfast_runtime.steps.key_groups import key_groups
+from holdfast_runtime.steps.key_calls import KeyCalls
+from holdfast_runtime.steps.key_groups import KeyGroups, key_groups
 from holdfast_runtime.steps.key_rows import key_of, row_key
 from holdfast_runtime.steps.key_state import KeyState, Moment, timer, waiting
-from holdfast_runtime.steps.key_table import KeyTable
+from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable
 from holdfast_runtime.steps.key_values import KeyReader
+from holdfast_runtime.steps.letters import FailedRow, row_named
 from holdfast_runtime.steps.result_rows import Fault, result_rows, short
-from holdfast_runtime.steps.row_dicts import row_dicts
+from holdfast_runtime.steps.row_dicts import TimeUnusableError, row_dicts
 from holdfast_runtime.steps.state_values import Unsupported
 from holdfast_runtime.steps.tables import Tables
 from holdfast_runtime.steps.timers import LATEST, Due, Kind, index_key
+from holdfast_runtime.streams.codecs import event_time_ms
 from holdfast_runtime.timed import Timed
 
 
@@ -41,6 +48,9 @@ Function = Callable[[Any, list[dict[str, Any]], KeyState], Iterable[dict[str, An
 
 _FIRED_AT_ONCE = 10_000
 """So many timers are in memory together, however many are due."""
+_MOST_FIRED = 50_000
+"""So many calls for timers of a kind there are in a batch: what they write is in memory, and a batch is not to take
+minutes because many timers have one time."""
 
 
 def _column(given: pa.Schema, name: str, step: str) -> str:
@@ -68,6 +78,8 @@ def _collector_paused() -> Iterator[None]:
 class _Calls:
     """What the calls of a batch gave."""
 
+    single: KeyCalls | None = None
+    """How keys are called where some call has failed."""
     found: list[Any] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -76,33 +88,91 @@ class _Calls:
     """Of the rows of each call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a step takes over from what was there before it."""
+
+    event_time: str | None = None
+    """A column that the function keeps, and that is the event time of its rows."""
+    state: str | None = None
+    """The name its state is kept under, if it is another one than its own."""
+
+
 class ProcessStep:
     """A step of this verb, for any number of tasks."""
 
-    def __init__(self, name: str, verb: Process, function: Function, given: pa.Schema, out: pa.Schema) -> None:
+    def __init__(
+        self,
+        name: str,
+        verb: Process,
+        function: Function,
+        given: pa.Schema,
+        out: pa.Schema,
+        inherited: Inherited = Inherited(),
+    ) -> None:
         self.name = name
         self.out = out
         self.wake: int | None = None
         """After a run: when it must run next although no row comes; at or before its `now`: at once."""
+        self.late = 0
+        """After a run: how many of its rows were late."""
+        self.unfired: int | None = None
+        """After a run: the time of the first event-time timer that is due and has to wait for the next batch. What it
+        writes will be of that time, so nobody further on may be told that event time has passed it."""
         self._by = [_column(given, column, name) for column in verb.by]
         self._path = verb.function
+        self._whose = f"step {name}: "
         self._function = function
+        self._kept_as = inherited.state or name
         self._ttl = None if verb.ttl is None else millis(verb.ttl)
         self._reader = KeyReader(given, self._by)
+        time = inherited.event_time
+        self._event_time = None if time is None else _column(out, time, name)
 
     def run(self, rows: Timed, tables: Tables, clock: Clock) -> Timed:
         """One batch of one task."""
         with _collector_paused():
-            return self._run(rows, tables, clock)
+            return self._run(rows, tables, clock, _Calls())
 
-    def _run(self, rows: Timed, tables: Tables, clock: Clock) -> Timed:
+    def run_apart(self, rows: Timed, tables: Tables, clock: Clock) -> tuple[Timed, list[FailedRow]]:
+        """The same, but calls that fail change nothing; the rows they were for, and what was wrong."""
+        unusable: dict[int, FailedRow] = {}
+        try:
+            return self.run(rows, tables, clock), []
+        except TimeUnusableError:
+            unusable = self._unusable(rows)
+        except (UserFunctionError, FunctionResultError, StateValueError):
+            pass
+        for name in (self._kept_as, self._kept_as + TIMERS_SUFFIX):
+            tables.table(name).forget()
+        usable = np.isin(np.arange(rows.count), list(unusable), invert=True)
+        single = KeyCalls(self.name, self._path, self._function, self.out)
+        with _collector_paused():
+            made = self._run(rows.where(usable) if unusable else rows, tables, clock, _Calls(single))
+        places = np.flatnonzero(usable).tolist()
+        failed = [one if one.row is None else replace(one, row=places[one.row]) for one in single.failed]
+        return made, [*unusable.values(), *failed]
+
+    def _unusable(self, rows: Timed) -> dict[int, FailedRow]:
+        """Rows that can't be given to any function, by their place."""
+        found = {}
+        for place in range(rows.count):
+            try:
+                row_dicts(rows.rows.slice(place, 1), self._whose)
+            except TimeUnusableError as error:
+                found[place] = FailedRow(place, str(error), error.column)
+        return found
+
+    def _run(self, rows: Timed, tables: Tables, clock: Clock, calls: _Calls) -> Timed:
         moment = Moment(clock, self._ttl)
-        table, calls = KeyTable(self.name, tables, moment), _Calls()
+        table = KeyTable(self._kept_as, tables, moment)
+        self.late, self.unfired = 0, None
         if rows.count:
-            self._call_rows(rows, table, calls)
+            self._call_rows(rows, table, calls, moment)
         moment.firing = True
-        if clock.ended or clock.watermark is not None:
-            self._fire(Kind.EVENT, LATEST if clock.ended else clock.watermark or 0, table, calls)
+        until = LATEST if clock.ended else clock.watermark
+        if until is not None and not self._fire(Kind.EVENT, until, table, calls):
+            self.unfired = next((one.time for one in table.due(Kind.EVENT, until, b"", 1)), None)
         if not clock.ended:
             self._fire(Kind.PROCESSING, clock.now, table, calls, clock.watermark)
         table.expire()
@@ -111,18 +181,63 @@ class ProcessStep:
 
     def look(self, tables: Tables, clock: Clock) -> int | None:
         """What `wake` would be if it ran now without rows: for the first batch after a restart."""
-        return KeyTable(self.name, tables, Moment(clock, self._ttl)).wake(clock)
+        return KeyTable(self._kept_as, tables, Moment(clock, self._ttl)).wake(clock)
 
-    def _call_rows(self, rows: Timed, table: KeyTable, calls: _Calls) -> None:
+    def _call_rows(self, rows: Timed, table: KeyTable, calls: _Calls, moment: Moment) -> None:
         groups = key_groups(rows, self._by)
-        dicts, start = row_dicts(groups.rows), 0
+        dicts = row_dicts(groups.rows, self._whose)
+        late = np.flatnonzero(table.clock.late(groups.times).to_numpy(zero_copy_only=False))
+        self.late = len(late)
+        moment.give(dicts, late)
         held = table.load([row_key(key) for key in groups.keys])
         keys = self._keys(dicts, [0, *groups.ends[:-1]])
-        # The same as `_call`, without a call of Python more for each key.
-        function, found, ends = self._function, calls.found, calls.ends
+        if calls.single is not None:
+            self._call_apart(groups, keys, held.states, calls, partial(self._anew, groups, late, moment))
+        else:
+            self._call_all(rows, groups, dicts, keys, held.states, calls)
+        calls.keys.extend(keys)
+        calls.times.extend(groups.latest.to_pylist())
+        table.save(held, self._refuse_state)
+
+    def _call_apart(
+        self,
+        groups: KeyGroups,
+        keys: list[Any],
+        states: Sequence[KeyState],
+        calls: _Calls,
+        anew: Callable[[int, int], list[dict[str, Any]]],
+    ) -> None:
+        assert calls.single is not None  # noqa: S101 - the caller has looked
+        places = range(len(groups.rows)) if groups.order is None else groups.order.tolist()
+        start = 0
+        for key, record_key, end, state in zip(keys, groups.keys, groups.ends, states, strict=True):
+            again = partial(anew, start, end)
+            calls.found += calls.single.rows(key, record_key, again, list(places[start:end]), state)
+            calls.ends.append(len(calls.found))
+            start = end
+
+    def _anew(
+        self, groups: KeyGroups, late: "npt.NDArray[np.intp]", moment: Moment, start: int, end: int
+    ) -> list[dict[str, Any]]:
+        """The rows of one key again: a call that failed may have changed the dicts that it was given."""
+        made = row_dicts(groups.rows.slice(start, end - start), self._whose)
+        moment.give(made, late[(late >= start) & (late < end)] - start)
+        return made
+
+    def _call_all(
+        self,
+        rows: Timed,
+        groups: KeyGroups,
+        dicts: list[dict[str, Any]],
+        keys: list[Any],
+        states: Sequence[KeyState],
+        calls: _Calls,
+    ) -> None:
+        # The same as `_call_timers`, without a call of Python more for each key.
+        function, found, ends, start = self._function, calls.found, calls.ends, 0
         key = given = None
         try:
-            for key, end, state in zip(keys, groups.ends, held.states, strict=True):
+            for key, end, state in zip(keys, groups.ends, states, strict=True):
                 given = None
                 given = function(key, dicts[start:end], state)
                 if given is not None:
@@ -130,10 +245,8 @@ class ProcessStep:
                 ends.append(len(found))
                 start = end
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            self._failed(error, key, given)
-        calls.keys.extend(keys)
-        calls.times.extend(groups.latest.to_pylist())
-        table.save(held, self._refuse_state)
+            first = start if groups.order is None else int(groups.order[start])
+            self._failed(error, key, given, f", whose first row here is {row_named(rows, first)}")
 
     def _keys(self, dicts: list[dict[str, Any]], starts: list[int]) -> list[Any]:
         """Of groups that start there."""
@@ -142,50 +255,60 @@ class ProcessStep:
             return [dicts[start][name] for start in starts]
         return [tuple(dicts[start][name] for name in self._by) for start in starts]
 
-    def _fire(self, kind: Kind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> None:
-        """Serve what is due; a timer set meanwhile fires now if it is later than the one that set it, else later."""
-        after = b""
-        while served := table.due(kind, until, after, _FIRED_AT_ONCE):
+    def _fire(self, kind: Kind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> bool:
+        """Serve what is due, the earliest first; whether that was all of it.
+
+        A timer set meanwhile fires now if it is later than the one that set it, else later.
+        """
+        after, left = b"", _MOST_FIRED
+        while served := table.due(kind, until, after, min(left, _FIRED_AT_ONCE)):
             last, queue = served[-1], served
             held = table.load(sorted({one.key for one in served}))
             states = dict(zip(held.keys, held.states, strict=True))
             keys = {key: self._key(key) for key in states}
-            while queue:
+            while queue and left:
                 at = heapq.heappop(queue)
-                if self._fire_one(kind, at, states[at.key], keys[at.key], calls):
+                if self._fire_one(kind, at, states[at.key], keys[at.key], calls, table.clock):
+                    left -= 1
                     calls.times.append(at.time if kind is Kind.EVENT else time)
                     for when in waiting(states[at.key], kind).values():
                         if when > at.time and Due(when, at.key) <= last:
                             heapq.heappush(queue, Due(when, at.key))
             table.save(held, self._refuse_state)
+            if not left:
+                return False
             after = index_key(kind, last.time, last.key)
+        return True
 
-    def _fire_one(self, kind: Kind, at: Due, state: KeyState, key: Any, calls: _Calls) -> bool:
+    def _fire_one(self, kind: Kind, at: Due, state: KeyState, key: Any, calls: _Calls, clock: Clock) -> bool:
         timers = waiting(state, kind)
         names = sorted(name for name, when in timers.items() if when == at.time)
         if not names:
             return False
         for name in names:
             del timers[name]
-        state.fired = tuple(timer(kind, name, at.time) for name in names)
-        self._call(key, [], state, calls)
+        state.fired = tuple(timer(kind, name, at.time, clock) for name in names)
+        if calls.single is not None:
+            calls.found += calls.single.timers(key, key_of(at.key), state)
+        else:
+            self._call_timers(key, state, calls)
+        calls.keys.append(key)
+        calls.ends.append(len(calls.found))
         return True
 
-    def _call(self, key: Any, rows: list[dict[str, Any]], state: KeyState, calls: _Calls) -> None:
+    def _call_timers(self, key: Any, state: KeyState, calls: _Calls) -> None:
         given = None
         try:
-            given = self._function(key, rows, state)
+            given = self._function(key, [], state)
             if given is not None:
                 calls.found.extend(given)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             self._failed(error, key, given)
-        calls.keys.append(key)
-        calls.ends.append(len(calls.found))
 
-    def _failed(self, error: Exception, key: Any, given: Any) -> NoReturn:
+    def _failed(self, error: Exception, key: Any, given: Any, more: str = "") -> NoReturn:
         if given is not None and not hasattr(given, "__iter__"):
             self._refuse(key, f"gave {short(given)}; it gives rows: `yield` them, or return a list")
-        raise UserFunctionError.raised(error, self.name, self._path, f" for key {short(key)}") from error
+        raise UserFunctionError.raised(error, self.name, self._path, f" for key {short(key)}{more}") from error
 
     def _key(self, row: bytes) -> Any:
         values = self._reader.values(key_of(row))
@@ -206,7 +329,11 @@ class ProcessStep:
             call = int(np.searchsorted(calls.ends, rows.row, side="right"))
             self._refuse(calls.keys[call], rows.message)
         times = pa.array(calls.times, pa.int64())
-        return Timed(rows, times.take(pa.array(np.repeat(np.arange(len(times)), np.diff(calls.ends, prepend=0)))))
+        times = times.take(pa.array(np.repeat(np.arange(len(times)), np.diff(calls.ends, prepend=0))))
+        if self._event_time is not None:
+            # A call for timers may leave the column out.
+            times = pc.coalesce(event_time_ms(rows, self._event_time), times)
+        return Timed(rows, times)
 
     def _refuse(self, key: Any, what: str) -> NoReturn:
         message = f"step {self.name}: for key {short(key)}, {self._path} {what}"

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.streams.codecs.years import outside_years
+
 _Accepts = Callable[[type], bool]
 _LONGEST = 80
 
@@ -58,10 +60,15 @@ def _column(values: list[Any], field: pa.Field) -> "pa.Array | Fault":
         row = next(i for i, one in enumerate(values) if _wrong(field.type, [one], field.name))
         return Fault(row, f"column {path} is {_typed(value)}, and the step's schema says {field.type}")
     try:
-        return pa.array(values, field.type)
+        made = pa.array(values, field.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         row = next((i for i, one in enumerate(values) if not _fits(one, field.type)), 0)
         return Fault(row, f"column {field.name} is {_typed(values[row])}, which is no {field.type}: {error}")
+    outside = outside_years(made, field.name)
+    if outside is not None:
+        row = next(i for i in range(len(made)) if outside_years(made.slice(i, 1), field.name))
+        return Fault(row, f"column {outside} is outside of the years 1 to 9999 in UTC: {_typed(values[row])}")
+    return made
 
 
 def _wrong(kind: pa.DataType, values: Sequence[Any], path: str) -> tuple[str, Any] | None:

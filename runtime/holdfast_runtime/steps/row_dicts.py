@@ -1,7 +1,8 @@
 """Why: a batch as the dicts a user's function wants, at a fraction of the price of Arrow's own way.
 
 Columns become lists first, by numpy where it has the type; then a row is one display of a dict. Same values as
-`RecordBatch.to_pylist`, but times with a zone are in `datetime.UTC`. Must not know what the rows are for.
+`RecordBatch.to_pylist`, but times with a zone are in `datetime.UTC`; those without one are naive. A time that Python
+has no `datetime` for is an error, and never a number. Must not know what the rows are for.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +12,29 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.codecs.years import outside_years
 
-def row_dicts(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """A dict per row."""
+
+class TimeUnusableError(UserActionError):
+    """A row has a time that Python can't express."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+def row_dicts(rows: pa.RecordBatch, whose: str = "") -> list[dict[str, Any]]:
+    """A dict per row; raises `TimeUnusableError`, which says whose rows they are."""
     names = rows.schema.names
+    for name, column in zip(names, rows.columns, strict=True):
+        path = outside_years(column, name)
+        if path is not None:
+            message = (
+                f"{whose}column {path} holds a time outside of the years 1 to 9999, which Python has no datetime for; "
+                "filter such rows out, or correct the expression that makes it"
+            )
+            raise TimeUnusableError(message, name)
     if not names:
         return [{} for _ in range(rows.num_rows)]
     return _maker(len(names))(names, [column_values(column) for column in rows.columns])
@@ -33,7 +53,6 @@ def column_values(column: pa.Array) -> list[Any]:
     """The values of a column, None where it is null."""
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "us":
-        # Python's own times reach as far as numpy's conversion does; outside of it, numbers would come out.
         wall = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
         if kind.tz is None:
             return wall  # type: ignore[no-any-return]

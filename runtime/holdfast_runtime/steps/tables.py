@@ -13,6 +13,9 @@ class Rows(Protocol):
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""
 
+    def forget(self) -> None:
+        """Take back what this batch has written."""
+
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Rows in key order, from `start` to before `stop`, as they were when it was called."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
+from holdfast_runtime.state.errors import understood
 from holdfast_runtime.steps.tables import Rows
 
 _BIAS = 1 << 63
@@ -50,9 +51,10 @@ def due(index: Rows, kind: Kind, until: int, after: bytes = b"") -> Iterator[Due
     prefix = bytes((kind,))
     stop = index_key(kind, until + 1, b"") if until < LATEST else None
     start = after + b"\x00" if after else b""
-    for row, _ in index.scan(prefix, start, stop):
-        _, time = _FRONT.unpack_from(row)
-        yield Due(time - _BIAS, row[_KEY_AT:])
+    with understood("a timer"):
+        for row, _ in index.scan(prefix, start, stop):
+            _, time = _FRONT.unpack_from(row)
+            yield Due(time - _BIAS, row[_KEY_AT:])
 
 
 def earliest(index: Rows, kind: Kind) -> int | None:

@@ -8,11 +8,14 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from types import ModuleType
 from typing import Any
 
 from holdfast.errors import UserActionError
+from holdfast.spec.app import AppSpec
 from holdfast.suggest import did_you_mean
 
 _TEXT = "__holdfast_text__"
@@ -59,6 +62,16 @@ def load_function(path: str, code: Mapping[str, str] | None = None) -> Callable[
     return found
 
 
+def require_functions(spec: AppSpec) -> None:
+    """Import what the app calls, before anything expensive starts; raises `FunctionMissingError`."""
+    verbs = [verb for step in spec.steps if (verb := step.apply or step.process) is not None]
+    made = [system.generator for system in spec.systems if system.generator is not None]
+    # What a module prints as it is imported is not for whoever reads our output.
+    with redirect_stdout(sys.stderr):
+        for path in dict.fromkeys(one.function for one in (*verbs, *made)):
+            load_function(path, spec.runtime.code)
+
+
 def _module(name: str, path: str, code: Mapping[str, str]) -> ModuleType:
     _install(code)
     try:
@@ -72,9 +85,19 @@ def _module(name: str, path: str, code: Mapping[str, str]) -> ModuleType:
             "put it into runtime.code or install it"
         )
         raise FunctionMissingError(message) from error
-    except Exception as error:
-        message = f"{path}: module {name} fails when it is imported: {type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        message = f"{path}: module {name} fails when it is imported{_line(error, name)}: {said}"
         raise FunctionMissingError(message) from error
+
+
+def _line(error: BaseException, name: str) -> str:
+    """The last line of the module that had to do with it; what it imports may be to blame further down."""
+    file = f"runtime.code.{name}" if name in _inline.texts else getattr(importlib.util.find_spec(name), "origin", None)
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return f" (line {error.lineno})"
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return f" (line {lines[-1]})" if lines else ""
 
 
 def _install(code: Mapping[str, str]) -> None:

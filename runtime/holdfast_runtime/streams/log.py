@@ -22,13 +22,14 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.sealed_json import sealed, unsealed
 from holdfast_runtime.streams.log_partition import LogDamagedError, LogPartition, create_partition
 from holdfast_runtime.streams.open_partitions import open_partition
 from holdfast_runtime.streams.records import Bounds, Marker, Range, StreamMissingError, check_partition
 
 MAP_SIZE = 16 << 30
 """How large a partition may become. It costs addresses, not memory or disk; all processes must use the same."""
-_FORMAT = 1
+_FORMAT = 2
 _META, _LOCK = "stream.json", ".lock"
 _LONGEST_NAME = 255
 
@@ -117,12 +118,18 @@ class EmbeddedLog:
         """What there is of each partition of a stream, now."""
         return {partition.partition: partition.bounds() for partition in self._all(stream)}
 
+    def record_bytes(self, stream: str) -> float:
+        """What a record takes on disk, on average."""
+        all_ = self._all(stream)
+        records = sum(bounds.end - bounds.oldest for bounds in (one.bounds() for one in all_))
+        return sum(one.size() for one in all_) / records if records else 0.0
+
     def fetch(self, wanted: Range) -> pa.RecordBatch:
         """Exactly the records of a range."""
         return self._known(wanted.partition).fetch(wanted)
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
-        """Write records and marker, both or neither; False: this batch, or a later one, is already there."""
+        """Write records and marker, both or neither; False: this batch is already there."""
         return self.append_all(partition, [(records, marker)])[0]
 
     def append_all(
@@ -141,6 +148,10 @@ class EmbeddedLog:
             with self._locked(stream):  # or partitions that are being added would miss it
                 for partition in self._all(stream):
                     partition.fence(owner, epoch)
+
+    def markers(self, stream: str, owner: str) -> dict[StreamPartition, list[Marker]]:
+        """The last marker of each task of an owner, in each partition."""
+        return {partition.partition: partition.markers(owner) for partition in self._all(stream)}
 
     def trim(self, partition: StreamPartition, before: int) -> Bounds:
         """Forget the records below an offset."""
@@ -209,15 +220,14 @@ class EmbeddedLog:
 
     def _read_meta(self, path: Path) -> StreamMeta:
         try:
-            tree = json.loads((path / _META).read_text(encoding="utf-8"))
-            meta = StreamMeta(**tree)
-        except (OSError, ValueError, TypeError) as error:
-            message = f"{path} is not a stream of the embedded log: {_META} can't be read: {error}"
+            text = (path / _META).read_text(encoding="utf-8")
+            if (found := json.loads(text)["format"]) == _FORMAT:
+                return StreamMeta(**unsealed(text))
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            message = f"{path} is not a stream of the embedded log: {_META} can't be read: {error}; bring it back"
             raise LogDamagedError(message) from error
-        if meta.format != _FORMAT:
-            message = f"{path} is in format {meta.format} of the embedded log; this release reads {_FORMAT}"
-            raise LogDamagedError(message)
-        return meta
+        message = f"{path} is in format {found} of the embedded log; this release reads {_FORMAT}"
+        raise LogDamagedError(message)
 
     @contextmanager
     def _locked(self, stream: str) -> Iterator[Path]:
@@ -231,7 +241,7 @@ class EmbeddedLog:
 def _write_meta(path: Path, meta: StreamMeta) -> None:
     draft = path / f".{_META}.{os.getpid()}"
     with draft.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(meta)) + "\n")
+        file.write(sealed(asdict(meta)) + "\n")
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path / _META)

@@ -22,6 +22,11 @@ FETCHED = pa.schema([pa.field("offset", pa.int64(), nullable=False), *WRITTEN])
 """Records as they are fetched."""
 NO_TIME = -(2**63)
 """The timestamp of a record of an intermediate stream whose row has no event time."""
+READ_LESS = (
+    "lower runtime.trigger.maxRecordsPerPartition, and, as a batch stays what it was planned to be, have it "
+    "planned anew (runtime.replan, or holdfast offsets --replan)"
+)
+"""What to do about a range that is too large."""
 _MOST_BYTES = 2**31 - 1
 """What one column of one Arrow batch can hold."""
 
@@ -54,6 +59,20 @@ class Marker:
     batch: int
     epoch: int
     """The attempt that writes."""
+    life: str
+    """Of the checkpoint that the batch was planned in."""
+    digest: str
+    """Of the delta that holds what is written: the same content has the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimit:
+    """How large a record of a stream may be."""
+
+    most: int
+    """Bytes of key and value together."""
+    where: str
+    """Which setting of what says so."""
 
 
 class Source(Protocol):
@@ -72,7 +91,10 @@ class Sink(Source, Protocol):
     """A system that can be written too."""
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
-        """Write records and marker, both or neither; False: this batch, or a later one, is already there."""
+        """Write records and marker, both or neither; False: this batch is already there.
+
+        Raises `OutputsAheadError` where another is that the batch does not follow.
+        """
         ...
 
     def append_all(
@@ -137,10 +159,7 @@ def joined(parts: Sequence[pa.RecordBatch], wanted: Range) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in FETCHED], schema=FETCHED)
     size = sum(part.nbytes for part in parts)
     if size > _MOST_BYTES:
-        message = (
-            f"{wanted} holds {size} bytes, more than the {_MOST_BYTES} one batch can carry; "
-            "lower runtime.trigger.maxRecordsPerPartition"
-        )
+        message = f"{wanted} holds {size} bytes, more than the {_MOST_BYTES} one batch can carry; {READ_LESS}"
         raise RangeTooLargeError(message)
     return pa.concat_batches(parts)
 

@@ -10,23 +10,28 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.planning.plan import Plan
+from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
+from holdfast.spec.streams import Stream
 from holdfast.spec.streams import System as SystemSpec
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.codecs import arrow_schema, codec_for
 from holdfast_runtime.streams.functions import load_function
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
 from holdfast_runtime.streams.kafka.credentials import kafka_settings
-from holdfast_runtime.streams.kafka.markers import Turns, Who
+from holdfast_runtime.streams.kafka.limits import TopicLimits
+from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.kafka.system import Kafka
 from holdfast_runtime.streams.kafka.topics import Topics
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
 from holdfast_runtime.streams.kafka.wanted import Use
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.streams.records import Bounds, Marker, Range, ReadOnlyError
+from holdfast_runtime.streams.records import Bounds, Marker, Range, ReadOnlyError, RecordLimit
+from holdfast_runtime.streams.written import Before, PlacedMarker, Turns
 
+LARGE_RECORD = float(1 << 20)
+"""As large as a record of Kafka is where nobody has set it otherwise: brokers do not say how large theirs are."""
 _OWN = "the app makes for itself"
 
 
@@ -46,6 +51,8 @@ class Where:
     """Whether an append to the log waits for the disk."""
     secrets: Path | None = None
     """A folder with a folder for each Secret, a file for each of its entries."""
+    limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
+    """Kafka system -> topic -> what it takes, of those that are written."""
     before: Mapping[str, Turns] = field(default_factory=dict)
     """Kafka system -> what earlier attempts of the run have written into it."""
 
@@ -69,15 +76,16 @@ class Streams:
 
     def __init__(self, app: str, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> None:
         """`app`: its name."""
+        declared = {stream.name: stream for stream in spec.streams}
+        timed = {one.topic for one in plan.streams if is_timed(one, declared.get(one.name))}
         systems = {
-            system.name: _kafka(system, app, where)
+            system.name: _kafka(system, app, where, timed)
             if system.kafka is not None
             else _single_host(system, spec, plan, where, clock)
             for system in spec.systems
             if any(stream.system == system.name for stream in spec.streams)
         }
-        declared = {stream.name: stream for stream in spec.streams}
-        written = {*plan.producers, *(stream.dead_letter for stream in spec.streams)}
+        written = spec.dead_letters.union(plan.producers)
         # What an app makes for itself goes where hosts can share it, if it has such a place.
         shared = next((one for one in systems.values() if isinstance(one, Kafka)), None)
 
@@ -86,7 +94,7 @@ class Streams:
             if stream is None:
                 own = shared or _embedded_log(where, f"stream {name}, which {_OWN},")
                 return _Held(topic, own, Use.INTERMEDIATE)
-            use = Use.WRITTEN if name in written else Use.READ
+            use = Use.READ if name not in written else Use.TIMED if topic in timed else Use.WRITTEN
             return _Held(topic, systems[stream.system], use, stream.retention)
 
         self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}
@@ -107,6 +115,20 @@ class Streams:
             for stream, topic in topics.items():
                 found |= {StreamPartition(stream, number): bounds for number, bounds in there[topic].items()}
         return found
+
+    def assumed_bytes(self, streams: Collection[str]) -> dict[str, float]:
+        """What records of these streams are taken to have as long as none has been read."""
+        return {stream: self._assumed_bytes(self._held[stream]) for stream in streams}
+
+    @staticmethod
+    def _assumed_bytes(held: _Held) -> float:
+        match held.system:
+            case EmbeddedLog():
+                return held.system.record_bytes(held.topic)
+            case Kafka():
+                return LARGE_RECORD
+            case Generator():
+                return 0.0
 
     def ids(self, streams: Collection[str]) -> dict[str, str]:
         """The ids of the topics of these streams, where their system gives one."""
@@ -147,6 +169,18 @@ class Streams:
         for system, some in of_kafka.items():
             system.write(sender, some, at)
 
+    def in_log(self, stream: str) -> bool:
+        """Whether the embedded log holds it."""
+        held = self._held.get(stream)
+        return held is not None and isinstance(held.system, EmbeddedLog)
+
+    def log_marker(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
+        """The last marker of a task in a partition of the embedded log; None too where another system has it."""
+        held = self._held.get(partition.stream)
+        if held is None or not isinstance(held.system, EmbeddedLog):
+            return None
+        return held.system.written(StreamPartition(held.topic, partition.partition), owner, task)
+
     def ensure(self, stream: str, partitions: int, now: int) -> None:
         """Make a stream with so many partitions if it is not there; one of the log that has fewer grows."""
         held = self._held[stream]
@@ -158,19 +192,40 @@ class Streams:
             held.system.grow(held.topic, partitions)
         held.system.ensure(held.topic, partitions, now=now)
 
-    def begin(self, streams: Sequence[str], who: Who, slots: int, owner: str) -> dict[str, Turns]:
-        """From now on, refuse what earlier attempts want to write to these streams; what they have written, by system.
+    def begin(self, streams: Sequence[str], who: Who, slots: int, owner: str) -> Before:
+        """From now on, refuse what earlier attempts want to write to these streams; what they have written.
 
         `slots`: how many this attempt has at most; `owner`: whose the app is.
         """
         kafkas: dict[str, Kafka] = {}
+        logs: dict[str, EmbeddedLog] = {}
         for stream in streams:
             held = self._written(stream)
             if isinstance(held.system, EmbeddedLog):
-                held.system.fence([held.topic], f"{who.app}/{who.run}", who.number)
+                held.system.fence([held.topic], who.owner, who.number)
+                logs[held.topic] = held.system
             elif isinstance(held.system, Kafka):
                 kafkas[held.system.settings.system] = held.system
-        return {name: system.begin(who, slots, owner) for name, system in kafkas.items()}
+        # After all fences: from there on nothing is added.
+        found = [one for topic, log in logs.items() for one in log.markers(topic, who.owner).items()]
+        return Before(
+            {name: system.begin(who, slots, owner) for name, system in kafkas.items()},
+            tuple(PlacedMarker(str(partition), marker) for partition, markers in found for marker in markers),
+        )
+
+    def limits(self, streams: Sequence[str]) -> dict[str, dict[str, TopicLimits]]:
+        """What the topics of these streams take, by Kafka system."""
+        topics: dict[Kafka, list[str]] = {}
+        for stream in streams:
+            held = self._held[stream]
+            if isinstance(held.system, Kafka):
+                topics.setdefault(held.system, []).append(held.topic)
+        return {system.settings.system: system.limits_of(some) for system, some in topics.items()}
+
+    def record_limit(self, stream: str) -> RecordLimit | None:
+        """How large a record of a stream may be; None: as large as it likes."""
+        held = self._held[stream]
+        return held.system.record_limit(held.topic) if isinstance(held.system, Kafka) else None
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""
@@ -210,14 +265,29 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     return found
 
 
+def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
+    """Whether readers know event times by the timestamps of records alone, or may: they must arrive as they left."""
+    if declared is None or declared.control:
+        return True
+    return planned.role == "intermediate" and declared.event_time is None
+
+
 def _in(held: _Held, wanted: Range) -> Range:
     return wanted._replace(partition=StreamPartition(held.topic, wanted.partition.partition))
 
 
-def _kafka(system: SystemSpec, app: str, where: Where) -> Kafka:
-    kafka, before = system.kafka, where.before.get(system.name, {})
+def _kafka(system: SystemSpec, app: str, where: Where, timed: Collection[str]) -> Kafka:
+    kafka = system.kafka
     assert kafka is not None  # noqa: S101 - its kind says so
-    return Kafka(kafka_settings(system, where.secrets), app, kafka.delivery == "ExactlyOnce", before, kafka.replication)
+    return Kafka(
+        kafka_settings(system, where.secrets),
+        app,
+        kafka.delivery == "ExactlyOnce",
+        where.before.get(system.name, {}),
+        kafka.replication,
+        where.limits.get(system.name, {}),
+        timed,
+    )
 
 
 def _single_host(

@@ -1,39 +1,58 @@
 """Why: `format: arrow`: a record's value is an Arrow IPC stream, for producers that have columns already.
 
-A record may hold any number of rows, and should hold many: one row per record costs far more bytes and time than JSON.
-Columns go by name: missing ones are null, others are ignored, a column of another type makes the record bad (text and
-bytes may be in any of Arrow's layouts, times in any unit that loses nothing). Holdfast writes one row per record, since
-rows are partitioned one by one. Must not trust a byte: what is read is validated in full before anything computes.
+A record may hold many rows, and should: one row per record costs far more bytes and time than JSON. Columns go by
+name: missing ones are null, others are ignored, a column of another type makes the record bad (text and bytes may be in
+any of Arrow's layouts, times in any unit that loses nothing). Holdfast writes one row per record, since rows are
+partitioned one by one. Must not trust a byte: what a record would grow into is bounded before it does, and what is read
+is validated in full before anything computes.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.streams.codecs.codec import BadRecord, Decoded, Indices, present, require_schema, stacked
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.codecs.arrow_columns import MOST_BYTES, Fitting, RefusedError, unusable
+from holdfast_runtime.streams.codecs.codec import BadRecord, Decoded, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.ipc_messages import is_of_this_byte_order, unpacked_size
+
+MOST_ROWS = 100_000
+"""Of a record: a column of nulls takes no byte, whatever its length."""
+DICTIONARY = "dictionary"
+BODIES = frozenset({DICTIONARY, "record batch"})
+
+
+class BatchTooLargeError(UserActionError):
+    """Each record of a batch can be read, and their rows together are more than pyarrow can hold."""
 
 
 class ArrowCodec:
-    """`format: arrow`."""
+    """`format: arrow`. Remembers the last schema that it read, which changes speed and never results."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
+        self._known: tuple[pa.Buffer, Fitting] | None = None
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """The rows of all records; a record is read as a whole or not at all."""
         here, index, nulls = present(values)
-        pieces: list[pa.RecordBatch] = []
-        places: list[Indices] = []
+        read: list[tuple[int, list[pa.RecordBatch]]] = []
         bad: list[BadRecord] = []
-        for at, value in zip(index, here, strict=True):
-            found = self._rows(value.as_buffer())
-            if isinstance(found, str):
-                bad.append(BadRecord(int(at), found))
-                continue
-            for batch in found:
-                pieces.append(batch)
-                places.append(np.full(batch.num_rows, at, np.int64))
-        good = np.concatenate(places) if places else index[:0]
-        return Decoded(stacked(pieces, self.schema), good, tuple(bad), nulls)
+        for at, value in zip(index.tolist(), here, strict=True):
+            try:
+                read.append((at, self._rows(value.as_buffer())))
+            except RefusedError as error:
+                bad.append(BadRecord(at, str(error)))
+        rows = self._together(read)
+        if unusable(rows) is not None:
+            why = {at: reason for at, batches in read if (reason := unusable(self._together([(at, batches)])))}
+            bad = sorted([*bad, *(BadRecord(at, reason) for at, reason in why.items())], key=lambda one: one.index)
+            read = [(at, batches) for at, batches in read if at not in why]
+            rows = self._together(read)
+        counts = [sum(batch.num_rows for batch in batches) for _, batches in read]
+        good = np.repeat(np.array([at for at, _ in read], np.int64), counts)
+        return Decoded(rows, good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One IPC stream per row."""
@@ -44,68 +63,54 @@ class ArrowCodec:
             [start + rows.slice(at, 1).serialize().to_pybytes() + end for at in range(rows.num_rows)], pa.binary()
         )
 
-    def _rows(self, value: pa.Buffer) -> list[pa.RecordBatch] | str:
+    def _rows(self, value: pa.Buffer) -> list[pa.RecordBatch]:
         try:
-            with pa.ipc.open_stream(value) as stream:
-                batches = list(stream)
+            fitting, batches = self._read(value)
+            rows = sum(batch.num_rows for batch in batches)
+            if rows > MOST_ROWS:
+                message = f"the value has {rows} rows, and {MOST_ROWS} of a record are read; write more records"
+                raise RefusedError(message)
             for batch in batches:
                 batch.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-            return (
-                f"the value is not an Arrow IPC stream: {str(error).splitlines()[0][:120] if str(error) else 'empty'}"
-            )
-        made = []
-        for batch in batches:
-            columns = []
-            for field in self.schema:
-                column = _column(batch, field)
-                if isinstance(column, str):
-                    return column
-                columns.append(column)
-            made.append(pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch.select([]))
-        return made
+        except RefusedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - for bytes that are no Arrow, pyarrow has a dozen of classes
+            said = str(error).splitlines()[0][:120] if str(error) else "empty"
+            message = f"the value is not an Arrow IPC stream: {said}"
+            raise RefusedError(message) from None
+        return [fitting.fit(batch) for batch in batches]
 
+    def _read(self, value: pa.Buffer) -> tuple[Fitting, list[pa.RecordBatch]]:
+        messages = list(pa.ipc.MessageReader.open_stream(value))
+        kinds = [message.type for message in messages]
+        # Asked for a schema or a batch, pyarrow takes whatever message it is given for one.
+        if kinds[:1] != ["schema"] or not BODIES.issuperset(kinds[1:]):
+            message = f"its messages are {', '.join(kinds[:3]) or 'none'}, and not a schema and batches"
+            raise ValueError(message)
+        fitting, others = self._fitting_of(messages[0]), messages[1:]
+        size = sum(map(unpacked_size, others))
+        if size > max(MOST_BYTES, value.size):
+            message = f"the value of {value.size} bytes is {size} when it is decompressed, and {MOST_BYTES} are read"
+            raise RefusedError(message)
+        if not is_of_this_byte_order(messages[0]) or DICTIONARY in kinds:
+            with pa.ipc.open_stream(value) as stream:
+                return fitting, list(stream)
+        return fitting, [pa.ipc.read_record_batch(message, fitting.found) for message in others]
 
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array | str:
-    places = batch.schema.get_all_field_indices(field.name)
-    if not places:
-        return pa.nulls(batch.num_rows, field.type)
-    found = batch.column(places[0])
-    if len(places) > 1:
-        return f"field {field.name} is there {len(places)} times"
-    if found.type == field.type:
-        return found
-    if any(all(test(kind) for kind in (found.type, field.type)) for test in KINDRED):
+    def _fitting_of(self, message: pa.Message) -> Fitting:
+        if self._known is None or not self._known[0].equals(message.metadata):
+            # A copy: the message is a part of all records of its batch, and would keep them.
+            header = pa.py_buffer(message.metadata.to_pybytes())
+            self._known = header, Fitting.of(self.schema, pa.ipc.read_schema(message))
+        return self._known[1]
+
+    def _together(self, read: Iterable[tuple[int, list[pa.RecordBatch]]]) -> pa.RecordBatch:
+        pieces = [batch for _, batches in read for batch in batches]
         try:
-            return found.cast(field.type)
-        except pa.ArrowException:
-            return f"field {field.name} should be {field.type}, found {found.type} with values that do not fit"
-    return f"field {field.name} should be {field.type}, found {found.type}"
-
-
-def _text(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.string_view())
-
-
-def _bytes(kind: pa.DataType) -> bool:
-    return kind in (pa.binary(), pa.large_binary(), pa.binary_view()) or pa.types.is_fixed_size_binary(kind)
-
-
-def _instant(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.tz is not None
-
-
-def _wall_clock(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.tz is None
-
-
-KINDRED = (
-    _text,
-    _bytes,
-    _instant,
-    _wall_clock,
-    pa.types.is_integer,
-    pa.types.is_list,
-    pa.types.is_map,
-    pa.types.is_struct,
-)
+            return stacked(pieces, self.schema)
+        except pa.ArrowException as error:
+            message = (
+                f"the records of a batch hold {sum(piece.nbytes for piece in pieces)} bytes when they are unpacked, "
+                f"which is too much at once ({error}); lower trigger.maxRecordsPerPartition"
+            )
+            raise BatchTooLargeError(message) from error

@@ -25,9 +25,11 @@ DEAD_LETTER_SCHEMA = pa.schema(
         ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", tz="UTC")),
         ("headers", HEADERS),
+        ("step", pa.string()),
+        ("column", pa.string()),
     ]
 )
-"""Columns of a dead letter: why, where it stood, and the record as it was."""
+"""Columns of a dead letter: why, where it stood, and the record as it was; step and column where a step made it."""
 
 
 class DecodeError(UserActionError):
@@ -99,5 +101,7 @@ def _letters(batch: BadBatch, bad: Sequence[BadRecord]) -> pa.RecordBatch:
         batch.values.take(at),
         batch.timestamps.take(at).cast(pa.timestamp("us", tz="UTC")),
         pa.nulls(len(bad), HEADERS) if batch.headers is None else batch.headers.take(at),
+        pa.nulls(len(bad), pa.string()),
+        pa.nulls(len(bad), pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER_SCHEMA)

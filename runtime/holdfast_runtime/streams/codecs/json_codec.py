@@ -2,7 +2,9 @@
 
 Reads a batch at once; where that fails it halves the batch until the records in doubt are few, and judges those one by
 one. So a bad record costs a second reading of about one batch, and never the rows around it. Whether a record is good
-does not depend on its neighbours. Must not be lenient in silence: a value of the wrong type is a bad record.
+does not depend on its neighbours: the judge decides it, and the fast reader refuses whatever it might read otherwise
+(decimals far from their point, infinities, times outside of the years 1 to 9999). Must not be lenient in silence: a
+value of the wrong type is a bad record.
 """
 
 from typing import Any

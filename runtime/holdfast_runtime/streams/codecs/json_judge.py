@@ -1,8 +1,9 @@
 """Why: the careful way to read one JSON record: either its values or a reason that names the field.
 
 Used for the few records near one that the fast reader refused, and for schemas with a MAP, which it can't read. It
-accepts some more than the fast reader does ("NaN" as text, a key twice); where both accept, the values are equal, which
-tests compare. Must not be on the way of a batch of plainly good records.
+accepts all that the fast reader does, with equal values, and some more ("NaN" as text, a key twice): or neighbours
+would decide what is good. Where it can't tell (nested too deeply for Python, `Inf`) it says so, and the fast reader is
+asked about that record alone. Must not be on the way of a batch of plainly good records.
 """
 
 import json
@@ -10,6 +11,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from math import isinf
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pyarrow as pa
 from holdfast_runtime.streams.codecs.json_reader import from_millis
 from holdfast_runtime.streams.codecs.json_values import dates, from_base64, instants, largest
 from holdfast_runtime.streams.codecs.plain_codec import not_utf8
+from holdfast_runtime.streams.codecs.years import outside_years
 
 EXCERPT = 40
 WHOLE = re.compile(r"-?[0-9]{1,20}\Z")
@@ -29,6 +32,9 @@ USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-
 """Times that Python reads, and twenty times faster than pyarrow reads a single one."""
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 DIGITS = Context(prec=80)
+DEEPEST = 400
+"""So many levels Python's reader takes wherever it is called from; its own limit counts the caller's too."""
+MARKS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
 Reader = Callable[[Any, str], Any]
 
 
@@ -69,13 +75,22 @@ def parsed(raw: bytes) -> Any:
         _unfit("the value is empty; a record is one JSON object")
     if text.startswith("\ufeff"):
         _unfit("the value starts with a byte order mark; JSON has none")
+    if text.count("[") + text.count("{") > DEEPEST and _depth(text) > DEEPEST:
+        _unfit("the value is nested too deeply", sure=False)
     try:
         return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
     except json.JSONDecodeError as error:
         near = f"{error.msg} at character {error.pos + 1}, near {text[error.pos :][:20]!r}"
         _unfit(f"the value is not JSON: {near}", sure="Inf" not in text)  # only the fast reader takes Inf for Infinity
-    except RecursionError:
-        _unfit("the value is nested too deeply", sure=False)
+
+
+def _depth(text: str) -> int:
+    """How many arrays and objects are open at once, at most."""
+    depth = deepest = 0
+    for mark in MARKS.findall(text):
+        depth += (mark in "[{") - (mark in "]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def reader_of(kind: pa.DataType) -> Reader:  # noqa: PLR0911 - one per family of types
@@ -163,15 +178,20 @@ def _whole(kind: pa.DataType) -> Reader:
 
 
 def _floating(kind: pa.DataType) -> Reader:
+    wanted = f"a number that a {'DOUBLE' if pa.types.is_float64(kind) else 'FLOAT'} can hold"
+
     def read(value: Any, path: str) -> float:
         if isinstance(value, str) and value in NOT_FINITE:
             return float(NOT_FINITE[value])
         if not isinstance(value, Number):
             _wrong(path, "a number", value)
-        if float(value) in (float("inf"), float("-inf")):
-            _wrong(path, "a number that a DOUBLE can hold", value)
+        if isinf(float(value)):
+            _wrong(path, wanted, value)
         # By pyarrow: a FLOAT by way of a Python float would be rounded twice.
-        return float(pa.scalar(str(value)).cast(kind).as_py())
+        found = float(pa.scalar(str(value)).cast(kind).as_py())
+        if isinf(found):
+            _wrong(path, wanted, value)
+        return found
 
     return read
 
@@ -237,10 +257,13 @@ def _by_text(
                 if pa.types.is_timestamp(kind) and USUAL.match(value):
                     return (datetime.fromisoformat(value) - EPOCH) // MICROSECOND
                 if number:
-                    return from_millis(pa.array([int(value)], pa.int64()), kind)[0].value
-                made = convert(pa.array([value], pa.string()), kind)
+                    made = from_millis(pa.array([int(value)], pa.int64()), kind)
+                else:
+                    made = convert(pa.array([value], pa.string()), kind)
             except (pa.ArrowInvalid, ValueError, OverflowError, UnicodeEncodeError):
                 _wrong(path, wanted, value)
+            if outside_years(made, path) is not None:
+                _wrong(path, f"{wanted}, in the years 1 to 9999", value)
             return made[0].as_py() if pa.types.is_binary(kind) else made[0].value
 
         return read

@@ -2,8 +2,9 @@
 
 pyarrow reads a stream of JSON objects and knows nothing of records, so what goes in must make it impossible that
 objects and records get out of step: see `_lines`. It also crashes the process on a block that starts with `null`, which
-the same check keeps out. Must not judge single records or give reasons: a block with one doubtful
-record is refused as a whole.
+the same check keeps out, and on some decimals: see `risky_decimals`. What it reads, the judge must read alike, or
+neighbours would decide: infinities, which it makes of numbers too long for it, and times outside of the years 1 to 9999
+are refused. Must not judge single records or give reasons: a block with one doubtful record is refused as a whole.
 """
 
 from enum import Enum
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from holdfast_runtime.streams.codecs.json_values import dates, decimals_fit, from_base64, instants
+from holdfast_runtime.streams.codecs.decimal_texts import Bytes, holds, risky_decimals
+from holdfast_runtime.streams.codecs.json_values import dates, from_base64, instants, within_years
 
 FEW = 64
 """Judging this many records one by one takes about as long as one call of the fast reader."""
@@ -46,6 +48,7 @@ class JsonReader:
             for way in ways
         }
         self._likely = Times.ISO
+        self._decimals = any(_contains(kind, pa.types.is_decimal) for kind in self._types)
 
     def read(self, block: pa.BinaryArray) -> pa.RecordBatch | None:
         """One row per record, or None if any record is not plainly good."""
@@ -65,7 +68,7 @@ class JsonReader:
     def _read(self, block: pa.BinaryArray, way: Times) -> pa.RecordBatch | None:
         try:
             buffer = _lines(block)
-            if buffer is None:
+            if buffer is None or (self._decimals and risky_decimals(np.frombuffer(buffer, np.uint8))):
                 return None
             table = pj.read_json(
                 pa.BufferReader(buffer),
@@ -99,16 +102,16 @@ def _lines(block: pa.BinaryArray) -> pa.Buffer | None:
         if not _braced(text):
             return None
     content = _content(text)
-    if (content == 0).any():
+    if holds(content, "\0"):
         return None
     for blank in "\n\r":
-        if (content == ord(blank)).any():
+        if holds(content, blank):
             text = pc.replace_substring(text, pattern=blank, replacement="\t")
     together = pa.ListArray.from_arrays(pa.array([0, len(text)], pa.int32()), text)
     return pc.binary_join(together, "\n")[0].as_buffer()
 
 
-def _content(text: pa.StringArray) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _content(text: pa.StringArray) -> Bytes:
     first, last = _offsets(text)[[0, -1]]
     data = text.buffers()[2]
     return np.frombuffer(data, np.uint8)[first:last] if data is not None else np.empty(0, np.uint8)
@@ -140,6 +143,9 @@ def _readable(kind: pa.DataType, way: Times) -> pa.DataType:
         return pa.list_(pa.field("element", _readable(kind.value_type, way)))
     if pa.types.is_timestamp(kind):
         return {Times.ISO: kind, Times.TEXT: pa.string(), Times.MILLIS: pa.int64()}[way]
+    if pa.types.is_decimal(kind):
+        # In 128 bits, 1234567890123456789012 as DECIMAL(38,18) becomes another number.
+        return pa.decimal256(kind.precision, kind.scale)
     return pa.string() if pa.types.is_date(kind) or pa.types.is_binary(kind) else kind
 
 
@@ -160,14 +166,23 @@ def _finished(array: pa.Array, kind: pa.DataType, way: Times) -> pa.Array:  # no
         elements = _finished(array.flatten(), kind.value_type, way)
         return pa.ListArray.from_arrays(pa.array(offsets), elements, type=kind, mask=array.is_null())
     if pa.types.is_timestamp(kind):
-        if way is Times.ISO:
-            return array
-        return instants(array, kind) if way is Times.TEXT else from_millis(array, kind)
+        if way is not Times.ISO:
+            array = instants(array, kind) if way is Times.TEXT else from_millis(array, kind)
+        return within_years(array)
     if pa.types.is_date(kind):
-        return dates(array)
+        return within_years(dates(array))
     if pa.types.is_binary(kind):
         return from_base64(array)
-    return decimals_fit(array) if pa.types.is_decimal(kind) else array
+    if pa.types.is_floating(kind):
+        return _finite(array)
+    return array.cast(kind) if pa.types.is_decimal(kind) else array
+
+
+def _finite(array: pa.Array) -> pa.Array:
+    if pc.any(pc.is_inf(array)).as_py():
+        message = "an infinity, or a number that was too long"
+        raise pa.ArrowInvalid(message)
+    return array
 
 
 def from_millis(numbers: pa.Int64Array, kind: pa.DataType) -> pa.Array:

@@ -10,6 +10,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast_runtime.streams.codecs.years import outside_years
+
 TOO_FINE = r"([T ]\d\d:\d\d:\d\d\.\d{6})\d+"
 ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 
@@ -56,10 +58,9 @@ def largest(kind: pa.Decimal128Type) -> Decimal:
     return Decimal((0, (9,) * kind.precision, -kind.scale))
 
 
-def decimals_fit(values: pa.Decimal128Array) -> pa.Decimal128Array:
-    """The same values; pyarrow checks the digits before it moves the point, so 9999 passes as DECIMAL(5,2)."""
-    limit = pa.scalar(largest(values.type), values.type)
-    if pc.any(pc.or_(pc.greater(values, limit), pc.less(values, pc.negate(limit)))).as_py():
-        message = f"a number has more digits than {values.type}"
+def within_years(times: pa.Array) -> pa.Array:
+    """The same times; those outside of the years 1 to 9999 are none."""
+    if outside_years(times, "") is not None:
+        message = "a time outside of the years 1 to 9999"
         raise pa.ArrowInvalid(message)
-    return values
+    return times

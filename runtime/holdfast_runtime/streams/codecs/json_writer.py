@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 
 from holdfast_runtime.streams.codecs.codec import EncodeError
 from holdfast_runtime.streams.codecs.json_values import to_base64
+from holdfast_runtime.streams.codecs.years import compact, outside_years
 
-FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 MICROS_PER_MILLI = 1000
 CONTROL = [chr(code) for code in range(0x20)]
 _SPECIAL = np.isin(np.arange(256), [*range(0x20), ord('"'), ord("\\")])
@@ -71,20 +70,20 @@ def _text(array: pa.Array, path: str, head: str = "") -> pa.StringArray:  # noqa
     if pa.types.is_timestamp(kind):
         return _around(f'{head}"', _time(array, path), '"')
     if pa.types.is_date(kind):
-        _require_years(array.view(pa.int32()), FIRST_DAY, LAST_DAY, path)
+        _require_years(array, path)
         return _around(f'{head}"', array.cast(pa.string()), '"')
     if pa.types.is_floating(kind):
         return _around(head, _floating(array))
     if pa.types.is_struct(kind):
-        inside = _object([field.name for field in kind], _compact(array).flatten(), len(array), f"{path}.")
+        inside = _object([field.name for field in kind], compact(array).flatten(), len(array), f"{path}.")
         return _around(head, pc.if_else(array.is_valid(), inside, pa.scalar(None, pa.string())))
     if pa.types.is_map(kind):
-        entries = _compact(array).cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+        entries = compact(array).cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
         keys, values = entries.flatten().flatten()
         pairs = pc.binary_join_element_wise(_text(keys, path), _elements(values, path), ":")
         return _around(f"{head}{{", _joined(entries, pairs), "}")
     if pa.types.is_list(kind):
-        return _around(f"{head}[", _joined(array, _elements(_compact(array).flatten(), path)), "]")
+        return _around(f"{head}[", _joined(array, _elements(compact(array).flatten(), path)), "]")
     return _around(head, array.cast(pa.string()))
 
 
@@ -103,11 +102,6 @@ def _elements(values: pa.Array, path: str) -> pa.StringArray:
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), pa.string())
     return pc.fill_null(_text(values, path), "null")
-
-
-def _compact(array: pa.Array) -> pa.Array:
-    """The same values in memory of their own: pyarrow's `flatten` and `cast` can abort on slices of nested arrays."""
-    return array.take(pa.array(np.arange(len(array))))
 
 
 def _joined(lists: pa.Array, elements: pa.StringArray) -> pa.StringArray:
@@ -149,8 +143,8 @@ def _floating(array: pa.Array) -> pa.StringArray:
 
 
 def _time(array: pa.Array, path: str) -> pa.StringArray:
+    _require_years(array, path)
     micros = array.view(pa.int64())
-    _require_years(micros, FIRST_MICROS, LAST_MICROS, path)
     fine = micros.fill_null(0).to_numpy() % MICROS_PER_MILLI != 0
     if fine.all() and len(fine):
         texts = _moments(array)
@@ -168,9 +162,8 @@ def _moments(array: pa.Array) -> pa.StringArray:
     return pc.binary_join_element_wise(array.view(pa.timestamp(array.type.unit)).cast(pa.string()), "Z", "")
 
 
-def _require_years(numbers: pa.Array, first: int, last: int, path: str) -> None:
-    ends = pc.min_max(numbers)
-    if ends["min"].is_valid and (ends["min"].as_py() < first or ends["max"].as_py() > last):
+def _require_years(times: pa.Array, path: str) -> None:
+    if outside_years(times, path) is not None:
         message = (
             f"column {path} holds a time outside of the years 1 to 9999, which ISO 8601 text can't express; "
             "correct it in a select step before it is written"

@@ -17,7 +17,6 @@ from holdfast_runtime.streams.kafka.markers import (
     BEFORE,
     Noted,
     Notes,
-    Turns,
     Who,
     attempt_note,
     before_note,
@@ -29,6 +28,7 @@ from holdfast_runtime.streams.kafka.markers import (
 )
 from holdfast_runtime.streams.kafka.producer import TransactionalProducer
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.written import Turns
 
 _AT_ONCE = 16
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from holdfast_runtime.streams.kafka.clients import destroy_client, failed_records, new_client
 from holdfast_runtime.streams.kafka.librdkafka import Handle, Library, library
 from holdfast_runtime.streams.kafka.quiet import QUIET
+from holdfast_runtime.streams.kafka.refused import FailedRecord, blamed
 from holdfast_runtime.streams.kafka.sending import send
 from holdfast_runtime.streams.kafka.settings import Config, KafkaSettings
 from holdfast_runtime.streams.kafka.times import kafka_times
-from holdfast_runtime.streams.kafka.trouble import is_passing
 
 _NAP = 0.01
 _T = TypeVar("_T")
@@ -84,10 +84,10 @@ class FastChannel:
 
     def commit(self, seconds: float) -> None:
         """Commit it, with all that was given."""
-        failed = list[int]()
+        failed = list[FailedRecord]()
         # It would wait for records that have failed until somebody hears of it.
         left = _drained(self._left, seconds, lambda: failed.extend(failed_records(self._library, self._queue)))
-        with _for_good(failed, self._text):
+        with _for_good(failed):
             wait = _NAP if left else seconds
             self._checked(self._library.kafka.commit_transaction(self._client, int(wait * 1000)))
 
@@ -103,7 +103,7 @@ class FastChannel:
                 self._check_delivered()
                 self._library.kafka.flush(self._client, int(_NAP * 1000))
             elif err:
-                raise ChannelError(err, self._text(err))
+                raise _refusal(_record_at(given, first, topic, partition, err, self._text(err)))
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have what was given; how much they have not, 0 if all is there."""
@@ -135,8 +135,7 @@ class FastChannel:
         return self._topics[name]
 
     def _check_delivered(self) -> None:
-        for err in failed_records(self._library, self._queue):
-            raise ChannelError(err, self._text(err))
+        _check_none(failed_records(self._library, self._queue))
 
     def _checked(self, error: Handle | None) -> None:
         if error is None:
@@ -156,7 +155,7 @@ class PlainChannel:
     """By the calls of confluent-kafka."""
 
     def __init__(self, settings: KafkaSettings, config: Config) -> None:
-        self._failed: list[KafkaError] = []
+        self._failed: list[FailedRecord] = []
         own: dict[str, Any] = {**config, "delivery.report.only.error": True, "on_delivery": self._told}
         try:
             self._client = Producer(own, logger=QUIET)
@@ -174,19 +173,19 @@ class PlainChannel:
     def commit(self, seconds: float) -> None:
         """Commit it, with all that was given."""
         left = self._drained(seconds)
-        with _for_good([error.code() for error in self._failed], lambda code: KafkaError(code).str()):
+        with _for_good(self._failed):
             self._call(lambda: self._client.commit_transaction(_NAP if left else seconds))
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
-        self._call(lambda: self._give(topic, partition, records))
+        at = records.schema.get_field_index("timestamp")
+        given = records.set_column(at, records.schema.field(at), kafka_times(records.column(at)))
+        self._give(topic, partition, given)
 
     def flush(self, seconds: float) -> int:
         """Wait until brokers have what was given; how much they have not, 0 if all is there."""
         left = self._drained(seconds)
-        if self._failed:
-            failed = self._failed[0]
-            raise ChannelError(failed.code(), failed.str())
+        _check_none(self._failed)
         return left
 
     def close(self) -> None:
@@ -195,20 +194,27 @@ class PlainChannel:
         self._client.poll(0)
 
     def _give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        for key, value, at in _rows(records):
+        for row, (key, value, at) in enumerate(_rows(records)):
             while True:
                 try:
                     self._client.produce(topic, value, key, partition, timestamp=at)
                     break
                 except BufferError:
                     self._client.poll(_NAP)
+                except KafkaException as error:
+                    said = error.args[0]
+                    raise _refusal(_record_at(records, row, topic, partition, said.code(), said.str())) from None
 
     def _drained(self, seconds: float) -> int:
         return self._call(lambda: _drained(lambda: int(self._client.flush(_NAP)), seconds))
 
-    def _told(self, error: KafkaError | None, _: object) -> None:
+    def _told(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed.append(error)
+            key, value = message.key(), message.value()
+            topic, partition = message.topic() or "", message.partition() or 0
+            self._failed.append(
+                FailedRecord(error.code(), topic, partition, _bytes(key), len(value or b""), error.str())
+            )
 
     @staticmethod
     def _call(act: Callable[[], _T]) -> _T:
@@ -234,17 +240,35 @@ def _drained(left: Callable[[], int], seconds: float, each: Callable[[], object]
 
 
 @contextlib.contextmanager
-def _for_good(failed: Sequence[int], text: Callable[[int], str]) -> Iterator[None]:
+def _for_good(failed: Sequence[FailedRecord]) -> Iterator[None]:
     """A transaction that can't be committed may be tried again; not if one of its records would fail again."""
     try:
         yield
     except ChannelError as error:
-        cause = next((code for code in failed if not is_passing(code)), None)
+        cause = blamed(failed)
         if error.again and cause is not None:
-            raise ChannelError(cause, text(cause)) from None
+            raise _refusal(cause) from None
         raise
 
 
+def _check_none(failed: Sequence[FailedRecord]) -> None:
+    if failed:
+        raise _refusal(blamed(failed) or failed[0])
+
+
+def _refusal(record: FailedRecord) -> ChannelError:
+    return ChannelError(record.code, str(record))
+
+
+def _record_at(records: pa.RecordBatch, row: int, topic: str, partition: int, code: int, text: str) -> FailedRecord:
+    """The one that the client does not take."""
+    key, value = (records.column(name)[row].as_py() for name in ("key", "value"))
+    return FailedRecord(code, topic, partition, key, len(value or b""), text)
+
+
 def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
-    columns = records.column("key"), records.column("value"), kafka_times(records.column("timestamp"))
-    return zip(*(column.to_pylist() for column in columns), strict=True)
+    return zip(*(records.column(name).to_pylist() for name in ("key", "value", "timestamp")), strict=True)
+
+
+def _bytes(key: str | bytes | None) -> bytes | None:
+    return key.encode() if isinstance(key, str) else key

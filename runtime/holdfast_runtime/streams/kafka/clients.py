@@ -6,7 +6,8 @@ Must not outlive a fork: the threads of a client stay with the parent. Whoever m
 import ctypes
 from typing import Literal
 
-from holdfast_runtime.streams.kafka.librdkafka import Handle, Library
+from holdfast_runtime.streams.kafka.librdkafka import Handle, Library, Message
+from holdfast_runtime.streams.kafka.refused import FailedRecord
 from holdfast_runtime.streams.kafka.settings import Config, KafkaSettings
 
 _KINDS = {"producer": 0, "consumer": 1}
@@ -45,16 +46,30 @@ def troubles(library: Library, queue: Handle) -> list[tuple[int, str]]:
     return found
 
 
-def failed_records(library: Library, queue: Handle) -> list[int]:
-    """What has become of records since it was last asked, as the codes of those that failed."""
-    kafka, found = library.kafka, list[int]()
+def failed_records(library: Library, queue: Handle) -> list[FailedRecord]:
+    """The records that have failed since it was last asked."""
+    kafka, found = library.kafka, list[FailedRecord]()
     while (event := kafka.queue_poll(queue, 0)) is not None:
         if kafka.event_type(event) == _EVENT_DELIVERY:
             while message := kafka.event_message_next(event):
                 if message.contents.err:
-                    found.append(message.contents.err)
+                    found.append(_failed(library, message))
         kafka.event_destroy(event)
     return found
+
+
+def _failed(library: Library, message: "ctypes._Pointer[Message]") -> FailedRecord:
+    kafka, one = library.kafka, message.contents
+    return FailedRecord(
+        one.err,
+        (kafka.topic_name(one.topic) or b"").decode(errors="replace"),
+        one.partition,
+        None if one.key is None else ctypes.string_at(one.key, one.key_size),
+        one.value_size,
+        (kafka.err2str(one.err) or b"").decode(errors="replace"),
+        # Never read: where it tells of a single record, the client has freed it by now.
+        kafka.message_produce_errstr(message) or 0,
+    )
 
 
 def destroy_client(library: Library, client: Handle) -> None:

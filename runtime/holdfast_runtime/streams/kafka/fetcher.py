@@ -22,7 +22,7 @@ from holdfast_runtime.streams.kafka.reading import Limits, Reading
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
-from holdfast_runtime.streams.records import Range, RangeTooLargeError, check_order, joined
+from holdfast_runtime.streams.records import READ_LESS, Range, RangeTooLargeError, check_order, joined
 
 _IDLE = 30.0
 """Seconds after which a partition that nobody asks for is fetched no more."""
@@ -133,10 +133,7 @@ class Fetcher:
         running = place.running
         sizes = measured(self._library, running.held, reading.wanted.end)
         if not fits(sizes):
-            message = (
-                f"{reading.wanted} holds more than the {MOST_BYTES} bytes one batch can carry; "
-                "lower runtime.trigger.maxRecordsPerPartition"
-            )
+            message = f"{reading.wanted} holds more than the {MOST_BYTES} bytes one batch can carry; {READ_LESS}"
             raise RangeTooLargeError(message)
         if sizes.records:
             used, running.held = running.held[: sizes.records], running.held[sizes.records :]

@@ -147,6 +147,8 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "err2str": (_S, (c_int,)),
     "purge": (c_int, (_P, c_int)),
     "event_message_next": (POINTER(Message), (_P,)),
+    "message_produce_errstr": (_P, (POINTER(Message),)),
+    "topic_name": (_S, (_P,)),
     "queue_io_event_enable": (None, (_P, c_int, _S, c_size_t)),
     "event_type": (c_int, (_P,)),
     "event_error": (c_int, (_P,)),

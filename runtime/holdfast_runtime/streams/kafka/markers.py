@@ -2,7 +2,7 @@
 
     partition 0        whose the name is, and which attempt writes now                outside of transactions
     partition 1        what was written before it began                               outside of transactions
-    partition 2 + s    slot s: which turns of which tasks its last transaction holds  inside of them
+    partition 2 + s    slot s: the markers of the tasks that its last transaction has inside of them
 
 Each slot has a partition of its own: a reader of committed records sees none behind an open transaction of the same
 partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write topics.
@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.streams.records import FencedError
+from holdfast_runtime.streams.records import FencedError, Marker
+from holdfast_runtime.streams.written import Turns, newest
 
 ATTEMPTS, BEFORE = 0, 1
 _OWNER = "owner"
-Turns = Mapping[str, int]
-"""Task -> its turn."""
 Noted = tuple[bytes, bytes | None]
 """Key and value of a record; None: it is taken back."""
 
@@ -39,6 +38,11 @@ class Who:
     app: str
     run: str
     number: int
+
+    @property
+    def owner(self) -> str:
+        """Whose batches it writes."""
+        return f"{self.app}/{self.run}"
 
     def transactional_id(self, slot: int) -> str:
         """In whose name a slot writes."""
@@ -62,12 +66,12 @@ def owner_note(owner: str) -> Noted:
 
 def slot_note(who: Who, slot: int, turns: Turns) -> Noted:
     """The transaction this is in holds these turns."""
-    return _key("slot", who, slot), _value({"turns": dict(turns)})
+    return _key("slot", who, slot), _value(_turns(turns))
 
 
 def before_note(who: Who, turns: Turns) -> Noted:
     """What earlier attempts of its run had written when this one began."""
-    return _key("before", who), _value({"turns": dict(turns)})
+    return _key("before", who), _value(_turns(turns))
 
 
 def check_newest(who: Who, newest: Who | None) -> None:
@@ -76,8 +80,8 @@ def check_newest(who: Who, newest: Who | None) -> None:
         other = "nobody" if newest is None else f"attempt {newest.number} of run {newest.run}"
         message = (
             f"attempt {who.number} of run {who.run} of {who.app} may not write any more: {other} does. If none such "
-            f"is at work, the checkpoint of the run was lost: bring it back (--data on a laptop), or start under "
-            f"a new spec.runId"
+            f"is at work, the number of the last attempt was lost or put back to an older one: bring it back (with "
+            f"the data directory, on a laptop), start until it is passed, or start under a new spec.runId"
         )
         raise FencedError(message)
 
@@ -105,8 +109,8 @@ class Notes:
     """The run of the attempt that noted itself last."""
     slots: dict[Who, int] = field(default_factory=dict)
     """Attempts nobody has shut out yet -> how many slots they have at most."""
-    turns: dict[Who, dict[str, int]] = field(default_factory=dict)
-    """Attempt -> task -> the last turn that it, or whoever was before it, has written."""
+    turns: dict[Who, Turns] = field(default_factory=dict)
+    """Attempt -> what it, or whoever was before it, has written."""
     keys: dict[bytes, Who] = field(default_factory=dict)
     """Notes that stand -> whose they are."""
 
@@ -142,11 +146,7 @@ class Notes:
 
     def of_run(self, run: str) -> Turns:
         """What the attempts of a run have written."""
-        found: dict[str, int] = {}
-        for who, turns in self.turns.items():
-            if who.run == run:
-                found = {task: max(found.get(task, 0), turns.get(task, 0)) for task in {*found, *turns}}
-        return found
+        return newest(marker for who, turns in self.turns.items() if who.run == run for marker in turns.values())
 
     def _own(self, owner: str, *, stands: bool) -> None:
         if stands and owner not in self.owners:
@@ -157,9 +157,14 @@ class Notes:
     def _merge(self, who: Who, turns: object, key: bytes) -> None:
         if not isinstance(turns, dict):
             raise _unreadable(key)
-        known = self.turns.setdefault(who, {})
-        for task, turn in turns.items():
-            known[task] = max(known.get(task, 0), int(turn))
+        try:
+            markers = [
+                Marker(who.owner, task, int(batch), int(epoch), str(life), str(digest))
+                for task, (batch, epoch, life, digest) in turns.items()
+            ]
+        except (TypeError, ValueError) as error:
+            raise _unreadable(key) from error
+        self.turns[who] = newest([*self.turns.get(who, {}).values(), *markers])
 
     def _read_key(self, key: bytes) -> tuple[str, Who]:
         try:
@@ -182,6 +187,10 @@ def _read_owner(key: bytes) -> str | None:
 
 def _key(kind: str, who: Who, *more: int) -> bytes:
     return json.dumps([kind, who.run, who.number, *more], separators=(",", ":")).encode()
+
+
+def _turns(turns: Turns) -> dict[str, object]:
+    return {"turns": {task: [one.batch, one.epoch, one.life, one.digest] for task, one in turns.items()}}
 
 
 def _value(tree: Mapping[str, object]) -> bytes:

@@ -16,10 +16,15 @@ from holdfast_runtime.streams.kafka.channel import Channel, ChannelError, open_c
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, is_taken_over, trouble
 
-USUAL = {"linger.ms": "5", "batch.size": str(1 << 20), "queue.buffering.max.messages": "1000000"}
-"""What users may set otherwise."""
+REQUEST_BYTES = 1 << 20
+"""Of one batch of records, where all topics take so much."""
 PATIENCE = 20.0
 """Seconds without getting anywhere until it is said that brokers are away; it is tried again after that."""
+
+
+def usual(request_bytes: int) -> dict[str, str]:
+    """What users may set otherwise."""
+    return {"linger.ms": "5", "batch.size": str(request_bytes), "queue.buffering.max.messages": "1000000"}
 
 
 class TakenOverError(HoldfastError):
@@ -32,13 +37,14 @@ class TransactionalProducer:
 
     settings: KafkaSettings
     name: str
+    request_bytes: int = REQUEST_BYTES
     fast: bool = True
     patience: float = PATIENCE
     _channel: Channel | None = None
 
     def open(self) -> None:
         """From here on, nobody else writes in this name; what was left open in it is undone."""
-        config = self.settings.client(USUAL, {"transactional.id": self.name})
+        config = self.settings.client(usual(self.request_bytes), {"transactional.id": self.name})
         channel = self._channel = open_channel(self.settings, config, fast=self.fast)
         self._patiently(channel.init, "can't begin to write")
 

@@ -4,17 +4,20 @@ Must not be carried across a fork: each process makes its own.
 """
 
 import pickle
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.beginning import begin_attempt, claim_name
 from holdfast_runtime.streams.kafka.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.fetching import Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.limits import TopicLimits, record_limit, request_bytes
 from holdfast_runtime.streams.kafka.marker_topic import MarkerTopic
-from holdfast_runtime.streams.kafka.markers import Turns, Who, marker_topic, slot_partition
+from holdfast_runtime.streams.kafka.markers import Who, marker_topic, slot_partition
+from holdfast_runtime.streams.kafka.producer import REQUEST_BYTES
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.tidying import Places, Tidying
 from holdfast_runtime.streams.kafka.times import event_times
@@ -22,7 +25,11 @@ from holdfast_runtime.streams.kafka.topics import Topics
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Transactions, Writes
 from holdfast_runtime.streams.kafka.untransacted import Untransacted
 from holdfast_runtime.streams.kafka.wanted import Use, wanted
-from holdfast_runtime.streams.records import Bounds, Range
+from holdfast_runtime.streams.records import WRITTEN, Bounds, Marker, Range, RecordLimit
+from holdfast_runtime.streams.written import Turns
+from holdfast_runtime.wall_clock import now
+
+Parts = Sequence[tuple[pa.RecordBatch, Marker]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,15 @@ class MakeWriter:
     app: str
     exactly_once: bool
     before: Turns
+    request_bytes: int = REQUEST_BYTES
+    """How much it may put into one batch of records."""
 
     def __call__(self) -> Writer:
         """Without any connection yet."""
         if not self.exactly_once:
-            return Untransacted(self.settings)
-        return Transactions(self.settings, self.before, MarkerTopic(self.settings, marker_topic(self.app)))
+            return Untransacted(self.settings, self.request_bytes)
+        markers = MarkerTopic(self.settings, marker_topic(self.app))
+        return Transactions(self.settings, self.before, markers, self.request_bytes)
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +62,10 @@ class Kafka:
     """What earlier attempts of the run have written into it."""
     replication: int | None = None
     """How many brokers hold each record of topics that are made here; None: as they like."""
+    limits: Mapping[str, TopicLimits] = field(default_factory=dict)
+    """What topics take that are written, as the attempt found it when it began."""
+    timed: Collection[str] = ()
+    """Topics whose records have event times as their timestamps: these go as they are."""
     _topics: Topics | None = None
     _fetcher: Fetching | None = None
     _bounds: TopicBounds | None = None
@@ -82,6 +96,10 @@ class Kafka:
         """The topic, made as the spec says if it is not there, refused if it is otherwise."""
         self._made().ensure(topic, wanted(use, partitions, self.replication, retention))
 
+    def limits_of(self, topics: Iterable[str]) -> dict[str, TopicLimits]:
+        """What topics take, now."""
+        return {topic: self._made().limits(topic) for topic in topics}
+
     def begin(self, who: Who, slots: int, owner: str) -> Turns:
         """From here on only this attempt writes, for this owner; what earlier ones of its run had written."""
         if not self.exactly_once:
@@ -98,9 +116,14 @@ class Kafka:
     def write(self, sender: Sender, writes: Writes, at: At) -> None:
         """Write what has not been written; all of it is there when this returns."""
         if self._writer is None:
-            make, found = MakeWriter(self.settings, self.app, self.exactly_once, self.before), agent()
+            size = request_bytes(self.limits, REQUEST_BYTES)
+            make, found = MakeWriter(self.settings, self.app, self.exactly_once, self.before, size), agent()
             self._writer = make() if found is None else RemoteWriter(found, self.settings.system, pickle.dumps(make))
-        self._writer.send(sender, writes, at)
+        self._writer.send(sender, {place: self._taken(place, parts) for place, parts in writes.items()}, at)
+
+    def record_limit(self, topic: str) -> RecordLimit:
+        """How large a record of a topic may be."""
+        return record_limit(topic, self.limits.get(topic, TopicLimits()), self.settings)
 
     def tidy(self, read: Places, own: Places) -> None:
         """Say how far the app has read, and delete what it has read of its own."""
@@ -115,6 +138,16 @@ class Kafka:
             if client is not None:
                 client.close()
         self._fetcher = self._writer = self._tidying = self._bounds = self._topics = None
+
+    def _taken(self, place: StreamPartition, parts: Parts) -> Parts:
+        """Records with timestamps that their topic takes now: as they were decided, it may have been another time."""
+        if place.stream in self.timed:
+            return parts
+        limits, at, moment = self.limits.get(place.stream, TopicLimits()), WRITTEN.get_field_index("timestamp"), now()
+        return [
+            (records.set_column(at, WRITTEN.field(at), limits.timestamps(records.column(at), moment)), marker)
+            for records, marker in parts
+        ]
 
     def _made(self) -> Topics:
         if self._topics is None:

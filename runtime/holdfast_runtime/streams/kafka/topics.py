@@ -21,10 +21,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast_runtime.streams.kafka.asking import answered, asking_client
+from holdfast_runtime.streams.kafka.limits import TopicLimits
 from holdfast_runtime.streams.kafka.said import Said
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, trouble
-from holdfast_runtime.streams.kafka.wanted import Wanted
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, KafkaForbiddenError, trouble
+from holdfast_runtime.streams.kafka.wanted import TIMED, Wanted
+from holdfast_runtime.streams.records import StreamMissingError
 
 _PATIENCE, _GRACE = 30.0, 1.0
 _DEFAULT = -1
@@ -86,6 +88,14 @@ class Topics:
         )
         raise TopicPartitionsError(message)
 
+    def limits(self, topic: str) -> TopicLimits:
+        """What a topic takes, as far as the login may know it."""
+        try:
+            with self._explained(topic):
+                return TopicLimits.of(self._config(topic))
+        except (KafkaForbiddenError, StreamMissingError):
+            return TopicLimits()
+
     def _asked(self) -> AdminClient:
         if self._client is None:
             self._client = asking_client(self.settings, self._said)
@@ -136,12 +146,20 @@ class Topics:
             differs += [("replication", one, wanted.replication) for one in {*replicas} - {wanted.replication}]
         if wanted.checked:
             said = self._config(topic)
-            differs += [(key, said[key], value) for key, value in wanted.checked.items() if said[key] != value]
+            # A setting that a broker does not have is one of a newer release.
+            differs += [
+                (key, said[key], value) for key, value in wanted.checked.items() if said.get(key, value) != value
+            ]
         if differs:
             told = ", and ".join(f"{name} {found}, but {value} is asked for" for name, found, value in differs)
+            why = (
+                "; event times travel as timestamps of its records"
+                if TIMED.keys() & {one[0] for one in differs}
+                else ""
+            )
             message = (
-                f"{self._where(topic)} has {told}. Holdfast changes no topic that is there: change it with Kafka's "
-                f"tools, or let the spec ask for what it has ({_FIELDS})"
+                f"{self._where(topic)} has {told}{why}. Holdfast changes no topic that is there: change it with "
+                f"Kafka's tools, or let the spec ask for what it has ({_FIELDS})"
             )
             raise TopicDiffersError(message)
 

@@ -15,13 +15,14 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from holdfast.errors import RetrySoonError, UserActionError
+from holdfast.errors import RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.marker_topic import MarkerTopic
-from holdfast_runtime.streams.kafka.markers import ATTEMPTS, Notes, Turns, Who, check_newest, slot_note, slot_partition
-from holdfast_runtime.streams.kafka.producer import TakenOverError, TransactionalProducer
+from holdfast_runtime.streams.kafka.markers import ATTEMPTS, Notes, Who, check_newest, slot_note, slot_partition
+from holdfast_runtime.streams.kafka.producer import REQUEST_BYTES, TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.records import Marker, written_batch
+from holdfast_runtime.streams.written import Turns, is_written
 from holdfast_runtime.wall_clock import now
 
 _LOG = logging.getLogger("holdfast")
@@ -30,10 +31,6 @@ Writes = Mapping[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]
 """Partition of a topic -> what tasks write there, in order."""
 At = Callable[[str], None]
 T = TypeVar("T")
-
-
-class OutputsAheadError(UserActionError):
-    """What was written is ahead of the state: the checkpoint is older than the streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class _Held:
     """A name this process has taken."""
 
     producer: TransactionalProducer
-    turns: dict[str, int]
+    turns: dict[str, Marker]
     """What is known to be written."""
 
 
@@ -61,6 +58,7 @@ class Transactions:
     before: Turns
     """What earlier attempts of the run had written when this one began."""
     markers: MarkerTopic
+    request_bytes: int = REQUEST_BYTES
     _held: dict[Sender, _Held] = field(default_factory=dict)
 
     def send(self, sender: Sender, writes: Writes, at: At) -> None:
@@ -93,7 +91,7 @@ class Transactions:
 
     def _opened(self, sender: Sender) -> _Held:
         began = time.monotonic()
-        producer = TransactionalProducer(self.settings, sender.who.transactional_id(sender.slot))
+        producer = TransactionalProducer(self.settings, sender.who.transactional_id(sender.slot), self.request_bytes)
         try:
             producer.open()
             # After taking the name: a newer attempt notes itself first and shuts names out then, so that one of the
@@ -129,7 +127,7 @@ class Transactions:
 
     def _transact(self, sender: Sender, held: _Held, writes: Writes, at: At) -> None:
         producer = held.producer
-        turns = {marker.task: marker.batch for parts in writes.values() for _, marker in parts}
+        turns = {marker.task: marker for parts in writes.values() for _, marker in parts}
         producer.begin()
         at("transaction begun")
         for partition, parts in writes.items():
@@ -144,21 +142,12 @@ class Transactions:
 
     def _left(self, turns: Turns, writes: Writes) -> dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]]:
         left: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
+        place = f"Kafka system {self.settings.system}"
         for partition, parts in writes.items():
             for records, marker in parts:
-                written = turns.get(marker.task, 0)
-                if written > marker.batch:
-                    raise self._ahead(marker, written)
-                if written < marker.batch:
+                if not is_written(marker, turns.get(marker.task), place):
                     left.setdefault(partition, []).append((records, marker))
         return left
-
-    def _ahead(self, marker: Marker, written: int) -> OutputsAheadError:
-        return OutputsAheadError(
-            f"Kafka system {self.settings.system}: {marker.task} has written its batch {written} already and is at "
-            f"{marker.batch} again: the checkpoint is older than the streams it wrote. Bring back the newer "
-            f"checkpoint, or start under a new spec.runId"
-        )
 
     def _dropped(self, sender: Sender) -> None:
         held = self._held.pop(sender, None)

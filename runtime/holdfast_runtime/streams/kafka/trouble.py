@@ -35,6 +35,10 @@ class KafkaConfigError(UserActionError):
     """The client or a broker can't work with the config, or with what it was asked for."""
 
 
+class RecordRefusedError(UserActionError):
+    """A broker or the client does not take a record, now or ever, as long as its topic is as it is."""
+
+
 class RecordsDamagedError(UserActionError):
     """A broker holds records that are not as they were written."""
 
@@ -50,6 +54,12 @@ _FORBIDDEN = _Way(KafkaForbiddenError, "Grant it to the login of the system")
 _AWAY = _Way(KafkaAwayError, "Check that brokers run, and that their addresses can be reached from here")
 _LOGIN = _Way(KafkaLoginError, "Correct the login in the system's config or secret")
 _CONFIG = _Way(KafkaConfigError, "Correct the system's config or secret, or the settings of the topic")
+_REFUSED = _Way(
+    RecordRefusedError,
+    "It is written as soon as its topic takes it (max.message.bytes, message.timestamp.*.max.ms, cleanup.policy), and "
+    "the config of the system (message.max.bytes); to have the batch planned anew instead, name it in "
+    "runtime.replan, or stop the run and use `holdfast offsets` with --replan (docs/running.md)",
+)
 _DAMAGED = _Way(
     RecordsDamagedError, "Bring back the topic from a copy, or start a new run (another spec.runId) past it"
 )
@@ -142,13 +152,16 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
         KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
         KafkaError.POLICY_VIOLATION,
         KafkaError.SECURITY_DISABLED,
+        KafkaError.INVALID_REQUIRED_ACKS,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    ),
+    _REFUSED: (
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,
         KafkaError.INVALID_TIMESTAMP,
-        KafkaError.INVALID_REQUIRED_ACKS,
-        KafkaError.INVALID_GROUP_ID,
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError._INVALID_DIFFERENT_RECORD,
     ),
     _DAMAGED: (
         KafkaError._BAD_MSG,  # the client would go on behind the batch, whose records would be missing

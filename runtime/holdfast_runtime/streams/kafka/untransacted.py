@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holdfast.errors import HoldfastError
 from holdfast_runtime.streams.kafka.channel import Channel, open_channel
 from holdfast_runtime.streams.kafka.delivering import deliver
-from holdfast_runtime.streams.kafka.producer import PATIENCE, USUAL
+from holdfast_runtime.streams.kafka.producer import PATIENCE, REQUEST_BYTES, usual
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.transactions import At, Sender, Writes
 
@@ -20,12 +20,13 @@ class Untransacted:
     """Those of one process, in one Kafka system."""
 
     settings: KafkaSettings
+    request_bytes: int = REQUEST_BYTES
     _channel: Channel | None = None
 
     def send(self, sender: Sender, writes: Writes, at: At) -> None:  # noqa: ARG002 - as with transactions
         """Write it; all of it is there when this returns."""
         if self._channel is None:
-            self._channel = open_channel(self.settings, self.settings.client(USUAL, _IN_ORDER))
+            self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
         placed = ((one.stream, one.partition, records) for one, parts in writes.items() for records, _ in parts)
         try:
             deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, PATIENCE)

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from holdfast.spec.values import millis
+from holdfast_runtime.streams.kafka.limits import AHEAD, ANY_TIME, BEHIND, TYPE
 
 FOR_EVER = "-1"
 _RETENTION = "retention.ms"
 MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-INTERMEDIATE = {
-    # Event times are the timestamps of its records: by them, a history that is read again would be old at once.
-    _RETENTION: FOR_EVER,
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.after.max.ms": str(2**63 - 1),
-    "message.timestamp.before.max.ms": str(2**63 - 1),
-}
+TIMED = {TYPE: "CreateTime", AHEAD: str(ANY_TIME), BEHIND: str(ANY_TIME)}
+"""Of topics in whose records' timestamps event times travel: whatever they are, and as they are."""
+# By event times, a history that is read again would be old at once.
+INTERMEDIATE = {_RETENTION: FOR_EVER, **TIMED}
 
 
 class Use(Enum):
@@ -28,6 +26,8 @@ class Use(Enum):
     """Others write it: how many brokers hold it is theirs to say."""
     WRITTEN = auto()
     """The app writes it for others."""
+    TIMED = auto()
+    """The app writes it, and readers know event times by the timestamps of its records."""
     INTERMEDIATE = auto()
     """The app writes and reads it."""
     MARKERS = auto()
@@ -54,9 +54,11 @@ def wanted(use: Use, partitions: int, replication: int | None, retention: str | 
     if use is Use.MARKERS:
         return Wanted(partitions, replication, MARKERS, {})
     if use is Use.INTERMEDIATE:
-        # Checked unasked: with another one, records would be gone before they are read.
-        return Wanted(partitions, replication, INTERMEDIATE, {_RETENTION: FOR_EVER})
+        # Checked unasked: records would be gone before they are read, or event times be others, or be refused.
+        return Wanted(partitions, replication, INTERMEDIATE, INTERMEDIATE)
     kept = _kept(retention)
+    if use is Use.TIMED:
+        kept = {**kept, **TIMED}
     return Wanted(partitions, replication, kept, kept, others=use is Use.READ)
 
 

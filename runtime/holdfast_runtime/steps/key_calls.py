@@ -1,0 +1,93 @@
+"""Calls of a `process` function one key at a time, so that a call that fails changes nothing but becomes dead letters.
+
+Used for a batch in which some call has failed. A key whose call fails is given its rows again, one by one: each row
+that fails then is put aside, and leaves the key's state and timers as they were before it. Must not touch tables.
+"""
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError, out_of_memory, reason
+from holdfast_runtime.steps.key_state import KeyState, Timers
+from holdfast_runtime.steps.letters import FailedRow
+from holdfast_runtime.steps.result_rows import Fault, result_rows, short
+from holdfast_runtime.steps.state_values import supported, unsupported
+
+Rows = list[dict[str, Any]]
+Function = Callable[[Any, Rows, KeyState], Iterable[dict[str, Any]] | None]
+
+
+@dataclass(slots=True)
+class KeyCalls:
+    """The calls of one batch."""
+
+    step: str
+    path: str
+    """Of the function, as the spec names it."""
+    function: Function
+    out: pa.Schema
+    failed: list[FailedRow] = field(default_factory=list)
+
+    def rows(
+        self, key: Any, record_key: bytes | None, again: Callable[[], Rows], at: list[int], state: KeyState
+    ) -> Rows:
+        """What the function gives for the rows of a key; `again` makes them anew, `at` is where they stand."""
+        given, why = self._tried(key, again(), state)
+        if why is None:
+            return given
+        rows = again()
+        if len(rows) == 1:
+            self.failed.append(FailedRow(at[0], why, key=record_key))
+            return []
+        found: Rows = []
+        for place, row in zip(at, rows, strict=True):
+            given, why = self._tried(key, [row], state)
+            found += given
+            if why is not None:
+                self.failed.append(FailedRow(place, why, key=record_key))
+        return found
+
+    def timers(self, key: Any, record_key: bytes | None, state: KeyState) -> Rows:
+        """What it gives for the timers that have come; one that fails does not fire again."""
+        given, why = self._tried(key, [], state)
+        if why is not None:
+            self.failed.append(FailedRow(None, why, key=record_key))
+        return given
+
+    def _tried(self, key: Any, rows: Rows, state: KeyState) -> tuple[Rows, str | None]:
+        """What a call gives, or why it fails; then the state is as before."""
+        values, timers = deepcopy(dict(state)), _copied(state)
+        try:
+            return self._called(key, rows, state), None
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            state.clear()
+            state.update(values)
+            state._timers = timers  # noqa: SLF001 - hidden from users, not from steps
+            return [], reason(error)
+
+    def _called(self, key: Any, rows: Rows, state: KeyState) -> Rows:
+        try:
+            found = list(self.function(key, rows, state) or ())
+        except Exception as error:
+            raise UserFunctionError.raised(error, self.step, self.path, f" for key {short(key)}") from error
+        made = result_rows(found, self.out)
+        if isinstance(made, Fault):
+            raise FunctionResultError(made.message)
+        kept = dict(state)
+        if not supported(kept):
+            fault = unsupported(kept)
+            where, why = ("", "") if fault is None else (fault.path, fault.why)
+            message = f"in the state, {where} {why}"
+            raise FunctionResultError(message)
+        return found
+
+
+def _copied(state: KeyState) -> Timers | None:
+    timers = state._timers  # noqa: SLF001 - as above
+    return timers and (dict(timers[0]), dict(timers[1]))

@@ -1,0 +1,170 @@
+"""The columns of Arrow records as those of their stream: found by name, of kindred types, with values that steps take.
+
+Kindred types differ in layout or width and lose nothing, inside of lists, maps and structs as outside. What Arrow
+itself allows and nobody after it (null keys of a map, times outside of the years 1 to 9999, times of day finer than
+microseconds, intervals at the end of 64 bits) makes a record bad. Must not read messages.
+"""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast_runtime.streams.codecs.years import outside_years, parts
+
+MOST_BYTES = 64 << 20
+"""A record may take so much when it is unpacked, or as much as it has itself."""
+MOST_VALUES = 10_000_000
+"""So many elements may the lists of a column have, at any depth: null ones take no byte."""
+NANOS_PER_MICRO = 1000
+LONGEST_DAYS = 106_751_991
+LONGEST = LONGEST_DAYS * 86_400_000_000
+"""Microseconds; what is longer by a part of a day Arrow can express, and not read back from Python."""
+VIEWS = (pa.string_view(), pa.binary_view())
+
+
+class RefusedError(Exception):
+    """A record is bad, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """How the columns of a stream come from those of records with one schema."""
+
+    schema: pa.Schema
+    """Of the stream."""
+    found: pa.Schema
+    """Of the records."""
+    places: tuple[int | None, ...]
+    """Where each column is."""
+    growing: frozenset[int]
+    """Those whose values may be more than their bytes."""
+    foreign: frozenset[int]
+    """Those of a kindred type."""
+
+    @classmethod
+    def of(cls, schema: pa.Schema, found: pa.Schema) -> "Fitting":
+        """Raises `RefusedError` where a column is there twice, or of a type that is no kin."""
+        places = tuple(_place(found, field) for field in schema)
+        kinds = [(at, found.field(place).type) for at, place in enumerate(places) if place is not None]
+        growing = frozenset(at for at, kind in kinds if pa.types.is_nested(kind) or kind in VIEWS)
+        foreign = frozenset(at for at, kind in kinds if kind != schema.field(at).type)
+        return cls(schema, found, places, growing, foreign)
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The stream's columns; raises `RefusedError` where values do not fit. The batch must be valid."""
+        columns = []
+        for at, place in enumerate(self.places):
+            field = self.schema.field(at)
+            if place is None:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            column = batch.column(place)
+            if at in self.growing:
+                _require_bounded(column, field.name)
+            columns.append(_cast(column, field) if at in self.foreign else column)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch.select([])
+
+
+def unusable(rows: pa.RecordBatch) -> str | None:
+    """What Arrow allows in one of the columns and nobody after it. Asked of many records at once, since it is rare."""
+    found = (_unusable(column, field.name) for field, column in zip(rows.schema, rows.columns, strict=True))
+    return next((one for one in found if one is not None), None)
+
+
+def _place(found: pa.Schema, field: pa.Field) -> int | None:
+    places = found.get_all_field_indices(field.name)
+    if len(places) > 1:
+        _refuse(f"field {field.name} is there {len(places)} times")
+    if places and not kindred(found.field(places[0]).type, field.type):
+        _refuse(f"field {field.name} should be {field.type}, found {found.field(places[0]).type}")
+    return places[0] if places else None
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        made = column.cast(field.type)
+        made.validate()  # what pyarrow makes of arrays of nulls is none
+    except pa.ArrowException:
+        _refuse(f"field {field.name} should be {field.type}, found {column.type} with values that do not fit")
+    return made
+
+
+def kindred(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of one type are written as another's without a loss, but for values that do not fit."""
+    if found == wanted or any(all(test(kind) for kind in (found, wanted)) for test in KINDRED):
+        return True
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        names = {field.name for field in wanted}
+        return all(kindred(field.type, wanted.field(field.name).type) for field in found if field.name in names)
+    same = any(all(test(kind) for kind in (found, wanted)) for test in (pa.types.is_list, pa.types.is_map))
+    return same and all(kindred(found.field(at).type, wanted.field(at).type) for at in range(wanted.num_fields))
+
+
+def _require_bounded(column: pa.Array, path: str) -> None:
+    kind = column.type
+    if kind in VIEWS:
+        # Views of texts may all be of the same one.
+        lengths = np.frombuffer(column.buffers()[1], np.int32)[4 * column.offset :: 4][: len(column)]
+        size = int(lengths.sum(dtype=np.int64, where=column.is_valid().to_numpy(zero_copy_only=False)))
+        if size > MOST_BYTES:
+            _refuse(f"field {path} holds {size} bytes of text, and {MOST_BYTES} of a record are read")
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        elements = column.values
+        if len(elements) > MOST_VALUES:
+            _refuse(f"field {path} has {len(elements)} elements, and {MOST_VALUES} of a record are read")
+        _require_bounded(elements, path)
+    elif pa.types.is_struct(kind):
+        for at, part in enumerate(kind):
+            _require_bounded(column.field(at), f"{path}.{part.name}")
+
+
+def _unusable(column: pa.Array, path: str) -> str | None:
+    kind = column.type
+    if pa.types.is_nested(kind):
+        inner = list(parts(column))
+        if pa.types.is_map(kind) and inner[0][1].null_count:
+            return f"field {path} has a key that is null"
+        found = (_unusable(part, f"{path}{where}") for where, part in inner)
+        return next((one for one in found if one is not None), None)
+    if pa.types.is_time(kind) and pc.any(pc.not_equal(_remainder(column.view(pa.int64())), 0)).as_py():
+        return f"field {path} holds a time of day with a part of a microsecond"
+    if pa.types.is_duration(kind) and pc.any(pc.greater(_size(column.view(pa.int64())), LONGEST)).as_py():
+        return f"field {path} holds an interval of more than {LONGEST_DAYS} days"
+    if outside_years(column, path) is not None:
+        return f"field {path} holds a time outside of the years 1 to 9999"
+    return None
+
+
+def _size(micros: pa.Array) -> pa.Array:
+    """Without its sign, which the smallest one can't lose."""
+    return pc.max_element_wise(micros, pc.bit_wise_not(micros), skip_nulls=False)
+
+
+def _remainder(nanos: pa.Array) -> pa.Array:
+    return pc.subtract(nanos, pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO))
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise RefusedError(reason) from None
+
+
+def _text(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _bytes(kind: pa.DataType) -> bool:
+    return kind in (pa.binary(), pa.large_binary(), pa.binary_view()) or pa.types.is_fixed_size_binary(kind)
+
+
+def _instant(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _wall_clock(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is None
+
+
+KINDRED = (_text, _bytes, _instant, _wall_clock, pa.types.is_integer)

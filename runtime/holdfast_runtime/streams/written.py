@@ -1,0 +1,102 @@
+"""Markers as they are compared: whether a batch is written already, and when what is written is of another history.
+
+One rule for all systems. A batch is there if its marker has the digest of what is to be written; any other marker that
+is not of an earlier batch was left by somebody whom this checkpoint does not know, and to skip the batch would lose its
+rows. Must not read or write streams.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.records import Marker
+
+Turns = Mapping[str, Marker]
+"""Task -> the marker of the last of its batches that is written."""
+_CURES = (
+    "Nothing more was written. Bring back the checkpoint that these outputs were written with, or start under a new "
+    "spec.runId, which begins without state (docs/operations.md, Backup)"
+)
+
+
+class OutputsAheadError(UserActionError):
+    """Outputs are not of the checkpoint's history: it was lost, or an older copy of it was put back."""
+
+
+class OutputsBehindError(UserActionError):
+    """Outputs hold less than the checkpoint's history has written there: an older copy of them was put back."""
+
+
+class PlacedMarker(NamedTuple):
+    """A marker and where it stands."""
+
+    place: str
+    marker: Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier attempts of a run have written."""
+
+    kafka: Mapping[str, Turns] = field(default_factory=dict)
+    """By system."""
+    log: tuple[PlacedMarker, ...] = ()
+    """In each partition of the embedded log."""
+
+    @property
+    def markers(self) -> list[PlacedMarker]:
+        """All of them."""
+        kafka = (
+            PlacedMarker(f"Kafka system {name}", marker)
+            for name, turns in self.kafka.items()
+            for marker in turns.values()
+        )
+        return [*kafka, *self.log]
+
+    @property
+    def last(self) -> dict[str, PlacedMarker]:
+        """Task -> the marker of the last of its batches of which something is written."""
+        found: dict[str, PlacedMarker] = {}
+        for placed in sorted(self.markers, key=lambda placed: placed.marker.batch):
+            found[placed.marker.task] = placed
+        return found
+
+
+def newest(markers: Iterable[Marker]) -> dict[str, Marker]:
+    """The marker of each task's last batch."""
+    found: dict[str, Marker] = {}
+    for marker in markers:
+        if marker.task not in found or marker.batch > found[marker.task].batch:
+            found[marker.task] = marker
+    return found
+
+
+def is_written(marker: Marker, there: Marker | None, place: str) -> bool:
+    """Whether the batch is written, by the task's last marker there; raises `OutputsAheadError`."""
+    if there is None or (there.life == marker.life and there.batch < marker.batch):
+        return False
+    if (there.life, there.batch, there.digest) == (marker.life, marker.batch, marker.digest):
+        return True
+    why = "of another checkpoint" if there.life != marker.life else "with other content"
+    if there.batch > marker.batch:
+        why = f"up to batch {there.batch}"
+    raise ahead(PlacedMarker(place, there), f"and batch {marker.batch} is to be written, {why} there already")
+
+
+def ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
+    """What to raise for a marker that the checkpoint can't have led to."""
+    place, marker = placed
+    return OutputsAheadError(
+        f"{place} holds batch {marker.batch} of {marker.task} of {marker.owner} by attempt {marker.epoch}, {why}. "
+        f"{_CURES}"
+    )
+
+
+def behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
+    """What to raise for a partition whose last marker is of an earlier batch than the task has written there."""
+    return OutputsBehindError(
+        f"{place} holds what {there.task} of {there.owner} wrote up to its batch {there.batch}, and it had written "
+        f"batch {turn} there: an older copy was put back, and rows would be missing. Nothing more was written. Bring "
+        f"back the newer files, or remove the stream if nobody needs what was in it, or start under a new spec.runId"
+    )
