@@ -5,6 +5,7 @@
 Must not decide anything the parts can decide. What differs between a laptop and a cluster is a value: `Site`.
 """
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,26 +21,34 @@ from holdfast_runtime.attempt import Attempt, Begun
 from holdfast_runtime.batch_plan import BatchPlan
 from holdfast_runtime.chores import Chores, Positions
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.data_dir import DataDir, usable
 from holdfast_runtime.growth import Growth
 from holdfast_runtime.job import Job
 from holdfast_runtime.jump_file import DueJump, JumpFile
 from holdfast_runtime.located import registered
 from holdfast_runtime.moving_job import Moves, MovingJob
+from holdfast_runtime.offset_log import read_offset_log
+from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.preparing import PreparingJob
 from holdfast_runtime.processors import by_processor
 from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
 from holdfast_runtime.query import Loop, Totals, run_query
 from holdfast_runtime.query_copy import Query, query_of
-from holdfast_runtime.segments.graph import SQL_VERBS, Compiled, compile_graph
+from holdfast_runtime.replanning import AllWrittenError
+from holdfast_runtime.segments.graph import SQL_VERBS, Compiled, compile_graph, require_built
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.session import open_session, stopped_after
 from holdfast_runtime.site import Shape, Site, shape_of
 from holdfast_runtime.slot_job import PackedProgram, slot_job
 from holdfast_runtime.source import asked
+from holdfast_runtime.spark_plan_log import SparkPlanLog
+from holdfast_runtime.streams.functions import require_functions
 from holdfast_runtime.streams.systems import kafka_counts
+from holdfast_runtime.taking_back import PlanLog, TakingBack
 from holdfast_runtime.until import Until
-from holdfast_runtime.wall_clock import now
+from holdfast_runtime.wall_clock import steady
+
+_LOG = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,11 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
     """Run an app on this host until it ends, or until it is asked to drain; raises what went wrong."""
     home, run = options.data.app(app.name), app.spec.run_id
     topics = kafka_counts(app.spec, options.data.secrets)
-    with home.taken(), LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator:
+    with (
+        usable(options.data.path),
+        home.taken(),
+        LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator,
+    ):
         site = Site(
             master=options.master,
             shape=shape_of(options.master) or Shape(0, 1),
@@ -76,7 +89,10 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
         site.coordinator.listen(event)
         listen(event)
 
-    outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, now)
+    # A JVM takes seconds; what can be known without one is said at once.
+    require_built(app.spec)
+    require_functions(app.spec)
+    outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
     with _session(app, site) as spark:
         totals = Totals()
         while True:
@@ -84,7 +100,7 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
             if ended.ending is not Ending.GROWN:
                 return ended
             topics = kafka_counts(app.spec, site.places.secrets)
-            attempt = Attempt(app, site.places, site.coordinator, now, topics)
+            attempt = Attempt(app, site.places, site.coordinator, steady, topics)
 
 
 def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
@@ -93,6 +109,10 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ende
         # While executors come up: brokers and object stores take their time.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.places, number)
+        logged = read_offset_log(query.folder)
+        attempt.take_up(number, logged)
+        if logged is not None and logged.planned is not None:
+            wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.folder))
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if arrangement is None:
             return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
@@ -160,6 +180,19 @@ class _Wiring:
         moves = Moves(self._look, build, self.attempt.move, self.site.coordinator.applied)
         return MovingJob(first, arrangement, moves if self.site.moving else None)
 
+    def take_back(self, number: int, done: Offsets, planned: Offsets, log: PlanLog) -> None:
+        """Have the batch that is planned and not done planned anew, if the spec names it."""
+        if planned.batch != self.app.spec.runtime.replan:
+            _LOG.info("batch %d is planned and not done: it is run first, as it was planned", planned.batch)
+            return
+        taking = TakingBack(self.attempt, number, self.site.places, (self.app.name, self.app.spec.run_id))
+        try:
+            decided = taking.decide(done, planned)
+        except AllWrittenError:
+            return
+        taking.do(planned, decided, log)
+        _LOG.warning("batch %d is planned anew for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
+
     def started(self, arrangement: Arrangement, begun: Begun) -> Started:
         """What there is to say before the first batch."""
         return Started(
@@ -171,6 +204,7 @@ class _Wiring:
             self.site.shown,
             self.spark.sparkContext.uiWebUrl if self.site.ui else None,
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
+            self.attempt.given_up,
         )
 
     def loop(
@@ -186,6 +220,7 @@ class _Wiring:
             epoch=begun.number,
             reading=begun.reading,
             bounds=self.attempt.bounds,
+            assumed_bytes=self.attempt.assumed_bytes,
             # On a cluster the operator ends an attempt whose inputs have grown, unless it is told to go on.
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,

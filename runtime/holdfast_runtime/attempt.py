@@ -1,25 +1,31 @@
 """Why: one attempt of one run, as far as it needs no Spark: plan, tasks, streams, and what slots are told.
 
     app + record -> plan -> tasks -> program;   shut out: number it, and let no earlier one write
+                                                take up:  see that outputs and checkpoint are of one history
                                                 begin:    remember where tasks run
                                                 move:     remember where tasks run from now on
 
 Must not import Spark: users' tests run attempts without a JVM. Must not decide anything the parts can decide.
 """
 
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Known, Plan, plan
+from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
+from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
 from holdfast.tasks.expansion import Expansion
 from holdfast.tasks.ordering import child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
+from holdfast_runtime.checkpoint_life import take_up
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, Ran
 from holdfast_runtime.next_batch import Reading
+from holdfast_runtime.offset_log import Logged
 from holdfast_runtime.places import Places
 from holdfast_runtime.program import Program, StatePlaces, written_streams
 from holdfast_runtime.ranges import Limits, Order
@@ -28,6 +34,7 @@ from holdfast_runtime.state.place import quota_for
 from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.records import Bounds
 from holdfast_runtime.streams.systems import Streams, Where
+from holdfast_runtime.streams.written import Before
 
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: what a batch holds is in memory at once."""
@@ -64,7 +71,7 @@ class Attempt:
         self.plan = _accepted(app, Known(topics=topics or coordinator.topics, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
         self._read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
-        self._owner = f"{app.name}/{app.spec.run_id}"
+        self._before, self._life = Before(), ""
         now = clock()
         rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
         self._where = Where(places.log, coordinator.paces(rates, now), secrets=places.secrets)
@@ -72,6 +79,11 @@ class Attempt:
         for stream in self.plan.streams:
             if stream.count is not None:
                 self._streams.ensure(stream.name, stream.count.actual, now)
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """What the run leaves behind as it goes on with this app, a sentence for each."""
+        return tuple(one.message for one in self.plan.warnings if one.reason is Reason.STATE_GIVEN_UP)
 
     def program(self, compiled: Compiled) -> Program:
         """What slots are told."""
@@ -83,7 +95,9 @@ class Attempt:
             tasks=self.tasks,
             where=self._where,
             state=StatePlaces(self._places.state, self._places.durable, quota_for(self._app.spec.state.size)),
-            owner=self._owner,
+            owner=f"{self._app.name}/{self._app.spec.run_id}",
+            life=self._life,
+            sent=self._before.last,
         )
 
     def shut_out(self, slots: int) -> int:
@@ -94,9 +108,23 @@ class Attempt:
         number = self._coordinator.next_attempt()
         who = Who(self._app.name, self._app.spec.run_id, number)
         written, slots = written_streams(self._app.spec, self.plan), min(slots, len(self.tasks))
-        before = self._streams.begin(written, who, slots, self._coordinator.owner)
-        self._where = replace(self._where, before=before)
+        self._before = self._streams.begin(written, who, slots, self._coordinator.owner)
+        self._where = replace(self._where, before=self._before.kafka, limits=self._streams.limits(written))
         return number
+
+    def take_up(self, number: int, logged: Logged | None) -> None:
+        """Go on with the checkpoint, whose offset log says this; raises `OutputsAheadError`.
+
+        To be done behind `shut_out` and before anything is planned.
+        """
+        last = None if logged is None else logged.planned or logged.done
+        turns = {} if last is None else last.turns
+        self._life = take_up(self._places.shared, number, self._before.markers, turns, secrets.token_hex(8))
+
+    def is_written(self, task: str, turn: int) -> bool:
+        """Whether anything of a task's turn can be seen, as far as its systems note it; to be asked when shut out."""
+        placed = self._before.last.get(task)
+        return placed is not None and placed.marker.batch >= turn
 
     def begin(self, number: int, placement: Placement) -> Begun:
         """From here on, tasks run where they are placed. `number`: what `shut_out` gave."""
@@ -111,11 +139,16 @@ class Attempt:
 
     def move(self, placement: Placement) -> None:
         """Remember where tasks run, before their first batch there."""
-        self._coordinator.ran(Ran(self.tasks, placement, self._child_after))
+        before = KeptState() if self._record is None else self._record.state
+        self._coordinator.ran(Ran(self.tasks, placement, self._child_after, before.after(self._app.spec)))
 
     def bounds(self) -> Mapping[StreamPartition, Bounds]:
         """What there is of everything that is read."""
         return self._streams.bounds(self._read)
+
+    def assumed_bytes(self, measured: Collection[str]) -> Mapping[str, float]:
+        """What records of streams that have not been measured are taken to have."""
+        return self._streams.assumed_bytes(set(self._read).difference(measured))
 
     def ids(self) -> Mapping[str, str]:
         """The ids of the topics of what is read, where a system gives one."""

@@ -51,10 +51,18 @@ class BatchPlan:
     epoch: int
     """The attempt that runs it."""
     now: int
+    """The batch clock."""
     first: bool
     """The attempt's first: nobody listened before it."""
     turns: Mapping[str, Turn]
     """Tasks that take part."""
+    skew: int = 0
+    """How far the batch clock is ahead of the host's."""
+
+    @property
+    def wall(self) -> int:
+        """The host's clock: what is called now outside of the engine."""
+        return self.now - self.skew
 
     def text(self) -> str:
         """As JSON."""
@@ -68,12 +76,12 @@ class BatchPlan:
             ]
             for task, turn in self.turns.items()
         }
-        return json.dumps([self.batch, self.epoch, self.now, self.first, turns], separators=(",", ":"))
+        return json.dumps([self.batch, self.epoch, self.now, self.skew, self.first, turns], separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
         """The plan in this text, which `text` made."""
-        batch, epoch, now, first, tree = json.loads(text)
+        batch, epoch, now, skew, first, tree = json.loads(text)
         turns = {
             task: Turn(
                 number,
@@ -84,7 +92,7 @@ class BatchPlan:
             )
             for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
-        return cls(batch, epoch, now, first, turns)
+        return cls(batch, epoch, now, first, turns, skew)
 
 
 def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
@@ -100,7 +108,7 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
         )
         for task in end.taking_part
     }
-    return BatchPlan(end.batch, epoch, end.now, first, turns)
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew)
 
 
 def _settled(end: Offsets) -> dict[StreamPartition, Settled]:

@@ -1,6 +1,7 @@
 """Why: what is done from time to time for others, how far the app has come, in a thread that no batch waits for.
 
-What can't be done now is said once and tried again with the next news. Must not raise into a run.
+What can't be done now is said once and tried again, less and less often, whatever went wrong: a thread that dies in
+silence would leave the chore undone for the rest of the attempt. Must not raise into a run.
 """
 
 import logging
@@ -15,25 +16,41 @@ from holdfast.tasks.partitions import StreamPartition
 
 _LOG = logging.getLogger("holdfast")
 _EVERY = 5.0
+_LONGEST = 160.0
+"""A chore that fails waits twice as long each time, up to this."""
 _PATIENCE = 10.0
 Positions = Mapping[StreamPartition, int]
 
 
-class _Trying:
-    """What can't be done now is said once."""
+class Trying:
+    """Does a chore, and lives through its failures; what is wrong is said once."""
 
     def __init__(self) -> None:
         self._said = ""
+        self._failed = 0
 
-    def now(self, act: Callable[[], None]) -> None:
-        """Do it."""
+    def now(self, act: Callable[[], None]) -> bool:
+        """Do it; whether it is done."""
         try:
             act()
-            self._said = ""
         except HoldfastError as error:
-            if self._said != str(error):
-                _LOG.warning("it is tried again: %s", error)
-            self._said = str(error)
+            self._say(str(error), foreign=False)
+        except Exception as error:  # noqa: BLE001 - a foreign error is no reason to leave all later chores undone
+            self._say(f"{type(error).__name__}: {error}", foreign=True)
+        else:
+            self._said, self._failed = "", 0
+            return True
+        self._failed += 1
+        return False
+
+    def wait(self, every: float) -> float:
+        """How long until the next try, of what is done so often as long as it goes well."""
+        return min(every * 2.0 ** min(self._failed, 16), max(every, _LONGEST))
+
+    def _say(self, what: str, *, foreign: bool) -> None:
+        if what != self._said:
+            _LOG.warning("it is tried again: %s", what, exc_info=foreign)
+        self._said = what
 
 
 class Chores:
@@ -42,7 +59,7 @@ class Chores:
     def __init__(self, act: Callable[[Positions], None], every: float = _EVERY) -> None:
         self._act, self._every = act, every
         self._newest: Positions | None = None
-        self._trying = _Trying()
+        self._trying = Trying()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
 
@@ -62,11 +79,13 @@ class Chores:
 
     def _run(self) -> None:
         over = False
+        left: Positions | None = None
         while not over:
-            over = self._over.wait(self._every)
-            positions, self._newest = self._newest, None
-            if positions:
-                self._trying.now(partial(self._act, positions))
+            over = self._over.wait(self._trying.wait(self._every))
+            newest, self._newest = self._newest, None
+            left = newest or left
+            if left and self._trying.now(partial(self._act, left)):
+                left = None
 
 
 class Rounds:
@@ -74,7 +93,7 @@ class Rounds:
 
     def __init__(self, act: Callable[[], None], every: float) -> None:
         self._act, self._every = act, every
-        self._trying = _Trying()
+        self._trying = Trying()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self._begun = False
@@ -98,4 +117,4 @@ class Rounds:
     def _run(self) -> None:
         while not self._over.is_set():
             self._trying.now(self._act)
-            self._over.wait(self._every)
+            self._over.wait(self._trying.wait(self._every))

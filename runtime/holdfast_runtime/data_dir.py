@@ -4,6 +4,7 @@ One process may run an app on a directory at a time; a second one is told who ha
 then share streams. Must not create what it names.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -14,13 +15,56 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.errors import UserActionError
+import lmdb
+
+from holdfast.errors import UserActionError, WorldChangeError
 from holdfast_runtime.places import Places
 from holdfast_runtime.state.folder_storage import FolderStorage
 
 
 class DataInUseError(UserActionError):
     """Another process runs an app on this directory."""
+
+
+class DataUnusableError(WorldChangeError):
+    """A data directory that can't be written: read-only, full, another user's, or a file."""
+
+
+_CURES = {
+    errno.ENOSPC: "free some space, or choose another --data DIR",
+    errno.EDQUOT: "free some space, or choose another --data DIR",
+    errno.ENOTDIR: "a file is in its way; choose another --data DIR",
+    errno.EEXIST: "a file is in its way; choose another --data DIR",
+    errno.EISDIR: "a directory is in its way; choose another --data DIR",
+    **dict.fromkeys(
+        (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT), "choose a --data DIR that this user may write"
+    ),
+}
+
+
+@contextmanager
+def usable(data: Path) -> Iterator[None]:
+    """Turn what a disk refuses into `DataUnusableError`; all else goes on as it is."""
+    try:
+        yield
+    except OSError as error:
+        # Where no file is named, or another one, it may be about anything.
+        if error.filename is None:
+            ours = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        else:
+            ours = error.errno in _CURES and Path(str(error.filename)).is_relative_to(data)
+        if not ours:
+            raise
+        raise _unusable(data, error.errno or 0, error.filename) from error
+    except lmdb.Error as error:
+        if error.code not in _CURES:
+            raise
+        raise _unusable(data, error.code, None) from error
+
+
+def _unusable(data: Path, code: int, file: object) -> DataUnusableError:
+    at = "" if file is None or str(file) == str(data) else f" ({file})"
+    return DataUnusableError(f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES[code]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +118,7 @@ class AppDir:
     def taken(self) -> Iterator[None]:
         """Be the one process that runs the app here; raises `DataInUseError` that names the one that is."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with self.lock.open("a+", encoding="utf-8") as file:
+        with self.lock.open("a+", encoding="utf-8", errors="replace") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

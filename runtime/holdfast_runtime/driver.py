@@ -30,7 +30,7 @@ from holdfast_runtime.run_owner import claim_run
 from holdfast_runtime.site import Shape, Site, shape_of
 from holdfast_runtime.termination import ended_well, failed, leave
 from holdfast_runtime.until import Until
-from holdfast_runtime.wall_clock import now
+from holdfast_runtime.wall_clock import steady
 
 _LOG = logging.getLogger("holdfast")
 _MASTER = "k8s://https://kubernetes.default.svc"
@@ -75,7 +75,7 @@ def _told(run: Callable[[], Ended], termination: Path) -> int:
 
 
 def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
-    read, log = read_folder(given.folder), DriverLog(now)
+    read, log = read_folder(given.folder), DriverLog(steady)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
         places = places_of(read, given.folder, given.state, scratch, given.log)

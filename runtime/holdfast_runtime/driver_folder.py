@@ -19,7 +19,7 @@ from holdfast_runtime.old_runs import OldRuns
 from holdfast_runtime.places import Places
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.storage import Storage
-from holdfast_runtime.wall_clock import now
+from holdfast_runtime.wall_clock import steady
 
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
 
@@ -78,7 +78,7 @@ def old_runs_of(read: DriverFolder, claim: str) -> OldRuns:
     """The runs beside the app's own, which is taken up by `claim`; raises `CheckpointLocationError`."""
     kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if kept is None or kept == FOREVER else millis(kept)
-    return OldRuns(_runs(read), folder_name(read.told.run), claim, retention, now)
+    return OldRuns(_runs(read), folder_name(read.told.run), claim, retention, steady)
 
 
 def _runs(read: DriverFolder) -> Storage:

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
 
 _LOG = logging.getLogger("holdfast")
 _APART = 60_000
@@ -21,7 +21,9 @@ class DriverLog:
         self._clock = clock
         self._said = 0
         self._rows_in = self._rows_out = self._batches = 0
-        self._misplaced = Counter[str]()
+        self._misplaced, self._failed = Counter[str](), Counter[str]()
+        self._ahead = 0
+        self._first_ahead: str | None = None
 
     def listen(self, event: Event) -> None:
         """Say what is worth it."""
@@ -36,11 +38,13 @@ class DriverLog:
                     event.slots,
                     event.data,
                 )
+                for one in event.given_up:
+                    _LOG.warning("%s", one)
             case Progress():
                 self._progress(event)
             case Waiting():
                 _LOG.warning("waiting: %s", event.why)
-            case GrowthRefused():
+            case GrowthRefused() | ClockJumped():
                 _LOG.warning("%s", event.why)
             case Draining():
                 _LOG.info("draining: the batch at hand is finished")
@@ -54,6 +58,9 @@ class DriverLog:
         self._rows_in += event.rows_in
         self._rows_out += event.rows_out
         self._misplaced.update(event.misplaced)
+        self._failed.update(event.failed)
+        self._first_ahead = event.first_ahead if not self._ahead else self._first_ahead
+        self._ahead += event.ahead
         for task in event.restored[:_SHOWN]:
             _LOG.info("restored %s", task)
         if len(event.restored) > _SHOWN:
@@ -66,5 +73,11 @@ class DriverLog:
             )
             for stream, records in self._misplaced.items():
                 _LOG.warning("%d records of %s misplaced: a producer has not seen it grow", records, stream)
+            for step, rows in self._failed.items():
+                _LOG.warning("%d rows on which step %s failed became dead letters", rows, step)
+            if self._ahead:
+                _LOG.warning("%d rows from the future since the last line, as %s", self._ahead, self._first_ahead)
             self._misplaced.clear()
+            self._failed.clear()
+            self._ahead = 0
             self._said, self._batches, self._rows_in, self._rows_out = self._clock(), 0, 0, 0

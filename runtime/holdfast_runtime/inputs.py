@@ -3,7 +3,7 @@
 One reader per stream and process, because codecs learn what their stream looks like. Must not know steps or state.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,13 +15,15 @@ from holdfast.control.producers import Delivery
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.batch_plan import Settled
+from holdfast_runtime.far_ahead import Ahead, far_ahead
 from holdfast_runtime.report import TaskReport
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
+from holdfast_runtime.streams.codecs.years import outside_years
 from holdfast_runtime.streams.generator import GeneratorFunctionError
 from holdfast_runtime.streams.partitioner import misplaced
 from holdfast_runtime.streams.records import NO_TIME, Range
 from holdfast_runtime.streams.systems import Streams
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.timed import Origin, Timed
 
 _LONGEST = 2**31 - 1
 """Arrow miscounts where no end is given."""
@@ -48,42 +50,59 @@ class Reader:
         self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
         self._codec: Codec = codec_for(declared.format if declared is not None else "json", schema)
         self._mode = declared.on_decode_error if declared is not None else "Fail"
-        event_time = declared.event_time if declared is not None else None
-        self._column = None if event_time is None else event_time.column
+        self._event_time = declared.event_time if declared is not None else None
+        self._column = None if self._event_time is None else self._event_time.column
 
-    def read(self, wanted: Range, streams: Streams, report: TaskReport, settled: Settled | None = None) -> Arrived:
-        """The rows of a range; of one whose keys are `settled`, those that belong elsewhere are counted."""
+    def read(
+        self, wanted: Range, streams: Streams, now: int, report: TaskReport, settled: Settled | None = None
+    ) -> Arrived:
+        """The rows of a range, at this time of the batch clock.
+
+        Of one whose keys are `settled`, those that belong elsewhere are counted.
+        """
         made = streams.rows(wanted)
-        arrived = (
-            Arrived(self._timed(self._fitted(made)))
-            if made is not None
-            else self._fetched(wanted, streams, report, settled)
-        )
-        times = arrived.rows.times
-        arrived.latest = None if times.null_count == len(times) else pc.max(times).as_py()
+        if made is not None:
+            rows = self._timed(self._fitted(made), wanted.partition, pa.array(np.arange(wanted.start, wanted.end)))
+            ahead = far_ahead(rows.times, self._event_time, now)
+            _say_ahead(ahead, wanted.partition, lambda row: wanted.start + row, report)
+            arrived = Arrived(rows, latest=ahead.latest)
+        else:
+            arrived = self._fetched(wanted, streams, now, report, settled)
         report.rows_in += arrived.rows.count
         report.read[self._name] = report.read.get(self._name, 0) + wanted.end - wanted.start
         return arrived
 
-    def _fetched(self, wanted: Range, streams: Streams, report: TaskReport, settled: Settled | None) -> Arrived:
+    def _fetched(
+        self, wanted: Range, streams: Streams, now: int, report: TaskReport, settled: Settled | None
+    ) -> Arrived:
         records = streams.fetch(wanted)
         report.bytes_in += records.nbytes
+        report.bytes_read[self._name] = report.bytes_read.get(self._name, 0) + records.nbytes
         if settled is not None:
             self._count_misplaced(wanted.partition, records, settled, report)
         deliveries: list[Delivery] = []
         if self._typed:
             records, deliveries = _split(records, wanted.partition)
         decoded = self._codec.decode(records.column("value"))
-        letters = None
-        if decoded.bad:
-            letters = self._bad(wanted.partition, records, decoded.bad, report)
-        rows = decoded.rows
+        report.tombstones += len(decoded.nulls)
+        offsets = records.column("offset").take(pa.array(decoded.good))
         if self._column is None and self._typed:
+            letters = self._bad(wanted.partition, records, decoded.bad, report)
             times = records.column("timestamp").take(pa.array(decoded.good))
             unknown = pc.equal(times, NO_TIME)
-            return Arrived(Timed(rows, pc.if_else(unknown, None, times)), deliveries, letters=letters)
-        timed = self._timed(rows)
-        return Arrived(timed, deliveries, letters=letters)
+            origins = (Origin(wanted.partition, offsets),)
+            return Arrived(Timed(decoded.rows, pc.if_else(unknown, None, times), origins), deliveries, letters=letters)
+        timed, bad = self._timed(decoded.rows, wanted.partition, offsets), decoded.bad
+        ahead = far_ahead(timed.times, self._event_time, now)
+        _say_ahead(ahead, wanted.partition, lambda row: offsets[row].as_py(), report)
+        if len(ahead.rows) and self._mode == "DeadLetter":
+            # A record of several rows goes as a whole: it can't be read again in part.
+            first = {int(decoded.good[row]): int(row) for row in reversed(ahead.rows)}
+            bad = (*bad, *(BadRecord(record, ahead.reason(row)) for record, row in first.items()))
+            timed = timed.where(np.isin(decoded.good, list(first), invert=True))
+            report.undecoded -= len(first)
+        letters = self._bad(wanted.partition, records, sorted(bad, key=lambda one: one.index), report)
+        return Arrived(timed, deliveries, ahead.latest, letters)
 
     def _count_misplaced(
         self, at: StreamPartition, records: pa.RecordBatch, settled: Settled, report: TaskReport
@@ -98,6 +117,8 @@ class Reader:
     def _bad(
         self, at: StreamPartition, records: pa.RecordBatch, bad: Sequence[BadRecord], report: TaskReport
     ) -> pa.RecordBatch | None:
+        if not bad:
+            return None
         batch = BadBatch(
             at.stream,
             at.partition,
@@ -112,10 +133,11 @@ class Reader:
         report.undecoded += handled.count
         return handled.letters if handled.letters.num_rows else None
 
-    def _timed(self, rows: pa.RecordBatch) -> Timed:
+    def _timed(self, rows: pa.RecordBatch, at: StreamPartition, offsets: pa.Int64Array) -> Timed:
+        origins = (Origin(at, offsets),)
         if self._column is None:
-            return Timed(rows, pa.nulls(rows.num_rows, pa.int64()))
-        return Timed(rows, event_time_ms(rows, self._column))
+            return Timed(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
+        return Timed(rows, event_time_ms(rows, self._column), origins)
 
     def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a generator as the columns its stream declares."""
@@ -136,7 +158,18 @@ class Reader:
                     f"{column.type} of the stream's schema: {error}"
                 )
                 raise GeneratorFunctionError(message) from error
+            path = outside_years(columns[-1], column.name)
+            if path is not None:
+                message = f"the generator of stream {self._name} gave a time outside of the years 1 to 9999 as {path}"
+                raise GeneratorFunctionError(message)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _say_ahead(ahead: Ahead, at: StreamPartition, offset: Callable[[int], int], report: TaskReport) -> None:
+    if len(ahead.rows):
+        first = int(ahead.rows[0])
+        report.note_ahead([f"{at} at offset {offset(first)}: {ahead.reason(first)}"])
+        report.ahead += len(ahead.rows) - 1
 
 
 def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery]]:

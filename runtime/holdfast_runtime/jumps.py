@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.sealed_json import sealed, unsealed
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class JumpStaleError(UserActionError):
@@ -40,7 +41,7 @@ class Jump:
     def text(self) -> str:
         """As JSON."""
         partitions = {str(one): [self.found[one], to] for one, to in sorted(self.to.items())}
-        return json.dumps({"format": _FORMAT, "id": self.id, "partitions": partitions, "ids": dict(self.ids)})
+        return sealed({"format": _FORMAT, "id": self.id, "partitions": partitions, "ids": dict(self.ids)})
 
     @classmethod
     def parse(cls, text: str) -> "Jump":
@@ -48,12 +49,13 @@ class Jump:
         try:
             tree = json.loads(text)
             if tree["format"] == _FORMAT:
+                unsealed(text)
                 both = {parse_partition(name): (int(at), int(to)) for name, (at, to) in tree["partitions"].items()}
                 found, to = {one: at for one, (at, _) in both.items()}, {one: to for one, (_, to) in both.items()}
                 return cls(str(tree["id"]), found, to, {str(name): str(one) for name, one in tree["ids"].items()})
             why = f"it is in format {tree['format']}, and this release of Holdfast reads {_FORMAT}"
         except (ValueError, KeyError, TypeError, AttributeError, UserActionError) as error:
-            why = f"{text[:200]!r} is nothing that Holdfast wrote ({type(error).__name__})"
+            why = f"{text[:200]!r} is nothing that Holdfast wrote ({type(error).__name__}: {error})"
         message = f"positions were set that can't be read: {why}; set them once more with `holdfast offsets`"
         raise JumpUnreadableError(message)
 

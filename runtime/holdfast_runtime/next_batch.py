@@ -7,6 +7,7 @@ Must not read streams or clocks: what is known comes in.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.grace import after_grace, noticed_now
@@ -23,15 +24,19 @@ class Seen:
 
     bounds: Mapping[StreamPartition, Bounds]
     now: int
-    """The clock, milliseconds since 1970."""
+    """The batch clock, milliseconds since 1970."""
     first: bool
     """Whether the attempt has run no batch yet."""
     wakes: Mapping[str, int] = field(default_factory=dict)
     """Task -> the clock at which it wants to take part although nothing is there to read."""
     record_bytes: Mapping[str, float] = field(default_factory=dict)
-    """Stream -> average size of its records."""
+    """Stream -> average size of its records, as the attempt has read them."""
+    assumed_bytes: Mapping[str, float] = field(default_factory=dict)
+    """The same of streams that were never read."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """Stream -> the id of its topic, where a system gives one."""
+    skew: int = 0
+    """How far the batch clock is ahead of the host's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,8 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
     for partition in reading.partitions:
         if partition.stream in reading.bounded and partition not in ends:
             ends[partition] = seen.bounds[partition].end
-    backlogs = _backlogs(reading, seen, positions, ends)
+    sizes = {**found.record_bytes, **{stream: ceil(size) for stream, size in seen.record_bytes.items()}}
+    backlogs = _backlogs(reading, seen, positions, ends, {**seen.assumed_bytes, **sizes, **seen.record_bytes})
     now = max(seen.now, before.now)
     new = {child: first for child, first in reading.order.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
@@ -88,6 +94,8 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
         jumped={} if jump is None else jump.found,
         jump=before.jump if jump is None else jump.id,
         noticed=noticed,
+        skew=seen.skew,
+        record_bytes=sizes,
     )
 
 
@@ -103,7 +111,7 @@ def _first(partition: StreamPartition, before: Offsets, reading: Reading, seen: 
 
 def lag(reading: Reading, seen: Seen, after: Offsets) -> int:
     """How many records are there and unread when a batch is done."""
-    backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends)
+    backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends, {})
     return sum(backlog.lag for backlog in backlogs.values())
 
 
@@ -131,6 +139,7 @@ def _backlogs(
     seen: Seen,
     positions: Mapping[StreamPartition, int],
     ends: Mapping[StreamPartition, int],
+    record_bytes: Mapping[str, float],
 ) -> dict[StreamPartition, Backlog]:
     backlogs, lost = {}, []
     for partition in reading.partitions:
@@ -138,7 +147,7 @@ def _backlogs(
         if (found := find_lost(partition, position, bounds, ends.get(partition))) is not None:
             lost.append(found)
         end = min(bounds.end, ends.get(partition, bounds.end))
-        backlogs[partition] = Backlog(position, end, seen.record_bytes.get(partition.stream, 0.0))
+        backlogs[partition] = Backlog(position, end, record_bytes.get(partition.stream, 0.0))
     if lost:
         raise lost_error(lost)
     return backlogs

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from holdfast_runtime.report import Failure, TaskReport
 from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.task_clock import Telling
 
 Changes = Sequence[tuple[bytes, bytes | None]]
 
@@ -27,13 +28,20 @@ class Note:
     """State table -> what steps changed in it."""
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     """Step -> how far event time has come for it."""
-    before: Mapping[str, int | None] = field(default_factory=dict)
-    """Step -> how far it had come: rows earlier than that are late."""
+    unfired: dict[str, int] = field(default_factory=dict)
+    """Step -> the time of its first event-time timer that is due and waits for the next batch."""
+    telling: Telling | None = None
+    """What follows the rows, before that is known."""
     says: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
     """Control messages to write: stream, partitions, message."""
-    letters: Mapping[str, Sequence[pa.RecordBatch]] = field(default_factory=dict)
+    letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     """Stream for dead letters -> those of this turn."""
     phases: dict[str, float] = field(default_factory=dict)
+
+    def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
+        """Take the dead letters of a step to those of this turn."""
+        self.letters.setdefault(stream, []).append(letters)
+        self.report.failed[step] = self.report.failed.get(step, 0) + letters.num_rows
 
     def packed(self) -> bytes:
         """As bytes."""

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.batch_clock import BatchTime
 from holdfast_runtime.grace import Noticed
+from holdfast_runtime.sealed_json import sealed, unsealed
 
-FORMAT = 1
+FORMAT = 2
 
 
 class OffsetsUnreadableError(UserActionError):
@@ -26,7 +28,7 @@ class Offsets:
     batch: int = 0
     """How many batches there were."""
     now: int = 0
-    """The clock of the batch, milliseconds since 1970; never goes back."""
+    """The batch clock, milliseconds since 1970; never goes back."""
     positions: Mapping[StreamPartition, int] = field(default_factory=dict)
     """The next record to read of each partition."""
     turns: Mapping[str, int] = field(default_factory=dict)
@@ -45,6 +47,15 @@ class Offsets:
     """The id of the last jump that was made."""
     noticed: Mapping[StreamPartition, Noticed] = field(default_factory=dict)
     """Partitions that came while the run was read."""
+    skew: int = 0
+    """How far the batch clock is ahead of the host's: see `batch_clock`."""
+    record_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> average size of its records: the first batch of an attempt must not take more than it can hold."""
+
+    @property
+    def time(self) -> BatchTime:
+        """Both clocks of the batch."""
+        return BatchTime(self.now, self.skew)
 
     def text(self) -> str:
         """As JSON; equal offsets give equal texts, since Spark compares texts."""
@@ -66,14 +77,20 @@ class Offsets:
             tree["noticed"] = {
                 str(child): [str(one.parent), one.at, one.end] for child, one in sorted(self.noticed.items())
             }
-        return json.dumps(tree, separators=(",", ":"))
+        if self.skew:
+            tree["skew"] = self.skew
+        if self.record_bytes:
+            tree["recordBytes"] = dict(sorted(self.record_bytes.items()))
+        return sealed(tree)
 
     @classmethod
     def parse(cls, text: str) -> "Offsets":
         """The offsets in this text."""
         try:
             tree = json.loads(text)
-            if tree["format"] != FORMAT:
+            if tree["format"] == FORMAT:
+                unsealed(text)
+            else:
                 message = (
                     f"the offset log was written in format {tree['format']}, this release of Holdfast reads {FORMAT}; "
                     "run it with the release that wrote it, or start under a new spec.runId"
@@ -100,11 +117,13 @@ class Offsets:
                 jumped=jumped,
                 jump=jump,
                 noticed=noticed,
+                skew=int(tree.get("skew", 0)),
+                record_bytes={str(stream): int(size) for stream, size in tree.get("recordBytes", {}).items()},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (
-                f"the offset log holds {text[:200]!r}, which Holdfast did not write; put the checkpoint back, or start "
-                "under a new spec.runId"
+                f"the offset log holds {text[:200]!r}, which Holdfast did not write like this ({error}); put the "
+                "checkpoint back, or start under a new spec.runId"
             )
             raise OffsetsUnreadableError(message) from error
 

@@ -7,6 +7,7 @@ partitions writes what the first try meant to. Must not know steps or state.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,9 +17,10 @@ from holdfast_runtime.streams.codecs import Codec
 from holdfast_runtime.streams.kafka.transactions import Sender
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.partitioner import place, split
-from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, written_batch
+from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, Range, RecordLimit, written_batch
 from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.timed import Timed
+from holdfast_runtime.unwritable import Written, fitting
 
 WRITE_STEPS = ("partition written",)
 _TYPE_OF_ROWS = b"\0"
@@ -35,16 +37,24 @@ class Target:
     codec: Codec
     typed: bool
     """Its records start with a type byte."""
+    step: str = ""
+    """Which writes it; none for dead letters."""
+    limit: RecordLimit | None = None
+    letters: "Target | None" = None
+    """Where rows go whose records are too large; None: they stop the app."""
 
 
 class Outbox:
     """What one task sends in one batch, in the order it is to stand in each partition."""
 
-    def __init__(self, turn: int, now: int) -> None:
-        self._turn, self._now = turn, now
+    def __init__(self, turn: int, now: int, read: Sequence[Range] = ()) -> None:
+        """`read`: where the task's rows came from, for people."""
+        self._turn, self._now, self._read = turn, now, read
         self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
         self.rows: dict[str, int] = {}
         """Stream -> rows."""
+        self.unwritable = 0
+        """Rows that became dead letters because no record can carry them."""
 
     def add(self, target: Target, rows: Timed) -> None:
         """Rows, each to the partition of its key."""
@@ -53,15 +63,38 @@ class Outbox:
         values = target.codec.encode(rows.rows)
         if target.typed:
             values = pc.binary_join_element_wise(_TYPE_OF_ROWS, values, b"")
-        # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
-        times = rows.times.fill_null(NO_TIME if target.typed else self._now)
         keys = key_bytes(rows.rows, target.key)
-        records = written_batch(keys, values, times)
-        self.rows[target.stream] = self.rows.get(target.stream, 0) + rows.count
         if target.partitions == 1:
+            places = np.zeros(rows.count, np.int64)
+        else:
+            places = place(keys, target.partitions, target.partitioner, position=self._turn)
+        self._put_all(target, self._writable(target, Written(target.stream, target.step, rows, keys, values, places)))
+
+    def add_letters(self, target: Target, letters: pa.RecordBatch) -> None:
+        """Dead letters, each as large as it may be."""
+        letters = fitting(letters, target.codec.encode, target.limit)
+        self.add(target, Timed(letters, pa.nulls(letters.num_rows, pa.int64())))
+
+    def _writable(self, target: Target, written: Written) -> Written:
+        bad = written.too_large(target.limit)
+        if target.limit is None or not len(bad):
+            return written
+        if target.letters is None:
+            raise written.refused(int(bad[0]), target.limit, self._read)
+        own = len(_TYPE_OF_ROWS) if target.typed else 0
+        self.add_letters(target.letters, written.letters(bad, target.limit, own))
+        self.unwritable += len(bad)
+        return written.without(bad)
+
+    def _put_all(self, target: Target, written: Written) -> None:
+        # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
+        times = written.rows.times.fill_null(NO_TIME if target.typed else self._now)
+        records = written_batch(written.keys, written.values, times)
+        self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
+        if target.partitions == 1 and records.num_rows:
             self._put(StreamPartition(target.stream, 0), records)
             return
-        for number, part in split(records, place(keys, target.partitions, target.partitioner, position=self._turn)):
+        for number, part in split(records, written.places):
             self._put(StreamPartition(target.stream, number), part)
 
     def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:

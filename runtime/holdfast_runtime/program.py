@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.control.producers import Producers
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
-from holdfast.spec.streams import Stream
+from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.data_dir import folder_name
@@ -20,6 +20,7 @@ from holdfast_runtime.state.place import DEFAULT_QUOTA, Identity, Place
 from holdfast_runtime.state.storage import Storage
 from holdfast_runtime.streams.kafka.markers import Who
 from holdfast_runtime.streams.systems import Where
+from holdfast_runtime.streams.written import PlacedMarker
 from holdfast_runtime.task_clock import ClockPlan, Source, Told
 
 
@@ -54,6 +55,10 @@ class Program:
     state: StatePlaces
     owner: str
     """In whose name outputs are marked: app and run."""
+    life: str
+    """Of the checkpoint."""
+    sent: Mapping[str, PlacedMarker]
+    """Task -> the last of its batches whose outputs were there when the attempt began."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,8 +82,7 @@ def typed_streams(spec: AppSpec, plan: Plan) -> frozenset[str]:
 
 def written_streams(spec: AppSpec, plan: Plan) -> tuple[str, ...]:
     """Streams the app writes: by its steps, and as dead letters."""
-    letters = {stream.dead_letter for stream in spec.streams if stream.dead_letter is not None}
-    return tuple(sorted({*plan.producers, *letters}))
+    return tuple(sorted({*plan.producers, *spec.dead_letters}))
 
 
 def clock_plan(program: Program, task: str) -> ClockPlan:
@@ -86,52 +90,51 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     spec, plan, compiled = program.spec, program.plan, program.compiled
     declared = {stream.name: stream for stream in spec.streams}
     typed = typed_streams(spec, plan)
-    reach = _sources_of(compiled)
+    reach, timers = _sources_of(compiled), _timers_of(compiled)
+    times = [stream.event_time for stream in spec.streams if stream.event_time is not None]
+    farthest = max((millis(one.max_ahead) for one in times), default=millis(MAX_AHEAD))
     sources = {}
     for node in compiled.sources:
         stream = declared.get(node.name)
         event_time = None if stream is None else stream.event_time
         idle = None if event_time is None or event_time.idle_after is None else millis(event_time.idle_after)
+        ahead = farthest if event_time is None else millis(event_time.max_ahead)
         if node.name in typed:
             writers = plan.producers.get(node.name, ())
             patience = idle if stream is not None else _patience(spec, compiled, reach, node.name)
             producers = Producers.of(writers, patience) if writers else Producers(0, idle_after=patience)
-            sources[node.name] = Source(idle_after=idle, producers=producers)
+            sources[node.name] = Source(idle_after=idle, producers=producers, max_ahead=ahead)
         else:
             lateness = None if event_time is None else millis(event_time.lateness)
-            sources[node.name] = Source(lateness, idle)
+            sources[node.name] = Source(lateness, idle, max_ahead=ahead)
     told: dict[str, Told] = {}
+    behind = {node.name: timers[node.index] - {node.name} for node in compiled.nodes if node.verb == "process"}
     for node in compiled.sinks:
         stream_name = node.step.to if node.step is not None and node.step.to is not None else node.name
         writers = plan.producers.get(stream_name, ())
         if stream_name in typed and task in writers:
             before = told[stream_name].sources if stream_name in told else frozenset()
             told[stream_name] = Told(count_of(plan, stream_name), before | reach[node.index], writers)
+            behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb == "process"}
-    return ClockPlan(task, program.tasks[task], sources, asking, told)
+    return ClockPlan(task, program.tasks[task], sources, asking, told, behind, farthest)
 
 
 def kept_event_time(compiled: Compiled, node: Node, declared: Mapping[str, Stream]) -> str | None:
     """The column that still holds the event time of a step's rows as their streams had it; None: there is none."""
-    event_times = [
-        None if (stream := declared.get(name)) is None or stream.event_time is None else stream.event_time.column
-        for name in _sources_of(compiled)[node.index]
-    ]
-    column = event_times[0] if event_times else None
-    same = column is not None and all(one == column for one in event_times)
-    return column if column is not None and same and _kept(compiled, node, column) else None
-
-
-def _kept(compiled: Compiled, node: Node, column: str) -> bool:
-    step = node.step
-    if step is None:
-        return True
+    if node.step is None and (stream := declared.get(node.name)) is not None:
+        return None if stream.event_time is None else stream.event_time.column
+    if node.step is None:
+        # What a repartition wrote comes back as a stream of its name.
+        return kept_event_time(compiled, next(one for one in compiled.sinks if one.name == node.name), declared)
+    columns = {kept_event_time(compiled, compiled.nodes[at], declared) for at in node.inputs}
+    column, step = columns.pop() if len(columns) == 1 else None, node.step
     function = step.apply or step.process
     if function is not None and column not in (function.keeps or ()):
-        return False
+        return None
     if step.select is not None and not {column, "*"} & {text.strip() for text in step.select}:
-        return False
-    return all(_kept(compiled, compiled.nodes[at], column) for at in node.inputs)
+        return None
+    return column
 
 
 def count_of(plan: Plan, stream: str) -> int:
@@ -145,6 +148,15 @@ def _sources_of(compiled: Compiled) -> Sequence[frozenset[str]]:
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
         own = frozenset({node.name}) if node.step is None else frozenset[str]()
+        reach.append(own.union(*(reach[at] for at in node.inputs)))
+    return reach
+
+
+def _timers_of(compiled: Compiled) -> Sequence[frozenset[str]]:
+    """Node -> the steps with timers whose rows reach it in the same task, itself among them."""
+    reach: list[frozenset[str]] = []
+    for node in compiled.nodes:
+        own = frozenset({node.name}) if node.verb == "process" else frozenset[str]()
         reach.append(own.union(*(reach[at] for at in node.inputs)))
     return reach
 

@@ -23,6 +23,8 @@ class Started:
     """Address of Spark's own pages, if they are on."""
     segments: tuple[str, ...]
     """What a slot does, e.g. `python`, `sql`, `python`."""
+    given_up: tuple[str, ...] = ()
+    """What the run left behind as it went on with a changed app, a sentence for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,18 @@ class Progress:
     state_bytes: int = 0
     """Of all local stores."""
     late: int = 0
+    ahead: int = 0
+    """Records and watermarks whose event time is farther ahead of the clock than `maxAhead`."""
+    first_ahead: str | None = None
+    """The first of them, a sentence."""
     undecoded: int = 0
     """Records that could not be decoded and were skipped or became dead letters."""
+    unwritable: int = 0
+    """Rows whose records are larger than their stream takes, and became dead letters."""
+    tombstones: int = 0
+    """Records whose value is null: nothing to a step, so they were skipped."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """Step -> rows it failed on, which became dead letters."""
     misplaced: Mapping[str, int] = field(default_factory=dict)
     """Input stream -> records that a producer put where their key was before the stream grew: their order is open."""
     restored: tuple[str, ...] = ()
@@ -93,6 +105,13 @@ class GrowthRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockJumped:
+    """The host's clock was set; the app goes on by the time that has really passed."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Draining:
     """The batch at hand is finished, then the run ends."""
 
@@ -108,5 +127,5 @@ class Ended:
     seconds: float
 
 
-Event = Started | Progress | Waiting | GrowthRefused | Draining | Ended
+Event = Started | Progress | Waiting | GrowthRefused | ClockJumped | Draining | Ended
 Listener = Callable[[Event], None]

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.batch_clock import BatchClock
 from holdfast_runtime.batch_plan import batch_to
 from holdfast_runtime.java_causes import java_causes
 from holdfast_runtime.job import Job
@@ -31,15 +32,15 @@ from holdfast_runtime.jump_file import DueJump
 from holdfast_runtime.jumps import Jump
 from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
 from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.progress import Draining, Ended, Ending, Listener, Progress, Waiting
+from holdfast_runtime.patience import WaitEndedError, patiently
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Listener, Progress, Waiting
 from holdfast_runtime.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.source import Questions
 from holdfast_runtime.standing import Standing
 from holdfast_runtime.streams.records import Bounds
 from holdfast_runtime.until import Until
-from holdfast_runtime.wall_clock import now
+from holdfast_runtime.wall_clock import instant, now
 
-_RETRY_FOR = 30.0
 _LOOK_EVERY = 0.05
 _LONGEST = 4000
 _SAID_EVERY = 30.0
@@ -76,6 +77,8 @@ class Loop:
     epoch: int
     reading: Reading
     bounds: Callable[[], Mapping[StreamPartition, Bounds]]
+    assumed_bytes: Callable[[Collection[str]], Mapping[str, float]]
+    """Streams that have been measured -> what records of the others are taken to have."""
     grown: Callable[[Collection[StreamPartition]], bool]
     """Whether there is more to read than this attempt does, for the next one to take up."""
     ids: Callable[[], Mapping[str, str]]
@@ -147,7 +150,7 @@ class _Runner:
         self._job = loop.job()
         self._totals = loop.totals
         self._totals.begin()
-        self._standing = Standing()
+        self._standing, self._clock = Standing(), BatchClock()
         self._answered: Offsets | None = None
         """What the planner said last, until it is run."""
         self._lag = 0
@@ -175,6 +178,13 @@ class _Runner:
         try:
             if (planned := self._planned(frame)) is not None:
                 self._run(*planned)
+        except WaitEndedError as error:
+            # Nothing of the batch is at work, and Spark does not note it as done: it is the first of the next run.
+            why = str(error).removesuffix(".")
+            self._loop.listen(Waiting(f"{why}. The run ends here, and the next one repeats the batch"))
+            self._ending = Ending.DRAINED
+            self._between.set()
+            raise
         except Exception as error:
             self._failure = error
             raise
@@ -190,6 +200,8 @@ class _Runner:
             try:
                 over = query.awaitTermination(_LOOK_EVERY)  # type: ignore[arg-type] # any number
             except StreamingQueryException as error:
+                if self._between.is_set() and self._failure is None:
+                    return
                 raise self._failure or _why_it_died(error) from error
             if over and not self._between.is_set():
                 message = "Spark ended the query without saying why; see its log"
@@ -214,12 +226,16 @@ class _Runner:
         began = time.perf_counter()
         try:
             bounds, ids = self._loop.bounds(), self._loop.ids()
+            assumed = self._loop.assumed_bytes({*before.record_bytes, *self._standing.record_bytes})
         except AwayError as error:
             self._waits(error)
             return before
         if self._loop.grown(bounds):
             return self._over(Ending.GROWN, before)
-        after = self._next(before, self._standing.seen(bounds, now(), ids), jump)
+        time_now, clock_jumped = self._clock.at(instant(), before.time)
+        if clock_jumped is not None:
+            self._loop.listen(ClockJumped(clock_jumped))
+        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed), jump)
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
 
@@ -269,29 +285,23 @@ class _Runner:
 
     def _reports(self, plan: str) -> tuple[SlotReport, ...]:
         """Run the job; again where a slot only lost a race."""
-        deadline = time.monotonic() + _RETRY_FOR
-        while True:
-            try:
-                return read_reports(self._job.run(plan))
-            except AwayError as error:
-                self._waits(error)
-                deadline = time.monotonic() + _RETRY_FOR
-            except RetrySoonError:
-                if time.monotonic() > deadline:
-                    raise
-            except (PySparkException, Py4JError) as error:
-                message = (
-                    f"Spark could not run the batch, nothing of it is lost, and the next run repeats it: {_said(error)}"
-                )
-                raise SlotDiedError(message) from error
+        try:
+            return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)
+        except (PySparkException, Py4JError) as error:
+            message = (
+                f"Spark could not run the batch; nothing of it is lost. The next run repeats it, except for what "
+                f"slots had committed: {_said(error)}"
+            )
+            raise SlotDiedError(message) from error
 
     def _progress(
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
-        streams, misplaced = Counter[str](), Counter[str]()
+        streams, misplaced, failed = Counter[str](), Counter[str](), Counter[str]()
         for task in tasks:
             streams.update(task.rows_out)
             misplaced.update(task.misplaced)
+            failed.update(task.failed)
         slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
         rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
@@ -312,8 +322,13 @@ class _Runner:
             held_back=held_back,
             state_bytes=sum(self._standing.state_bytes.values()),
             late=sum(task.late for task in tasks),
+            ahead=sum(task.ahead for task in tasks),
+            first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),
             undecoded=sum(task.undecoded for task in tasks),
+            unwritable=sum(task.unwritable for task in tasks),
+            tombstones=sum(task.tombstones for task in tasks),
             misplaced=dict(misplaced),
+            failed=dict(failed),
             restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
             streams=dict(streams),
         )

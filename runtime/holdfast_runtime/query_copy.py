@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.job import Job
+from holdfast_runtime.offset_log import check_query
 from holdfast_runtime.places import Places
 from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.names import fence_name
@@ -174,9 +175,11 @@ Query: TypeAlias = QueryCopy | SharedQuery
 def query_of(places: Places, epoch: int) -> Query:
     """Spark's checkpoint in this attempt, ready to go on with."""
     if places.planned is None:
+        check_query(places.query)
         return SharedQuery(places.query)
     copy = QueryCopy(places.planned, places.query / str(epoch), epoch)
     copy.begin()
+    check_query(copy.folder)
     return copy
 
 

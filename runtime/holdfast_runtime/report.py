@@ -4,11 +4,14 @@ A slot's answer is one text: Spark carries nothing else out of the prepared job.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+
+_LISTED = 8
+"""So many tasks are named in a message."""
 
 
 @dataclass(slots=True)
@@ -20,13 +23,24 @@ class TaskReport:
     bytes_in: int = 0
     read: dict[str, int] = field(default_factory=dict)
     """Stream -> records read."""
+    bytes_read: dict[str, int] = field(default_factory=dict)
+    """Stream -> their bytes."""
     rows_out: dict[str, int] = field(default_factory=dict)
     """Stream -> rows written."""
     bytes_out: int = 0
     late: int = 0
+    ahead: int = 0
+    """Records and watermarks whose event time is farther ahead of the clock than can be true."""
+    first_ahead: str | None = None
+    """The first of them, in a sentence."""
     undecoded: int = 0
+    unwritable: int = 0
+    tombstones: int = 0
+    """Records whose value is null."""
     misplaced: dict[str, int] = field(default_factory=dict)
     """Stream -> records whose key belongs to another partition since the stream has grown."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Step -> dead letters it has written, of rows it failed on."""
     wake: int | None = None
     """When it wants to take part although nothing is there to read."""
     watermark: int | None = None
@@ -38,6 +52,11 @@ class TaskReport:
     """Why its local state was not used, if it was not."""
     replayed: bool = False
     """Its outputs and state came from what an earlier try had written."""
+
+    def note_ahead(self, said: Sequence[str]) -> None:
+        """More of what is too far ahead, in a sentence each."""
+        self.ahead += len(said)
+        self.first_ahead = self.first_ahead or next(iter(said), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +118,28 @@ class Failure:
         """As JSON."""
         return json.dumps({"wayOut": self.way_out, "message": self.message})
 
-    def throw(self) -> NoReturn:
-        """Raise it as what it is."""
+    def throw(self, committed: Sequence[str]) -> NoReturn:
+        """Raise it as what it is, with the tasks of other slots that have committed the batch."""
         kind = next(again for name, _, again in _WAYS_OUT if name == self.way_out)
-        raise kind(self.message)
+        again = issubclass(kind, RetrySoonError | AwayError)
+        raise kind(self.message if again or not committed else f"{self.message}\n{_staying(committed)}")
 
 
 def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
     """The reports of all slots; raises what failed in any of them, the gravest first."""
     trees = [json.loads(text) for text in texts]
+    committed = [task["task"] for tree in trees for task in tree.get("tasks", ())]
     failures = [Failure(tree["wayOut"], tree["message"]) for tree in trees if "wayOut" in tree]
     for name in ("stop", "user", "world", "away", "retry"):
         for failure in failures:
             if failure.way_out == name:
-                failure.throw()
+                failure.throw(committed)
     return tuple(SlotReport(tuple(TaskReport(**one) for one in tree["tasks"]), tree["phases"]) for tree in trees)
+
+
+def _staying(committed: Sequence[str]) -> str:
+    more = f" and {len(committed) - _LISTED} more" if len(committed) > _LISTED else ""
+    return (
+        f"other slots have committed their part of this batch, which stays as it is: "
+        f"{', '.join(committed[:_LISTED])}{more}; the next run computes the others"
+    )

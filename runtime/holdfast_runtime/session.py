@@ -6,6 +6,7 @@ of the JVM and stay out as well. The JVM ends when this process does, in whateve
 input. Must not know what runs in it.
 """
 
+import logging
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
@@ -77,6 +79,8 @@ def open_session(  # noqa: PLR0913 - each is a different thing
             context = SparkContext(conf=settings, gateway=_jvm(settings, data))
     except (PySparkRuntimeError, Py4JError) as error:
         raise _not_started(error, data) from error
+    # Told with its step as the run ends; PySpark would print it before, with all of Java's stack in one line.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if context.version != pyspark.__version__:
         context.stop()
         message = (

@@ -10,7 +10,7 @@ travels. Must not know Spark: rows come and go as Arrow batches.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import pyarrow as pa
@@ -23,16 +23,20 @@ from holdfast_runtime.phases import Phases
 from holdfast_runtime.report import Failure, SlotReport, TaskReport
 from holdfast_runtime.state.commit import Outputs, Part, commit
 from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import Place
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.trouble import damaged
 from holdfast_runtime.state.view import viewed
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.tables import Tables
 from holdfast_runtime.streams.kafka.transactions import Sender
 from holdfast_runtime.streams.records import Marker
-from holdfast_runtime.task_clock import MARKS, Brought, Stored, moved
+from holdfast_runtime.streams.written import is_written
+from holdfast_runtime.task_clock import MARKS, Brought, Stored, moved, outgoing
 from holdfast_runtime.task_offsets import check_delta, check_offsets, keep_offsets
+from holdfast_runtime.task_outputs import check_outputs, keep_outputs
 from holdfast_runtime.timed import Timed
 from holdfast_runtime.workshop import Workshop
 
@@ -56,6 +60,8 @@ class Slot:
         self._sender = Sender(workshop.program.who(plan.epoch), number)
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
         self._phases = Phases()
+        self._restored: set[str] = set()
+        """Tasks whose stores come from their durable copies just now."""
 
     def first(self) -> Batches:
         """The first of several segments."""
@@ -85,7 +91,7 @@ class Slot:
             note, rows = arrived[store.task]
             for table, changes in note.changes.items():
                 store.table(table).put_many([key for key, _ in changes], [value for _, value in changes])
-            return note, self._stepped(last, note, rows, store)
+            return self._finished(note, rows, store)
 
         reports = {task: note.report for task, (note, _) in arrived.items()}
         yield _text(failures[0].text() if failures else self._answer(compute, reports))
@@ -96,8 +102,7 @@ class Slot:
         reports = {task: TaskReport(task) for task in self._turns}
 
         def compute(store: TaskStore) -> tuple[Note, Rows]:
-            note, rows = self._read(store, reports[store.task])
-            return note, self._stepped(0, note, rows, store)
+            return self._finished(*self._read(store, reports[store.task]), store)
 
         yield _text(self._answer(compute, reports))
 
@@ -131,26 +136,50 @@ class Slot:
     def _read(self, store: TaskStore, report: TaskReport) -> tuple[Note, Rows]:
         """What the ranges of a task's turn bring, and how far event time comes with it."""
         turn, plan, note = self._turns[store.task], self._plan, Note(report)
-        check_offsets(store, turn)
+        with self._trusting(store.task):
+            check_offsets(store, turn)
         with self._phases.measured("fetch"):
-            fetched = self._shop.fetch(turn, report)
+            fetched = self._shop.fetch(turn, plan.now, report)
         brought = Brought(
             turn.number, plan.now, plan.first, fetched.deliveries, fetched.latest, turn.ended, report.rows_in
         )
         stored = Stored(dict(store.control.scan()), dict(store.table(MARKS).scan()))
-        now = moved(self._shop.clock_plan(store.task), stored, brought)
-        note.clocks = {step: Clock(plan.now, mark, now.ended[step]) for step, mark in now.watermarks.items()}
-        note.before, note.says, note.letters = now.before, now.says, fetched.letters
-        report.watermark, report.held_back, report.wake = now.watermark, now.held_back, now.wake
-        report.ended = now.all_ended
+        with self._trusting(store.task):
+            now = moved(self._shop.clock_plan(store.task), stored, brought)
+        note.clocks = {
+            step: Clock(plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew)
+            for step, mark in now.watermarks.items()
+        }
+        note.telling, note.letters, report.wake = now.telling, fetched.letters, now.wake
+        report.note_ahead(now.disbelieved)
         _put(store, CONTROL, now.control)
-        _put(store, MARKS, now.marks)
         keep_offsets(store, turn)
         return note, fetched.rows
 
+    def _finished(self, note: Note, rows: Rows, store: TaskStore) -> tuple[Note, Rows]:
+        """The last steps of a task, and what follows its rows."""
+        made = self._stepped(self._shop.program.compiled.last, note, rows, store)
+        if note.telling is not None:
+            plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
+            after = outgoing(plan, marks, note.telling, note.unfired)
+            note.says, report = after.says, note.report
+            report.watermark, report.held_back, report.ended = after.watermark, after.held_back, after.all_ended
+            _put(store, MARKS, after.marks)
+        return note, made
+
     def _stepped(self, level: int, note: Note, rows: Rows, tables: Tables) -> Rows:
-        with self._phases.measured("steps"):
+        with self._phases.measured("steps"), self._trusting(note.report.task):
             return self._shop.run_steps(level, rows, note, tables)
+
+    @contextmanager
+    def _trusting(self, task: str) -> Iterator[None]:
+        """What can't be read in a local store is damage, and mended by a restore, unless it was restored just now."""
+        try:
+            yield
+        except StateUnreadableError as error:
+            if task in self._restored:
+                raise
+            raise damaged(self._place(task), str(error.__cause__)) from error
 
     def _answer(self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]) -> str:
         try:
@@ -165,12 +194,15 @@ class Slot:
         sizes: dict[str, int] = {}
 
         def computed(stores: Sequence[TaskStore]) -> dict[str, Outputs]:
-            return {store.task: self._encoded(store.task, *compute(store), sizes) for store in stores}
+            return {store.task: self._encoded(store, *compute(store), sizes) for store in stores}
 
         def written(deltas: Sequence[Delta]) -> None:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
             sent = [Sent(self._marker(delta), delta.outputs) for delta in deltas]
+            # Before any: where one partition has the batch with other content, no other partition gets this one.
+            for one in sent:
+                self._check_sent(one.marker)
             with self._phases.measured("write"):
                 write(sent, self._shop.streams, self._sender, self._at)
 
@@ -184,12 +216,14 @@ class Slot:
             report.bytes_out = sizes.get(report.task, 0)
         return SlotReport(tuple(reports.values()), self._phases.taken())
 
-    def _encoded(self, task: str, note: Note, rows: Rows, sizes: dict[str, int]) -> Outputs:
+    def _encoded(self, store: TaskStore, note: Note, rows: Rows, sizes: dict[str, int]) -> Outputs:
+        turn = self._turns[store.task]
         with self._phases.measured("encode"):
-            outbox = self._shop.outbox(self._turns[task].number, self._plan.now, rows, note)
+            outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
             outputs = outbox.packed()
-        note.report.rows_out = outbox.rows
-        sizes[task] = sum(map(len, outputs.values()))
+        keep_outputs(store, turn.number, filter(self._shop.in_log, outputs))
+        note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
+        sizes[store.task] = sum(map(len, outputs.values()))
         return outputs
 
     def _tidied(self, part: Part, report: TaskReport) -> None:
@@ -208,15 +242,28 @@ class Slot:
             opened = open_store(self._place(task), durable, turn.number, self._plan.epoch, new=turn.number == 1)
         stack.callback(opened.store.close)
         if opened.distrust is not None and turn.number > 1:
-            damaged = () if opened.restored is None else opened.restored.damaged
-            report.restored = "; ".join((opened.distrust.message, *damaged))
-        return Part(opened.store, durable, turn.number)
+            self._restored.add(task)
+            snapshots = () if opened.restored is None else opened.restored.damaged
+            report.restored = "; ".join((opened.distrust.message, *snapshots))
+        if self._plan.first:
+            # Once in an attempt: what is put back under one that works is not noticed.
+            with self._trusting(task):
+                check_outputs(
+                    opened.store, partial(self._shop.streams.log_marker, owner=self._shop.program.owner, task=task)
+                )
+        sent = self._shop.program.sent.get(task)
+        return Part(opened.store, durable, turn.number, None if sent is None else sent.marker.batch)
 
     def _place(self, task: str) -> Place:
         return self._shop.program.state.place(self._shop.program.identity(task))
 
     def _marker(self, delta: Delta) -> Marker:
-        return Marker(self._shop.program.owner, delta.identity.task, delta.batch, self._plan.epoch)
+        program = self._shop.program
+        return Marker(program.owner, delta.identity.task, delta.batch, self._plan.epoch, program.life, delta.digest)
+
+    def _check_sent(self, marker: Marker) -> None:
+        if (there := self._shop.program.sent.get(marker.task)) is not None:
+            is_written(marker, there.marker, there.place)
 
     def _shielded(self, task: str, act: Callable[[], tuple[Note, Rows]]) -> tuple[Note, Rows]:
         """An error of ours travels to the last segment, which then commits nothing; any other ends the Spark task."""

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast_runtime.batch_plan import BatchPlan
+from holdfast_runtime.failed_expression import failed_expression, sql_texts
 from holdfast_runtime.located import LocatedJob, Segment, batch_plan
 from holdfast_runtime.located import Slot as Place
 from holdfast_runtime.program import Program
@@ -44,12 +47,28 @@ class _Work:
     """The tasks of each slot, in the order of the job."""
 
 
+class SlotJob:
+    """The slots of an app, run batch by batch."""
+
+    def __init__(self, job: LocatedJob, texts: Mapping[str, str]) -> None:
+        self._job, self._texts = job, texts
+
+    def run(self, batch: str) -> list[str]:
+        """Run all slots with this plan of the batch; what each answers. Raises what Spark SQL fails on by its step."""
+        try:
+            return self._job.run(batch)
+        except (PySparkException, Py4JError) as error:
+            if (known := failed_expression(error, self._texts)) is not None:
+                raise known from error
+            raise
+
+
 def slot_job(
     spark: SparkSession,
     packed: PackedProgram,
     slots: Mapping[str, tuple[str, ...]],
     places: Mapping[str, str | None],
-) -> LocatedJob:
+) -> SlotJob:
     """The job for an assignment: slot -> its tasks, and where it should run."""
     work = _Work(packed.content, tuple(slots.values()))
 
@@ -65,7 +84,8 @@ def slot_job(
                 frame = frame.mapInArrow(_between(work, level), compiled.layout(level).spark_schema)
         return frame.mapInArrow(_last(work), _RESULT)
 
-    return LocatedJob(spark, [Place(name, places[name]) for name in slots], build)
+    job = LocatedJob(spark, [Place(name, places[name]) for name in slots], build)
+    return SlotJob(job, sql_texts(packed.program.spec.steps))
 
 
 def _only(work: _Work) -> Segment:

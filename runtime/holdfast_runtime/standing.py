@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.batch_clock import BatchTime
 from holdfast_runtime.next_batch import Seen
 from holdfast_runtime.report import TaskReport
 from holdfast_runtime.streams.records import Bounds
@@ -30,9 +31,24 @@ class Standing:
     marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
     """Task -> how far event time has come in it, and what holds it back."""
 
-    def seen(self, bounds: Mapping[StreamPartition, Bounds], now: int, ids: Mapping[str, str] | None = None) -> Seen:
+    def seen(
+        self,
+        bounds: Mapping[StreamPartition, Bounds],
+        time: BatchTime,
+        ids: Mapping[str, str] | None = None,
+        assumed: Mapping[str, float] | None = None,
+    ) -> Seen:
         """What the next batch is decided by."""
-        return Seen(bounds, now, self.first, self.wakes, self.record_bytes, ids or {})
+        return Seen(
+            bounds,
+            time.now,
+            self.first,
+            wakes=self.wakes,
+            record_bytes=self.record_bytes,
+            assumed_bytes=assumed or {},
+            ids=ids or {},
+            skew=time.skew,
+        )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
         """A batch has run at this clock; `replay`: one that an earlier attempt had planned, for tasks of its choice."""
@@ -59,12 +75,11 @@ class Standing:
         self.state_bytes[task.task] = task.state_bytes
         if not task.replayed:
             self.marks[task.task] = task.watermark, task.held_back
-        records = sum(task.read.values())
-        if records and task.bytes_in:
-            for stream in task.read:
-                known = self.record_bytes.get(stream)
-                size = task.bytes_in / records
-                self.record_bytes[stream] = size if known is None else _KEEP * known + (1 - _KEEP) * size
+        for stream, size in task.bytes_read.items():
+            # A range may be a hole from end to end: what is behind it is not known to be small.
+            if size and (records := task.read.get(stream, 0)):
+                known, measured = self.record_bytes.get(stream), size / records
+                self.record_bytes[stream] = measured if known is None else _KEEP * known + (1 - _KEEP) * measured
 
 
 def _time(mark: tuple[int | None, str | None]) -> int:

@@ -1,7 +1,12 @@
 """Why: how far event time has come in a task, what it still has to tell the streams it writes, and when to look again.
 
 Joins the core's bookkeeping of control messages to what a batch brought, as one step from batch to batch, stored with
-the task's state. Must not read clocks, streams or stores: what is known comes in, what to store comes out.
+the task's state:
+
+    moved      before the steps run: the watermarks they see
+    outgoing   behind them, when it is known which timers have not fired: what is said to others, what is stored
+
+Must not read clocks, streams or stores: what is known comes in, what to store comes out.
 """
 
 import json
@@ -15,7 +20,9 @@ from holdfast.control.producers import Delivery, Producers
 from holdfast.control.relay import Relay, aggregating_partition, relays
 from holdfast.control.sending import Emission, Sender, View
 from holdfast.control.upstream import Upstream, input_watermark
+from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.state.errors import understood
 
 MARKS = ".marks"
 """The state table of what steps have seen of event time, and of what was told to streams."""
@@ -31,6 +38,8 @@ class Source:
     idle_after: int | None = None
     producers: Producers | None = None
     """Who writes control messages into it; None: nobody does."""
+    max_ahead: int | None = None
+    """How far ahead of the batch clock event time may be to be believed; None: as far as it likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,10 @@ class ClockPlan:
     steps: Mapping[str, frozenset[str]]
     """Step that asks for the watermark -> the streams whose rows reach it."""
     told: Mapping[str, Told]
+    behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Step, or stream that is told -> the steps with timers whose rows reach it in this task."""
+    max_ahead: int | None = None
+    """The largest of all sources of the app."""
 
     @property
     def inputs(self) -> Inputs:
@@ -76,6 +89,10 @@ class Brought:
     ended: Sequence[StreamPartition]
     rows: int
 
+    def horizon(self, max_ahead: int | None) -> int | None:
+        """The latest event time to be believed."""
+        return None if max_ahead is None else self.now + max_ahead
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -86,73 +103,179 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Telling:
+    """What is to be said behind the rows of a batch, before it is known which timers have not fired."""
+
+    turn: int
+    horizon: int | None
+    views: Mapping[str, View]
+    """Stream -> how far the task has come for it."""
+    watermarks: Mapping[str, int | None]
+    """By step."""
+    sources: int | None
+    """The lowest watermark of what is read: that of a task without steps or streams that ask."""
+    held_back: str | None
+    all_ended: bool
+    relayed: Mapping[str, Sender] = field(default_factory=dict)
+    relays: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
+    """What the task says for others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
-    """Where the task stands after the batch."""
+    """Where the task stands with the rows of the batch."""
 
     watermarks: Mapping[str, int | None]
     """By step."""
     before: Mapping[str, int | None]
     ended: Mapping[str, bool]
     """Whether nothing more comes to a step."""
+    horizon: int | None
+    """The latest event time that is believed."""
+    disbelieved: Sequence[str]
+    """Control messages that said more, in a sentence each."""
+    control: Mapping[bytes, bytes | None]
+    wake: int | None
+    telling: Telling
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """Where the task stands behind the batch."""
+
     says: Sequence[tuple[str, tuple[int, ...], bytes]]
     """Control messages: stream, partitions, message."""
-    control: Mapping[bytes, bytes | None]
     marks: Mapping[bytes, bytes | None]
-    wake: int | None
     watermark: int | None
     held_back: str | None
     all_ended: bool
 
 
 def moved(plan: ClockPlan, stored: Stored, brought: Brought) -> Moved:
-    """One batch of a task's event time."""
-    now = brought.now
-    known = _known(plan, stored, brought)
-    book = known.batch([*brought.deliveries, *_own(plan, brought)], now)
+    """One batch of a task's event time, up to the steps."""
+    now, horizon = brought.now, brought.horizon(plan.max_ahead)
+    heard, disbelieved = _believed(plan, brought)
+    book = _known(plan, stored, brought).batch([*heard, *_own(plan, brought)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
-    before = _read_marks(stored.marks)
+    with understood(f"the watermarks of task {plan.task}"):
+        before = _read_marks(stored.marks).believed(horizon)
     watermarks: dict[str, int | None] = {}
     ended: dict[str, bool] = {}
     for step, streams in plan.steps.items():
         reached = list(_upstream(plan, book, ends, streams, now))
         watermarks[step] = input_watermark(reached, before.watermarks.get(step))
         ended[step] = bool(reached) and all(one.ended for one in reached)
-    says: list[tuple[str, tuple[int, ...], bytes]] = []
-    senders: dict[str, Sender] = {}
+    views: dict[str, View] = {}
+    relayed: dict[str, Sender] = {}
+    relays_say: list[tuple[str, tuple[int, ...], bytes]] = []
     for stream, told in plan.told.items():
         reached = list(_upstream(plan, book, ends, told.sources, now))
         mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
-        watermarks[f">{stream}"] = mark
-        view = View(mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0)
-        sender = before.senders.get(stream) or Sender(stream, plan.task, len(told.producers))
-        sender = replace(sender, task_count=len(told.producers))
-        senders[stream], emissions = sender.follow(view, _listeners(stream, told), brought.turn)
-        says += _written(stream, emissions)
+        views[stream] = View(mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0)
         if (relay := _relay(plan, before, stream, told)) is not None:
             again, emissions = relay.follow(book, told.partitions, brought.turn)
-            senders[f"relay {stream}"] = again.sender
-            says += _written(stream, emissions)
+            relayed[f"relay {stream}"] = again.sender
+            relays_say += _written(stream, emissions)
     held = held_back_by(book.watermarks, now, _timed(plan))
-    after = _Marks(watermarks, senders)
-    marks = [watermarks[step] for step in plan.steps] + [watermarks[f">{stream}"] for stream in plan.told]
     return Moved(
-        watermarks={step: watermarks[step] for step in plan.steps},
+        watermarks=watermarks,
         before={step: before.watermarks.get(step) for step in plan.steps},
         ended=ended,
-        says=says,
+        horizon=horizon,
+        disbelieved=disbelieved,
         control=_changed(stored.control, book),
-        marks=_marks_changed(before, after, stored.marks),
         wake=_wake(plan, book, ends, now),
-        watermark=_lowest(marks) if marks else _lowest(_source_marks(plan, book)),
-        held_back=None if held is None else held.sentence(now),
-        all_ended=book.ends.all_ended,
+        telling=Telling(
+            turn=brought.turn,
+            horizon=horizon,
+            views=views,
+            watermarks=watermarks,
+            sources=_lowest(_source_marks(plan, book)),
+            held_back=None if held is None else held.sentence(now),
+            all_ended=book.ends.all_ended,
+            relayed=relayed,
+            relays=relays_say,
+        ),
     )
+
+
+def outgoing(plan: ClockPlan, stored: Mapping[bytes, bytes], telling: Telling, unfired: Mapping[str, int]) -> Outgoing:
+    """What follows the rows of a batch. `stored`: the marks before it; `unfired`: see `held`."""
+    before = _read_marks(stored).believed(telling.horizon)
+    watermarks = {
+        step: held(plan, step, mark, before.watermarks.get(step), unfired) for step, mark in telling.watermarks.items()
+    }
+    says: list[tuple[str, tuple[int, ...], bytes]] = []
+    senders = dict(telling.relayed)
+    for stream, view in telling.views.items():
+        told = plan.told[stream]
+        mark = held(plan, stream, view.watermark, before.watermarks.get(f">{stream}"), unfired)
+        watermarks[f">{stream}"] = mark
+        ended = view.ended and not waits(plan, stream, unfired)
+        sender = before.senders.get(stream) or Sender(stream, plan.task, len(told.producers))
+        sender = replace(sender, task_count=len(told.producers))
+        reached_there = replace(view, watermark=mark, ended=ended)
+        senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
+        says += _written(stream, emissions)
+    marks = list(watermarks.values())
+    return Outgoing(
+        says=[*says, *telling.relays],
+        marks=_marks_changed(before, _Marks(watermarks, senders), stored),
+        watermark=_lowest(marks) if marks else telling.sources,
+        held_back=_unfired_said(unfired) or telling.held_back,
+        all_ended=telling.all_ended and not unfired,
+    )
+
+
+def waits(plan: ClockPlan, reader: str, unfired: Mapping[str, int]) -> bool:
+    """Whether timers whose rows reach a step or stream are still to fire."""
+    return not plan.behind.get(reader, frozenset()).isdisjoint(unfired)
+
+
+def held(plan: ClockPlan, reader: str, mark: int | None, before: int | None, unfired: Mapping[str, int]) -> int | None:
+    """The watermark for a step or a stream, where timers of steps in front of it are due that have not fired.
+
+    `unfired`: step -> the time of its first such timer. What it writes will be of that time, and would be late if event
+    time had passed it.
+    """
+    times = [time for step, time in unfired.items() if step in plan.behind.get(reader, frozenset())]
+    if mark is None or not times:
+        return mark
+    reached = min(mark, *times)
+    return reached if before is None else max(reached, before)
+
+
+def _unfired_said(unfired: Mapping[str, int]) -> str | None:
+    if not unfired:
+        return None
+    step = min(unfired, key=lambda one: unfired[one])
+    return (
+        f"step {step}: more timers are due than fire in one batch, those from {event_moment(unfired[step])} on fire in "
+        "the next ones"
+    )
+
+
+def _believed(plan: ClockPlan, brought: Brought) -> tuple[list[Delivery], list[str]]:
+    """The control messages that can be true, and what is to be said of others."""
+    heard, said = list[Delivery](), list[str]()
+    for one in brought.deliveries:
+        horizon = brought.horizon(plan.sources[one.partition.stream].max_ahead)
+        if horizon is None or not isinstance(one.message, WatermarkMessage) or one.message.timestamp <= horizon:
+            heard.append(one)
+        else:
+            whose = one.message.task or "its source or relay"
+            said.append(f"{one.partition}: a watermark of {event_moment(one.message.timestamp)} from {whose}")
+    return heard, said
 
 
 def _known(plan: ClockPlan, stored: Stored, brought: Brought) -> Bookkeeping:
     if not stored.control:
         return Bookkeeping.started(plan.inputs, brought.now)
-    known = Bookkeeping.restored(stored.control, plan.inputs, brought.now)
+    limits = {
+        name: limit for name, one in plan.sources.items() if (limit := brought.horizon(one.max_ahead)) is not None
+    }
+    with understood(f"the bookkeeping of control messages of task {plan.task}"):
+        known = Bookkeeping.restored(stored.control, plan.inputs, brought.now).believed(limits, brought.now)
     return known.resumed(brought.now) if brought.first else known
 
 
@@ -246,6 +369,22 @@ def _lowest(marks: Sequence[int | None]) -> int | None:
 class _Marks:
     watermarks: Mapping[str, int | None]
     senders: Mapping[str, Sender]
+
+    def believed(self, horizon: int | None) -> "_Marks":
+        """The same without event times that can't be true: a task that was led to tell one tells anew."""
+        if horizon is None:
+            return self
+
+        def true(mark: int | None) -> bool:
+            return mark is None or mark <= horizon
+
+        return _Marks(
+            {name: mark if true(mark) else None for name, mark in self.watermarks.items()},
+            {
+                name: one if true(one.watermark) else replace(one, watermark=None, told=frozenset())
+                for name, one in self.senders.items()
+            },
+        )
 
 
 _KEY = b"marks"

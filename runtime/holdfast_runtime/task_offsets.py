@@ -6,7 +6,9 @@ Otherwise rows would be lost or counted twice without a word. Must not read stre
 from holdfast.errors import UserActionError
 from holdfast_runtime.batch_plan import Turn
 from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.errors import understood
 from holdfast_runtime.state.task_store import OFFSETS, TaskStore
+from holdfast_runtime.streams.records import Range
 
 
 class StateOffsetsError(UserActionError):
@@ -16,11 +18,13 @@ class StateOffsetsError(UserActionError):
 def check_offsets(store: TaskStore, turn: Turn) -> None:
     """Refuse ranges that do not begin where the state ends, or where a jump was to begin."""
     keys = [_key(wanted.partition) for wanted in turn.ranges]
-    for wanted, stored in zip(turn.ranges, store.offsets.get_many(keys), strict=True):
-        begins = turn.jumped.get(wanted.partition, wanted.start)
-        if stored is not None and int(stored) != begins:
+    with understood(f"how far {store.place.identity} has read"):
+        offsets = [None if stored is None else int(stored) for stored in store.offsets.get_many(keys)]
+    for wanted, stored in zip(turn.ranges, offsets, strict=True):
+        begins = _stood(turn, wanted)
+        if stored is not None and stored != begins:
             message = (
-                f"the state of {store.place.identity} has read {wanted.partition} up to offset {int(stored)}, but the "
+                f"the state of {store.place.identity} has read {wanted.partition} up to offset {stored}, but the "
                 f"checkpoint wants it to go on at {begins}: they are not of one history. Put back state and "
                 f"checkpoint from the same time, or start under a new spec.runId"
             )
@@ -30,11 +34,15 @@ def check_offsets(store: TaskStore, turn: Turn) -> None:
 def check_delta(delta: Delta, turn: Turn) -> None:
     """Refuse a delta that was computed from other ranges than the turn has: a replay would skip or repeat rows."""
     found = {key: None if value is None else int(value) for key, value in delta.tables.get(OFFSETS, ())}
-    planned = {_key(wanted.partition): wanted.end for wanted in turn.ranges}
+    planned = {_key(wanted.partition): wanted for wanted in turn.ranges}
     for key in sorted(found.keys() | planned.keys()):
-        if found.get(key) != planned.get(key):
+        wanted = planned.get(key)
+        end = None if wanted is None else wanted.end
+        # A delta holds what changed: nothing of a partition that is left where it stood, as after a jump back.
+        stays = wanted is not None and key not in found and _stood(turn, wanted) == end
+        if not stays and found.get(key) != end:
             message = (
-                f"batch {delta.batch} of {delta.identity} is to read {key.decode()} up to offset {planned.get(key)}, "
+                f"batch {delta.batch} of {delta.identity} is to read {key.decode()} up to offset {end}, "
                 f"but what was written of it read up to {found.get(key)}: state and checkpoint are not of one history. "
                 f"Put back both from the same time, or start under a new spec.runId"
             )
@@ -46,6 +54,11 @@ def keep_offsets(store: TaskStore, turn: Turn) -> None:
     store.offsets.put_many(
         [_key(wanted.partition) for wanted in turn.ranges], [b"%d" % wanted.end for wanted in turn.ranges]
     )
+
+
+def _stood(turn: Turn, wanted: Range) -> int:
+    """Where the partition was left by the batch before."""
+    return turn.jumped.get(wanted.partition, wanted.start)
 
 
 def _key(partition: object) -> bytes:

@@ -3,7 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+from holdfast.tasks.partitions import StreamPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where rows that stand beside each other were read."""
+
+    partition: StreamPartition
+    offsets: pa.Int64Array
+    """Of each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +26,8 @@ class Timed:
     rows: pa.RecordBatch
     times: pa.Int64Array
     """Milliseconds since 1970, null where a row has none."""
+    origins: tuple[Origin, ...] = ()
+    """Where the rows were read, in their order, as long as no step has changed them; none: nobody knows any more."""
 
     @classmethod
     def nothing(cls, schema: pa.Schema) -> "Timed":
@@ -27,7 +42,37 @@ class Timed:
         if not parts:
             return cls.nothing(schema)
         rows = pa.concat_batches([part.rows for part in parts])
-        return cls(rows, pa.concat_arrays([part.times for part in parts]))
+        known = all(part.origins or not part.count for part in parts)
+        origins = tuple(origin for part in parts for origin in part.origins) if known else ()
+        return cls(rows, pa.concat_arrays([part.times for part in parts]), origins)
+
+    def origin(self, row: int) -> tuple[StreamPartition, int] | None:
+        """The partition and the offset where a row was read, if that is known."""
+        for one in self.origins:
+            if row < len(one.offsets):
+                return one.partition, int(one.offsets[row].as_py())
+            row -= len(one.offsets)
+        return None
+
+    def part(self, start: int, end: int) -> "Timed":
+        """The rows from `start` to before `end`."""
+        origins, at = [], 0
+        for one in self.origins:
+            first, last = max(start - at, 0), min(end - at, len(one.offsets))
+            if first < last:
+                origins.append(Origin(one.partition, one.offsets.slice(first, last - first)))
+            at += len(one.offsets)
+        return Timed(self.rows.slice(start, end - start), self.times.slice(start, end - start), tuple(origins))
+
+    def where(self, kept: "npt.NDArray[np.bool_]") -> "Timed":
+        """Those of its rows."""
+        origins, at = [], 0
+        for one in self.origins:
+            here = pa.array(kept[at : at + len(one.offsets)])
+            origins.append(Origin(one.partition, one.offsets.filter(here)))
+            at += len(one.offsets)
+        mask = pa.array(kept)
+        return Timed(self.rows.filter(mask), self.times.filter(mask), tuple(origins))
 
     @property
     def count(self) -> int:

@@ -4,10 +4,11 @@ Must not say how: `local` keeps files, `cluster` keeps ConfigMaps and talks with
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.placement.assignment import Assignment
+from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd, Record
 from holdfast_runtime.progress import Event
@@ -32,12 +33,14 @@ class Ran:
     grouping: Mapping[str, tuple[StreamPartition, ...]]
     placement: Placement
     child_after: Mapping[StreamPartition, ParentEnd]
+    state: KeptState = field(default_factory=KeptState)
+    """What its steps keep."""
 
     def record(self, run: str) -> Record:
         """As the placement record of this run."""
         processor_of = self.placement.assignment.processor_of()
         locations = {task: self.placement.locations[processor] for task, processor in processor_of.items()}
-        return Record(run, self.grouping, locations, processor_of, self.child_after)
+        return Record(run, self.grouping, locations, processor_of, self.child_after, self.state)
 
 
 class Coordinator(Protocol):

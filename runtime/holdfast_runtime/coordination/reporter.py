@@ -1,7 +1,7 @@
 """Why: the driver's report is written beside its batches, never in their path: the data plane waits for no API server.
 
-A write that fails is tried again; only a newer attempt, seen on the way, ends this one. Must not decide what is worth
-a write: that is `reporting`.
+A write that fails is tried again, whatever failed: an app whose report is no longer written is taken for stuck. Only a
+newer attempt, seen on the way, ends this one. Must not decide what is worth a write: that is `reporting`.
 """
 
 import logging
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast.errors import HoldfastError
 from holdfast.placement.driver_report import Report
 from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
 from holdfast_runtime.coordination.reporting import due, shortened
@@ -75,9 +75,11 @@ class Reporter:
             self._write(report)
         except SupersededError as error:
             self.superseded = error
-        except (RetrySoonError, WorldChangeError) as error:
+        except Exception as error:  # noqa: BLE001 - the thread must live as long as the attempt
             if not self._failing:
-                _LOG.warning("the report can't be written, batches go on and it is tried again: %s", error)
+                foreign = not isinstance(error, HoldfastError)
+                message = "the report can't be written, batches go on and it is tried again: %s"
+                _LOG.warning(message, error, exc_info=foreign)
             self._failing = True
             return False
         self._failing = False

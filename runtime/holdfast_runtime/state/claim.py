@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 
 from holdfast_runtime.state.errors import StoreBusyError
+from holdfast_runtime.state.left import Left, read_left
 from holdfast_runtime.state.place import Place
 from holdfast_runtime.state.trouble import reporting
 
@@ -23,11 +24,38 @@ class Claim:
     descriptor: int
     key: tuple[int, str]
 
+    @property
+    def held(self) -> bool:
+        """Whether others are still kept out."""
+        return self.key in _CLAIMED and self.key[0] == os.getpid()
+
+    def left(self) -> Left | None:
+        """How the store was left; None: nobody says."""
+        return read_left(os.pread(self.descriptor, 1 << 10, 0))
+
+    def note(self, left: Left | None) -> None:
+        """How it would be left now; None: as no store that could be used."""
+        if left is None:
+            os.ftruncate(self.descriptor, 0)
+        else:
+            os.pwrite(self.descriptor, left.line(), 0)
+
     def release(self) -> None:
         """Let others in; again is fine."""
-        if self.key in _CLAIMED and self.key[0] == os.getpid():
+        if self.held:
             _CLAIMED.discard(self.key)
             os.close(self.descriptor)
+
+
+def left_at(place: Place) -> Left | None:
+    """How the store was left, for somebody who has no claim and changes nothing.
+
+    Not for a process that has one: closing the file a second time would give the lock away.
+    """
+    try:
+        return read_left(place.lock_path.read_bytes())
+    except OSError:
+        return None
 
 
 def claim(place: Place) -> Claim:

@@ -4,12 +4,12 @@ compute -> write deltas -> commit outputs with their marker -> commit local stor
 is decided: a replay takes state and outputs from the delta and computes nothing, so functions that give something else
 each time are exactly-once too. Outputs come before the local store, because the store is what replays look at last.
 
-`outputs` must be idempotent by (task, batch): it sees a batch again whenever a process died after the deltas.
+`outputs` must be idempotent by (task, batch, digest): it sees a batch again whenever a process died after the deltas.
 Must not know streams: outputs are bytes per output partition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import Durable
@@ -31,6 +31,8 @@ class Part:
     durable: Durable
     batch: int
     """Which batch of the task this is: tasks that have nothing to do take no part in a batch of the app."""
+    sent: int | None = None
+    """The last batch of the task whose outputs were there when the attempt began; None: there were none."""
 
 
 def commit(
@@ -53,7 +55,8 @@ def commit(
         size = 0
         if delta is None:
             delta = part.store.delta(dict(results.get(part.store.task, {})))
-            size = part.durable.write_delta(delta)
+            size, digest = part.durable.write_delta(delta)
+            delta = replace(delta, digest=digest)
         at("delta written")
         written.append((part, delta, size))
     deltas = [delta for _, delta, _ in written]
@@ -78,6 +81,14 @@ def _found(part: Part, epoch: int) -> Delta | None:
                 f"batch {batch} of {store.place.identity} was committed here, but its delta is gone from "
                 f"{part.durable.storage.directory}: its outputs can't be repeated as they were. Put the checkpoint "
                 f"back, or start under a new spec.runId"
+            )
+            raise DeltaMissingError(message)
+        if part.sent is not None and part.sent >= batch:
+            # Computed anew it could be another one, of which some partitions have the rows of the first.
+            message = (
+                f"outputs of batch {batch} of {store.place.identity} are written, but its delta is gone from "
+                f"{part.durable.storage.directory}: they can't be repeated as they were. Bring back the checkpoint "
+                f"that they were written with, or start under a new spec.runId"
             )
             raise DeltaMissingError(message)
         return None

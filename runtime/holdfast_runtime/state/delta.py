@@ -46,6 +46,8 @@ class Delta:
     tables: Mapping[str, Changes] = field(default_factory=dict)
     """Per table, in key order; None: deleted."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
+    digest: str = field(default="", compare=False)
+    """Of its object, once there is one: a replay that reads it finds the same."""
 
     @property
     def name(self) -> str:
@@ -81,6 +83,13 @@ def delta_bytes(delta: Delta) -> bytes:
     return b"holdfast-delta %d length=%d sha256=%s\n" % (FORMAT, body.size, digest.encode()) + bytes(body)
 
 
+def digest_of(content: bytes) -> str:
+    """Of the object that `delta_bytes` made."""
+    header = _HEADER.match(content)
+    assert header is not None  # noqa: S101 - it was made here
+    return header[2].decode()
+
+
 def read_delta(path: str, content: bytes) -> Delta:
     """The delta in the object at this path."""
     header = _HEADER.match(content[:_LONGEST_HEADER])
@@ -98,7 +107,8 @@ def read_delta(path: str, content: bytes) -> Delta:
         tables = dict(zip(about["tables"], groups, strict=False))
         outputs = {name.decode(): value or b"" for name, value in groups[len(tables)]}
         identity = Identity(about["app"], about["run"], about["task"])
-        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, outputs)
+        digest = header[2].decode()
+        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, outputs, digest)
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError) as error:
         _refuse(path, f"its content is not as this release writes it ({error})")
 

@@ -10,10 +10,11 @@ Must not commit outputs or the local store: `commit` knows the order.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
-from holdfast_runtime.state.delta import Delta, delta_bytes, read_delta
+from holdfast_runtime.state.delta import Delta, delta_bytes, digest_of, read_delta
 from holdfast_runtime.state.errors import (
     DeltaDamagedError,
     DeltaExistsError,
@@ -29,6 +30,13 @@ from holdfast_runtime.state.task_store import Head, TaskStore
 At = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
+
+
+class Stored(NamedTuple):
+    """A delta that is kept."""
+
+    size: int
+    digest: str
 
 
 def _nothing(_: str) -> None:
@@ -99,21 +107,22 @@ class Durable:
             raise DeltaDamagedError(message)
         return delta
 
-    def write_delta(self, delta: Delta) -> int:
-        """Keep this batch; its bytes. Outputs may be committed when this returns, and not before.
+    def write_delta(self, delta: Delta) -> Stored:
+        """Keep this batch. Outputs may be committed when this returns, and not before.
 
         Raises `EpochFencedError` where a newer attempt is at work, `DeltaExistsError` where the batch is written.
         """
         if delta.identity != self.identity:
             message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
             raise StoreMisuseError(message)
-        size = self.storage.write(delta.name, [delta_bytes(delta)])
+        content = delta_bytes(delta)
+        size = self.storage.write(delta.name, [content])
         # After writing, for a newer attempt that left its fence later than this look will find what was written.
         self._check_epoch(self.listing(), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise DeltaExistsError(message)
-        return size
+        return Stored(size, digest_of(content))
 
     def snapshot(self, store: TaskStore) -> int:
         """Copy the whole state as of the store's last commit; its bytes."""

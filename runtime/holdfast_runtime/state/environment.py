@@ -54,20 +54,21 @@ class Environment:
         """Bytes of the quota that are taken, free pages inside the file included."""
         return (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
 
-    def cursor(self, name: bytes) -> "lmdb.Cursor[bytes] | None":
-        """To read this database as it was at the last commit; None: it is not there."""
-        handle = self._handles.get(name)
-        if handle is None:
-            return None
-        with reporting(self._place):
-            if self._reading is None:
-                self._reading = self._env.begin()
-            return self._reading.cursor(handle)
-
     def get(self, name: bytes, keys: list[bytes]) -> dict[bytes, bytes]:
         """What is there of these sorted keys."""
-        cursor = self.cursor(name)
-        return {} if cursor is None else dict(cursor.getmulti(keys))
+        cursor = self._cursor(name)
+        if cursor is None:
+            return {}
+        with reporting(self._place):
+            return dict(cursor.getmulti(keys))
+
+    def scan(self, name: bytes, first: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows in order, from this key on, as they were at the last commit."""
+        cursor = self._cursor(name)
+        if cursor is not None:
+            with reporting(self._place):
+                if cursor.set_range(first) if first else cursor.first():
+                    yield from cursor.iternext()
 
     def stop_reading(self) -> None:
         """Let go of the pages that were readable; cursors of before are void."""
@@ -93,6 +94,15 @@ class Environment:
         """Write a compact copy of the whole environment."""
         with reporting(self._place):
             self._env.copyfd(descriptor, compact=True)
+
+    def _cursor(self, name: bytes) -> "lmdb.Cursor[bytes] | None":
+        handle = self._handles.get(name)
+        if handle is None:
+            return None
+        with reporting(self._place):
+            if self._reading is None:
+                self._reading = self._env.begin()
+            return self._reading.cursor(handle)
 
 
 class Writing:

@@ -3,7 +3,26 @@
 Must not hold logic: whoever meets the trouble knows the names and numbers, and writes the sentence.
 """
 
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgpack
+
+from holdfast.control.stored import StoredBookkeepingError
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+
+_PARSERS_SAY = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    struct.error,
+    msgpack.UnpackException,
+    StoredBookkeepingError,
+)
 
 
 class StoreBusyError(RetrySoonError):
@@ -12,6 +31,31 @@ class StoreBusyError(RetrySoonError):
 
 class StoreRebuildError(RetrySoonError):
     """The local store is not at the batch before this one: drop it and restore it from the durable copy."""
+
+
+class StoreDamagedError(RetrySoonError):
+    """What was read of the local store can't be right: it is not used again, but restored, and the batch runs anew."""
+
+
+class StateUnreadableError(UserActionError):
+    """What stands in the state is nothing that this release writes.
+
+    Of a local store that is damage, which a restore mends; of the durable copy, whose checksums fit, it is the end.
+    """
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Raise `StateUnreadableError` where what is read from state can't be parsed."""
+    try:
+        yield
+    except _PARSERS_SAY as error:
+        message = (
+            f"{what} can't be read ({type(error).__name__}: {error}), though the checksums of the durable copy fit: "
+            f"it was written by another release or a mistake. Put back a copy of the checkpoint of the time before, or "
+            f"start under a new spec.runId"
+        )
+        raise StateUnreadableError(message) from error
 
 
 class StoreMisuseError(HoldfastError):

@@ -17,6 +17,7 @@ from typing import Self
 
 import lmdb
 
+from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.state.errors import StoreBusyError, StoreUnavailableError
 from holdfast_runtime.state.keys import LONGEST_PLAIN, fold_key, in_order, unfold
 from holdfast_runtime.state.place import Place
@@ -24,8 +25,9 @@ from holdfast_runtime.state.task_store import Head
 from holdfast_runtime.state.trouble import TABLES
 
 _TRIES = 5
+_SLACK_PAGES = 16
+"""Pages at the end that LMDB took and gave back in one transaction are counted but not in the file."""
 _HEAD, _TABLE = b"head", b"table."
-_DATA = "data.mdb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class OfflineStore:
 
 def copy_store(place: Place, to: Path) -> Path:
     """A copy of the store's file as of one commit; raises `StoreBusyError` where commits come too fast."""
-    file = place.path / _DATA
+    file = place.data_path
     for _ in range(_TRIES):
         try:
             before = file.stat().st_ino
@@ -116,19 +118,18 @@ def copy_store(place: Place, to: Path) -> Path:
             # Another file: the store was made anew, and its numbers say nothing about the one that was copied.
             if 0 <= moved_on <= 1 and file.stat().st_ino == before:
                 return to
-        except (lmdb.Error, OSError) as error:
+        except (FileDamagedError, lmdb.Error, OSError) as error:
             message = f"the store of {place.identity} at {place.path} can't be copied ({error})"
             raise StoreUnavailableError(message) from error
     message = f"the store of {place.identity} changes faster than it can be copied: use --durable, or stop the app"
     raise StoreBusyError(message)
 
 
-def data_file(place: Place) -> Path:
-    """The file of a store."""
-    return place.path / _DATA
-
-
 def _opened(file: Path) -> lmdb.Environment:
+    meta = check_metas(file)
+    if file.stat().st_size < (meta.last + 1 - _SLACK_PAGES) * meta.page:
+        message = "it was cut off"
+        raise FileDamagedError(message)
     return lmdb.open(
         str(file), subdir=False, readonly=True, lock=False, create=False, max_dbs=2 * TABLES + 1, readahead=False
     )

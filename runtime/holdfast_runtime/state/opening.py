@@ -9,11 +9,17 @@ from dataclasses import dataclass
 
 from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.durable import Durable
-from holdfast_runtime.state.errors import DeltaMissingError, EpochFencedError, StoreUnavailableError
+from holdfast_runtime.state.errors import (
+    DeltaMissingError,
+    EpochFencedError,
+    StoreDamagedError,
+    StoreUnavailableError,
+)
+from holdfast_runtime.state.left import data_file
 from holdfast_runtime.state.place import Place, read_sidecar
 from holdfast_runtime.state.restoring import Restored, restore
-from holdfast_runtime.state.task_store import TaskStore
-from holdfast_runtime.state.trust import Distrust, Expected, Facts, Reason, trust
+from holdfast_runtime.state.task_store import Head, TaskStore
+from holdfast_runtime.state.trust import Distrust, Expected, Facts, Reason, Use, trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ def open_store(place: Place, durable: Durable, batch: int, epoch: int, *, new: b
     expected = Expected(place.identity, batch, epoch, place.boot_id())
     held = claim(place)
     try:
-        store, distrust = _local(place, expected, held)
+        store, distrust = _local(place, durable, expected, held)
         if store is not None:
             return Opened(store)
         restored = _restored(place, durable, batch, held)
@@ -48,17 +54,18 @@ def open_store(place: Place, durable: Durable, batch: int, epoch: int, *, new: b
         raise
 
 
-def _local(place: Place, expected: Expected, held: Claim) -> tuple[TaskStore | None, Distrust | None]:
+def _local(place: Place, durable: Durable, expected: Expected, held: Claim) -> tuple[TaskStore | None, Distrust | None]:
     sidecar = read_sidecar(place)
     # Before the file is opened: one from before a power cut may hold anything.
-    distrust = trust(Facts(sidecar), expected)
+    distrust = trust(Facts(sidecar, use=Use(held.left(), data_file(place.data_path))), expected)
     if distrust is not None:
         return None, distrust
     try:
         store = TaskStore(place, held)
-    except StoreUnavailableError as error:
+    except (StoreUnavailableError, StoreDamagedError) as error:
         return None, Distrust(Reason.UNREADABLE, str(error))
-    distrust = trust(Facts(sidecar, store.head.batch, store.head.epoch), expected)
+    copied = _copied(durable, store.head, expected.epoch)
+    distrust = trust(Facts(sidecar, store.head.batch, store.head.epoch, copied), expected)
     if distrust is None:
         return store, None
     store.discard()
@@ -66,6 +73,14 @@ def _local(place: Place, expected: Expected, held: Claim) -> tuple[TaskStore | N
         message = f"the local store of {place.identity}: {distrust.message}; this process must end"
         raise EpochFencedError(message)
     return None, distrust
+
+
+def _copied(durable: Durable, head: Head, epoch: int) -> frozenset[int]:
+    """By which attempts the durable copy has the store's batch; asked once in an attempt, for that costs a listing."""
+    if head.epoch is None or head.epoch >= epoch:
+        return frozenset()
+    found = durable.listing()
+    return frozenset(one.epoch for one in (*found.deltas, *found.snapshots) if one.batch == head.batch)
 
 
 def _restored(place: Place, durable: Durable, batch: int, held: Claim) -> Restored | None:

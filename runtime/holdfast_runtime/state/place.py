@@ -49,6 +49,11 @@ class Place:
     boot_id_file: Path = _BOOT_ID
 
     @property
+    def data_path(self) -> Path:
+        """LMDB's file."""
+        return self.path / "data.mdb"
+
+    @property
     def lock_path(self) -> Path:
         """Beside the directory, because the directory comes and goes while the lock is held."""
         return self.path.with_name(self.path.name + ".lock")
@@ -68,6 +73,8 @@ class Sidecar:
     format: int
     identity: Identity
     boot_id: str
+    damage: str | None = None
+    """What was found in it that can't be right."""
 
 
 def read_sidecar(place: Place) -> Sidecar | None:
@@ -75,15 +82,18 @@ def read_sidecar(place: Place) -> Sidecar | None:
     try:
         tree = json.loads((place.path / _SIDECAR).read_bytes())
         identity = Identity(str(tree["app"]), str(tree["run"]), str(tree["task"]))
-        return Sidecar(int(tree["format"]), identity, str(tree["bootId"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        damage = tree.get("damage")
+        return Sidecar(int(tree["format"]), identity, str(tree["bootId"]), None if damage is None else str(damage))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def write_sidecar(place: Place) -> None:
-    """Declare the store whole, under the running kernel."""
+def write_sidecar(place: Place, damage: str | None = None) -> None:
+    """Declare the store whole, under the running kernel; or damaged, so that it is not used again."""
     one = place.identity
     tree = {"format": FORMAT, "app": one.app, "run": one.run, "task": one.task, "bootId": place.boot_id()}
+    if damage is not None:
+        tree["damage"] = damage
     temporary = place.path / (_SIDECAR + ".writing")
     temporary.write_text(json.dumps(tree))
     temporary.replace(place.path / _SIDECAR)
@@ -110,6 +120,6 @@ def drop(place: Place) -> None:
 def size_of(place: Place) -> int:
     """Bytes the store takes on the disk."""
     try:
-        return os.stat(place.path / "data.mdb").st_blocks * 512  # noqa: PTH116 - Path has no blocks either
+        return os.stat(place.data_path).st_blocks * 512  # noqa: PTH116 - Path has no blocks either
     except OSError:
         return 0

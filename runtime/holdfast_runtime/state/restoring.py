@@ -16,6 +16,7 @@ from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
     DeltaMissingError,
     NoUsableSnapshotError,
+    StoreDamagedError,
     StoreFullError,
     StoreUnavailableError,
 )
@@ -80,13 +81,14 @@ class _Restoring:
         path = self.durable.storage.path(snapshot.name)
         with reporting(self.place):
             make_directory(self.place)
+            self.held.note(None)
         self.at("old store dropped")
         try:
-            with self.durable.storage.reading(snapshot.name) as read, (self.place.path / "data.mdb").open("wb") as file:
+            with self.durable.storage.reading(snapshot.name) as read, self.place.data_path.open("wb") as file:
                 unpack(path, self.place.identity, read, self._writer(file))
             self.at("snapshot unpacked")
             store = TaskStore(self.place, self.held)
-        except (*UNREADABLE, StoreUnavailableError) as error:
+        except (*UNREADABLE, StoreUnavailableError, StoreDamagedError) as error:
             damaged.append(str(error))
             return None
         except CheckpointUnavailableError as error:

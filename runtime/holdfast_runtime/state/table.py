@@ -124,10 +124,7 @@ class Table:
             self._seen.update(self._environment.get(self.database, missing))
 
     def _stored(self, first: bytes, prefix: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        cursor = self._environment.cursor(self.database)
-        if cursor is None or not (cursor.set_range(first[:LONGEST_PLAIN]) if first else cursor.first()):
-            return
-        for row in in_order(cursor.iternext()):
+        for row in in_order(self._environment.scan(self.database, first[:LONGEST_PLAIN])):
             key = row[0]
             if key < first:
                 continue

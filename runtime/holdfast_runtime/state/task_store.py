@@ -11,11 +11,14 @@ another process.
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import TracebackType
 from typing import Self
 
+from holdfast_runtime.lmdb_file import check_metas
 from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.environment import Environment, Writing
@@ -26,12 +29,14 @@ from holdfast_runtime.state.errors import (
     StoreUnavailableError,
 )
 from holdfast_runtime.state.keys import any_long, fold_key, fold_value
+from holdfast_runtime.state.left import Left, Phase, data_file
 from holdfast_runtime.state.place import Place, make_directory, write_sidecar
 from holdfast_runtime.state.table import Table
 from holdfast_runtime.state.trouble import reporting
 
 OFFSETS = ".offsets"
 CONTROL = ".control"
+OUTPUTS = ".outputs"
 """Names of tables that begin with a dot are Holdfast's own."""
 
 _HEAD, _KEY = b"head", b"head"
@@ -79,6 +84,13 @@ class TaskStore:
         self.place = place
         self._claim = held
         self._process = os.getpid()
+        left = held.left()
+        self._deaths = 0 if left is None else left.unclosed
+        if left is not None and left.phase is Phase.WRITING:
+            # Nothing else tells that these pages, which LMDB believes, are as it wrote them.
+            with reporting(place):
+                check_metas(place.data_path)
+        self._note(Phase.READING)
         self._environment = Environment(place)
         self._tables: dict[str, Table] = {}
         self._batch: tuple[int, int, Begun] | None = None
@@ -95,6 +107,7 @@ class TaskStore:
         try:
             with reporting(place):
                 make_directory(place)
+                held.note(None)
             environment = Environment(place)
             try:
                 with environment.writing() as txn:
@@ -110,7 +123,7 @@ class TaskStore:
 
     @classmethod
     def open(cls, place: Place, held: Claim | None = None) -> "TaskStore":
-        """The store that is there; whether to trust it was asked before (`opening`)."""
+        """The store that is there. Who may choose asks `opening`, which restores one that is not to be trusted."""
         held = held or claim(place)
         try:
             return cls(place, held)
@@ -223,7 +236,7 @@ class TaskStore:
         )
         # Read what the undo needs before the write transaction: the old pages are not ours to read afterwards.
         changed = [(table, rows) for table in self._tables.values() if (rows := table.changes())]
-        with self._environment.writing() as txn:
+        with self._writing() as txn:
             _clear_undo(txn)
             for table, rows in changed:
                 _write(txn, table, rows)
@@ -241,7 +254,7 @@ class TaskStore:
     def noted_snapshot(self, batch: int, size: int) -> None:
         """Remember that the durable copy has a snapshot of this batch, so that the next is made when it is due."""
         head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=0)
-        with self._environment.writing() as txn:
+        with self._writing() as txn:
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
         self.head = head
 
@@ -252,8 +265,10 @@ class TaskStore:
 
     def close(self) -> None:
         """Forget the unfinished batch and let other processes in; again is fine."""
-        if self._process == os.getpid():
+        if self._process == os.getpid() and self._claim.held:
             self._environment.close()
+            self._deaths = 0
+            self._note(Phase.CLOSED)
             self._claim.release()
 
     def discard(self) -> None:
@@ -266,7 +281,7 @@ class TaskStore:
         head = replace(self.head, batch=self.head.batch - 1, epoch=self.head.undo_epoch, undo=False, undo_epoch=None)
         if head.snapshot is not None and head.snapshot > head.batch:
             head = replace(head, snapshot=None, snapshot_bytes=0)
-        with self._environment.writing() as txn:
+        with self._writing() as txn:
             for name in [name for name in txn.names() if name.startswith(_UNDO)]:
                 table, rows = _TABLE + name[len(_UNDO) :], txn.rows(name)
                 txn.delete(table, [key for key, old in rows if not old])
@@ -274,6 +289,18 @@ class TaskStore:
             _clear_undo(txn)
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
         self.head = head
+
+    @contextmanager
+    def _writing(self) -> Iterator[Writing]:
+        self._note(Phase.WRITING)
+        with self._environment.writing() as txn:
+            yield txn
+        self._note(Phase.READING)
+
+    def _note(self, phase: Phase) -> None:
+        """Say how the store would be left if this process ended now."""
+        file = data_file(self.place.data_path)
+        self._claim.note(None if file is None else Left(phase, file, self._deaths))
 
     def _running(self) -> tuple[int, int, Begun]:
         if self._batch is None:

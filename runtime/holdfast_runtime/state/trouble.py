@@ -6,15 +6,31 @@ Must not swallow: everything that is no known trouble of a disk goes on as it is
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import lmdb
 
-from holdfast_runtime.state.errors import StoreFullError, StoreMisuseError, StoreUnavailableError
-from holdfast_runtime.state.place import Place, size_of
+from holdfast_runtime.lmdb_file import FileDamagedError
+from holdfast_runtime.state.errors import (
+    StoreDamagedError,
+    StoreFullError,
+    StoreMisuseError,
+    StoreUnavailableError,
+)
+from holdfast_runtime.state.place import Place, size_of, write_sidecar
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE = 1 << 20
+_DAMAGE = (
+    FileDamagedError,
+    lmdb.BadTxnError,
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageFullError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.VersionMismatchError,
+)
 TABLES = 120
 """Tables of a task; LMDB wants to know before it opens."""
 
@@ -34,10 +50,22 @@ def reporting(place: Place) -> Iterator[None]:
     except lmdb.DbsFullError as error:
         message = f"{place.identity} uses more than {TABLES} state tables: merge some of them"
         raise StoreMisuseError(message) from error
+    except _DAMAGE as error:
+        raise damaged(place, str(error)) from error
     except lmdb.Error as error:
         raise _disk_error(place, error.code, str(error)) from error
     except OSError as error:
         raise _disk_error(place, error.errno or 0, str(error)) from error
+
+
+def damaged(place: Place, what: str) -> StoreDamagedError:
+    """An error that says so, and a note beside the store, which is then not used again."""
+    # Where not even that can be written, the next who reads meets the damage, too.
+    with suppress(OSError):
+        write_sidecar(place, damage=what)
+    return StoreDamagedError(
+        f"the local store of {place.identity} at {place.path} is damaged ({what}): it is restored from the durable copy"
+    )
 
 
 def _probed(place: Place) -> int:

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast_runtime.state.left import DataFile, Left, Phase
 from holdfast_runtime.state.place import FORMAT, Identity, Sidecar
+
+_DEADLY = 2
 
 
 class Reason(StrEnum):
@@ -22,7 +25,15 @@ class Reason(StrEnum):
     MACHINE_RESTARTED = "MachineRestarted"
     NEWER_EPOCH = "NewerEpoch"
     """A newer attempt wrote it: whoever asks must end, not restore."""
+    DAMAGED = "Damaged"
+    """Something was read in it that can't be right."""
+    CHANGED = "Changed"
+    """Its file is not as its last user left it."""
+    DEADLY = "Deadly"
+    """Its last users ended while they had it open."""
     OTHER_BATCH = "OtherBatch"
+    OTHER_HISTORY = "OtherHistory"
+    """It was put back alone, or its checkpoint was: the batch that both are at is not the same one."""
     UNREADABLE = "Unreadable"
     """LMDB can't open it."""
 
@@ -36,12 +47,24 @@ class Distrust:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """How a store was left, and what its file looks like now."""
+
+    left: Left | None
+    file: DataFile | None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of the local store; batch and epoch are None until it may be opened."""
 
     sidecar: Sidecar | None
     batch: int | None = None
     epoch: int | None = None
+    copied: frozenset[int] = frozenset()
+    """By which attempts the durable copy has that batch; empty where that is not known."""
+    use: Use | None = None
+    """None where that was not looked at: while an app runs, it changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +109,16 @@ def check_boot(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
     return Distrust(Reason.MACHINE_RESTARTED, f"written under boot {found.boot_id!r}, now {expected.boot_id!r}")
 
 
+def check_damage(found: Sidecar, _: Facts, __: Expected) -> Distrust | None:
+    """Who met damage says so here, for what was damaged once is not read again."""
+    return None if found.damage is None else Distrust(Reason.DAMAGED, f"it is damaged: {found.damage}")
+
+
+def check_use(_: Sidecar, facts: Facts, __: Expected) -> Distrust | None:
+    """A file that was cut, flipped, swapped or put back; LMDB would read wrong rows, or end the process."""
+    return None if facts.use is None else _judged(facts.use)
+
+
 def check_epoch(_: Sidecar, facts: Facts, expected: Expected) -> Distrust | None:
     """An older attempt must not take over from a newer one."""
     if facts.epoch is None or facts.epoch <= expected.epoch:
@@ -100,14 +133,25 @@ def check_batch(_: Sidecar, facts: Facts, expected: Expected) -> Distrust | None
     return Distrust(Reason.OTHER_BATCH, f"it is at batch {facts.batch}, and batch {expected.batch} is to run")
 
 
+def check_history(_: Sidecar, facts: Facts, __: Expected) -> Distrust | None:
+    """The durable copy says what the batch was; what follows would be computed on another state than it has."""
+    if not facts.copied or facts.epoch in facts.copied:
+        return None
+    message = f"it has batch {facts.batch} of attempt {facts.epoch}, and the checkpoint that of {max(facts.copied)}"
+    return Distrust(Reason.OTHER_HISTORY, message)
+
+
 CHECKS: tuple[Check, ...] = (
     check_format,
     check_app,
     check_run,
     check_task,
     check_boot,
+    check_damage,
+    check_use,
     check_epoch,
     check_batch,
+    check_history,
 )
 
 
@@ -124,3 +168,18 @@ def trust(facts: Facts, expected: Expected) -> Distrust | None:
 
 def _same(reason: Reason, what: str, found: str, expected: str) -> Distrust | None:
     return None if found == expected else Distrust(reason, f"it belongs to {what} {found}, not {expected}")
+
+
+def _judged(use: Use) -> Distrust | None:
+    left, file = use.left, use.file
+    if left is None or file is None:
+        what = "nothing tells how it was left" if file is not None else "its data file is gone"
+        return Distrust(Reason.CHANGED, what)
+    # How far a transaction came is LMDB's to find out; no file of a store ever shrinks.
+    interrupted = left.phase is Phase.WRITING and file.size >= left.file.size
+    if file != left.file and not interrupted:
+        what = f"{file.size:,} bytes changed at {file.changed}, left with {left.file.size:,} at {left.file.changed}"
+        return Distrust(Reason.CHANGED, f"its data file was changed since it was left ({what})")
+    if left.unclosed >= _DEADLY:
+        return Distrust(Reason.DEADLY, f"the last {left.unclosed} processes that had it open ended without closing it")
+    return None

@@ -20,6 +20,7 @@ from holdfast.control.messages import EndOfStreamMessage, Position, encode
 from holdfast.errors import RetrySoonError
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.attempt import Attempt
+from holdfast_runtime.batch_clock import BatchClock, Instant
 from holdfast_runtime.batch_plan import batch_to
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.data_dir import DataDir
@@ -117,15 +118,24 @@ class TestDriver:
         self._data = DataDir(folder)
         self.late = 0
         """Rows that came behind the watermark, since this driver was made."""
+        self.ahead = 0
+        """Records whose event time was farther ahead of the clock than `maxAhead`, since this driver was made."""
         self.undecoded = 0
         """Records that could not be decoded and were skipped, since this driver was made."""
+        self.failed = 0
+        """Rows on which steps failed and that became dead letters, since this driver was made."""
+        self.tombstones = 0
+        """Records whose value is null, since this driver was made."""
+        self.clock_jumped: str | None = None
+        """What a run would have said last of a clock that was set."""
         try:
             if self._lab.exclusive:
                 self._stack.enter_context(self._data.app(self._app.name).taken())
             self._places = self._data.app(self._app.name).run(self._app.spec.run_id)
             self._history = History(self._places.query)
-            last = (self._history.unfinished() or self._history.done()).now
-            self._now = _millis(now) if now is not None else last or _millis(START)
+            offsets = self._history.unfinished() or self._history.done()
+            last = offsets.now - offsets.skew
+            self._now, self._passed = _millis(now) if now is not None else last or _millis(START), 0
             self._begin()
         except BaseException:
             self.close()
@@ -181,14 +191,20 @@ class TestDriver:
             self._ending.add(stream)
             for task, inputs in self._program.tasks.items():
                 if any(one.stream == stream for one in inputs):
-                    self._standing.wakes[task] = self._now
+                    self._standing.wakes[task] = self._done.now
         else:
             message = f"stream {stream} never ends: set bounded: true in the spec, or control: true for another app's"
             raise TestMisuseError(message)
 
     def advance(self, by: float | timedelta) -> None:
-        """Move the clock by so many seconds; backwards too, as clocks do."""
-        self._now += (by if isinstance(by, timedelta) else timedelta(seconds=by)) // _MILLISECOND
+        """Let so many seconds pass; of fewer than none, the clock alone goes back. See `set_clock`."""
+        later = (by if isinstance(by, timedelta) else timedelta(seconds=by)) // _MILLISECOND
+        self._now += later
+        self._passed += max(later, 0)
+
+    def set_clock(self, to: datetime) -> None:
+        """Set the host's clock, in no time: as an administrator does, or a time service that was away."""
+        self._now = _millis(to)
 
     def run(self, batches: int = 1) -> tuple[BatchResult, ...]:
         """Run so many batches; fewer where there is nothing to do."""
@@ -276,17 +292,20 @@ class TestDriver:
             compiled = compile_graph(spec, attempt.plan, columns_of_selects(spec, self._spark))
             placement = coordinator.placement(list(attempt.tasks), [_HERE], 1)
             assert placement is not None  # noqa: S101 - the one processor is up
-            begun = attempt.begin(attempt.shut_out(self._slots), placement)
+            number = attempt.shut_out(self._slots)
+            attempt.take_up(number, self._history.logged())
+            begun = attempt.begin(number, placement)
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
             slots = packed(placement.assignment, self._slots)
             job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
         self._program, self._job, self._epoch, self._reading = program, job, begun.number, begun.reading
-        self._bounds = attempt.bounds
+        self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = Records(spec, program.plan, compiled, self._log)
         self._standing, self._marks, self._dead = Standing(), dict[str, int | None](), False
+        self._clock = BatchClock()
         self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
         # A bounded stream ends where the test ends it, also if that was in another process.
         self._ending = {partition.stream for partition in (self._history.unfinished() or self._done).ends}
@@ -313,12 +332,16 @@ class TestDriver:
         self._done = offsets
         self._standing.note(tasks, offsets.now, replay=unfinished is not None)
         self._count(tasks)
-        return BatchResult(offsets.batch, _datetime(offsets.now), unfinished is not None, tasks)
+        return BatchResult(offsets.batch, _datetime(offsets.now - offsets.skew), unfinished is not None, tasks)
 
     def _next(self) -> Offsets | None:
         reading = replace(self._reading, bounded=self._reading.bounded & self._ending)
         jump = self._jump.after(self._done)
-        after = next_offsets(self._done, reading, self._standing.seen(self._bounds(), self._now), jump)
+        time, said = self._clock.at(Instant(self._now, self._passed), self._done.time)
+        self.clock_jumped = said or self.clock_jumped
+        assumed = self._assumed_bytes({*self._done.record_bytes, *self._standing.record_bytes})
+        seen = self._standing.seen(self._bounds(), time, assumed=assumed)
+        after = next_offsets(self._done, reading, seen, jump)
         if after is self._done:
             return None
         self._history.plan(after)
@@ -337,7 +360,10 @@ class TestDriver:
     def _count(self, tasks: Sequence[TaskReport]) -> None:
         for task in tasks:
             self.late += task.late
+            self.ahead += task.ahead
             self.undecoded += task.undecoded
+            self.failed += sum(task.failed.values())
+            self.tombstones += task.tombstones
             if not task.replayed:
                 self._marks[task.task] = task.watermark
 

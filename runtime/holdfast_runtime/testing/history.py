@@ -8,7 +8,9 @@ machines.
 import os
 from pathlib import Path
 
-from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.offset_log import Logged
+from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.testing.errors import TestMisuseError
 
 _KEPT = 3
@@ -38,6 +40,10 @@ class History:
         batch = _last(self._planned)
         return self._read(batch) if batch > _last(self._done) else None
 
+    def logged(self) -> Logged:
+        """Both."""
+        return Logged(self.done(), self.unfinished())
+
     def plan(self, offsets: Offsets) -> None:
         """Make a batch certain: from now on it is this one, whatever happens."""
         draft = self._planned / f".{os.getpid()}"
@@ -52,6 +58,16 @@ class History:
         finally:
             draft.unlink()
 
+    def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
+        """Have a batch planned no more, or only this of it."""
+        path = self._planned / str(planned.batch)
+        if instead is None:
+            path.unlink()
+            return
+        draft = self._planned / f".{os.getpid()}"
+        draft.write_text(instead.text(), encoding="utf-8")
+        draft.replace(path)
+
     def finish(self, offsets: Offsets) -> None:
         """Note that a batch is done."""
         (self._done / str(offsets.batch)).touch()
@@ -61,7 +77,16 @@ class History:
                     (folder / str(batch)).unlink(missing_ok=True)
 
     def _read(self, batch: int) -> Offsets:
-        return Offsets.parse((self._planned / str(batch)).read_text(encoding="utf-8"))
+        path = self._planned / str(batch)
+        try:
+            found = Offsets.parse(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            message = f"{path} can't be read ({error.strerror}), though its batch is done: put the directory back"
+            raise CheckpointUnavailableError(message) from error
+        if found.batch != batch:
+            message = f"{path} is of batch {found.batch}: put the directory back"
+            raise OffsetsUnreadableError(message)
+        return found
 
 
 def _batches(folder: Path) -> list[int]:

@@ -3,6 +3,7 @@
 Must not change either.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,15 +14,19 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.spec.steps import Process
+from holdfast.spec.kept_state import state_name
+from holdfast.spec.steps import Process, Step
 from holdfast.spec.values import millis
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.offsets import Offsets
 from holdfast_runtime.program import Program, clock_plan
 from holdfast_runtime.segments.graph import Node
+from holdfast_runtime.state.claim import left_at
+from holdfast_runtime.state.left import data_file
 from holdfast_runtime.state.place import read_sidecar
 from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.trust import Expected, Facts, Use, trust
 from holdfast_runtime.steps.clock import Clock
 from holdfast_runtime.steps.key_rows import row_key
 from holdfast_runtime.steps.key_state import KeyState, Moment
@@ -39,7 +44,7 @@ class Kept:
 
     def key(self, step: str, key: Any, now: int) -> KeyState | None:
         """What a step keeps of a key; None: nothing."""
-        node, verb = self._stateful(step)
+        node, keeper, verb = self._stateful(step)
         schema = self._program.compiled.nodes[node.inputs[0]].schema
         columns = pa.schema([schema.field(name) for name in verb.by])
         values = [key] if len(verb.by) == 1 else list(key)
@@ -51,10 +56,11 @@ class Kept:
             message = f"{key!r} is no key of step {step}, which keeps state by ({listed(columns)}): {error}"
             raise TestMisuseError(message) from error
         wanted = row_key(key_bytes(one, verb.by)[0].as_py())
-        moment = Moment(Clock(now, None), None if verb.ttl is None else millis(verb.ttl))
+        skew = self._done.skew
+        moment = Moment(Clock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
         for task in self._done.turns:
             with self._tables(task) as tables:
-                (state,) = KeyTable(step, tables, moment).load([wanted]).states
+                (state,) = KeyTable(state_name(keeper), tables, moment).load([wanted]).states
                 if state or state.timers:
                     return state
         return None
@@ -76,7 +82,7 @@ class Kept:
         known = [mark for mark in marks if mark is not None]
         return min(known) if known and len(known) == len(marks) else None
 
-    def _stateful(self, step: str) -> tuple[Node, Process]:
+    def _stateful(self, step: str) -> tuple[Node, Step, Process]:
         nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
         if step not in nodes:
             message = f"there is no process step {step}{did_you_mean(step, nodes)}"
@@ -84,13 +90,14 @@ class Kept:
         found = nodes[step]
         assert found.step is not None  # noqa: S101 - its verb says so
         assert found.step.process is not None  # noqa: S101
-        return found, found.step.process
+        return found, found.step, found.step.process
 
     @contextmanager
     def _tables(self, task: str) -> Iterator[TaskStore]:
         identity = self._program.identity(task)
         place = self._program.state.place(identity)
-        if read_sidecar(place) is not None:
+        expected = Expected(identity, self._done.turns[task] + 1, sys.maxsize, place.boot_id())
+        if trust(Facts(read_sidecar(place), use=Use(left_at(place), data_file(place.data_path))), expected) is None:
             with TaskStore.open(place) as store:
                 yield store
             return

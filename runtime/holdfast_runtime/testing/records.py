@@ -58,7 +58,7 @@ class Records:
         self._declared = {stream.name: stream for stream in spec.streams}
         self._kinds = {system.name: system.kind for system in spec.systems}
         self._typed = typed_streams(spec, plan)
-        self._letters = {stream.dead_letter for stream in spec.streams if stream.dead_letter is not None}
+        self._letters = spec.dead_letters
         self._written = {(node.step.to or node.name): node.schema for node in compiled.sinks if node.step is not None}
 
     def feed(self, name: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, now: int) -> int:

@@ -1,0 +1,263 @@
+"""LMDB's data file as bytes: what shows damage in it before LMDB maps it, where damage would end the process.
+
+LMDB has no checksums, follows page numbers wherever they lead, and takes whichever of its two meta pages claims the
+later transaction. So those two are looked at before a file is opened (`check_metas`, a few microseconds), and the tree
+may be walked (`check_pages`): each page where it says it is, each key in its order and between its neighbours above, as
+many entries as are counted, no page both in use and free. Then no read ends by a signal, and no key is missing. Values
+are not looked at: who stores them adds checksums. Must not import LMDB, and must not read what is being written.
+"""
+
+import mmap
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from struct import Struct
+from typing import NoReturn
+
+_FIRST = 4096
+"""Bytes that are enough for a meta page, whatever the size of pages."""
+_SIZES = (4096, 8192, 16384, 32768)
+"""Of pages: as large as those of the machine that made the file."""
+_HEADER = Struct("<QHHHH")  # number, pad, flags, end of the node table, beginning of the nodes
+_HEAD = 16
+_META = Struct("<II8x8x")  # magic, version; address, map size
+_DB = Struct("<IHHQQQQQ")  # pad, flags, depth, branch, leaf and overflow pages, entries, root
+_TAIL = Struct("<QQ")  # last page, transaction
+_NODE = Struct("<HHHH")
+_OVERFLOW = Struct("<I")
+_NUMBER = Struct("<Q")
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_BRANCH, _LEAF, _OVERFLOWING, _IS_META = 0x01, 0x02, 0x04, 0x08
+_INTEGER_KEYS = 0x08
+_BIG = 0x01
+_NONE = (1 << 64) - 1
+_DEEPEST = 32
+_TRIES = 5
+_BEGUN = 2
+"""Pages there always are: the two metas."""
+
+
+class FileDamagedError(ValueError):
+    """A file that LMDB did not leave like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A tree of pages."""
+
+    flags: int
+    depth: int
+    branches: int
+    leaves: int
+    overflowing: int
+    entries: int
+    root: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What a meta page says."""
+
+    page: int
+    """Bytes of a page."""
+    free: Database
+    main: Database
+    last: int
+    """The last page that was ever used."""
+    transaction: int
+
+
+def check_metas(path: Path) -> Meta:
+    """The newer meta page; raises `FileDamagedError` where the two can't both be as LMDB wrote them."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return _newer(path)
+        except FileDamagedError:
+            # Read while another process wrote it, perhaps.
+            if not left:
+                raise
+    raise AssertionError
+
+
+def check_pages(path: Path, transaction: int) -> bool:
+    """Walk all pages as they are in this transaction, which the caller keeps readable; False: its meta page is gone.
+
+    Raises `FileDamagedError`.
+    """
+    meta = check_metas(path)
+    if meta.transaction != transaction:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+        walk = _Walk(content, meta)
+        try:
+            walk.run()
+        except struct.error as error:
+            _refuse(f"a page is not laid out as pages are ({error})")
+    return True
+
+
+def _newer(path: Path) -> Meta:
+    with path.open("rb") as file:
+        first = _meta(file.read(_FIRST), 0)
+        file.seek(first.page)
+        second = _meta(file.read(_FIRST), 1)
+    metas = first, second
+    if first.page != second.page:
+        _refuse(f"its meta pages speak of pages of {first.page} and {second.page} bytes")
+    older, newer = (first, second) if second.transaction > first.transaction else (second, first)
+    made = older.transaction == newer.transaction == 0
+    # They take turns: with one transaction between them, either is where it belongs.
+    if not made and (newer.transaction - older.transaction != 1 or newer is not metas[newer.transaction & 1]):
+        _refuse(f"its meta pages are of transactions {first.transaction} and {second.transaction}, which do not follow")
+    return newer
+
+
+def _meta(page: bytes, number: int) -> Meta:
+    if len(page) != _FIRST:
+        _refuse("it was cut off in its first pages")
+    at, _, flags, _, _ = _HEADER.unpack_from(page)
+    magic, version = _META.unpack_from(page, _HEAD)
+    if (at, flags, magic, version) != (number, _IS_META, _MAGIC, _VERSION):
+        _refuse(f"its meta page {number} is none")
+    start = _HEAD + _META.size
+    (size, *free), (_, *main) = _DB.unpack_from(page, start), _DB.unpack_from(page, start + _DB.size)
+    last, transaction = _TAIL.unpack_from(page, start + 2 * _DB.size)
+    found = Meta(size, Database(*free), Database(*main), last, transaction)
+    if size not in _SIZES or found.free.flags != _INTEGER_KEYS or found.main.flags or last < _BEGUN - 1:
+        _refuse(f"its meta page {number} says what LMDB never says")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where a page is in a tree."""
+
+    number: int
+    depth: int
+    """Of what hangs on it; a leaf has 1."""
+    low: bytes
+    high: bytes | None
+    """Its keys are from `low` to before `high`."""
+
+
+class _Walk:
+    def __init__(self, content: mmap.mmap, meta: Meta) -> None:
+        self._content, self._meta, self._size = content, meta, meta.page
+        self._there = len(content) // meta.page
+        self._taken = bytearray(meta.last + 1)
+        self._counts = [0, 0, 0, 0]
+        """Branch, leaf and overflow pages, entries."""
+        self._free: list[int] = []
+
+    def run(self) -> None:
+        self._take(0, _BEGUN)
+        self._tree(self._meta.main, "records")
+        self._tree(self._meta.free, "free pages")
+        for page in self._free:
+            self._take(page, 1, in_file=False)
+
+    def _tree(self, database: Database, what: str) -> None:
+        self._counts = [0, 0, 0, 0]
+        if database.root != _NONE:
+            if not 0 < database.depth <= _DEEPEST:
+                _refuse(f"the tree of its {what} has {database.depth} levels")
+            self._page(database, _Spot(database.root, database.depth, b"", None))
+        if self._counts != [database.branches, database.leaves, database.overflowing, database.entries]:
+            _refuse(f"the tree of its {what} is not as large as it says")
+
+    def _page(self, database: Database, spot: "_Spot") -> None:
+        self._take(spot.number, 1)
+        start = spot.number * self._size
+        at, _, flags, lower, upper = _HEADER.unpack_from(self._content, start)
+        kind = _LEAF if spot.depth == 1 else _BRANCH
+        if (at, flags) != (spot.number, kind) or not _HEAD <= lower <= upper <= self._size:
+            _refuse(f"page {spot.number} is not what belongs there")
+        page = self._content[start : start + self._size]
+        nodes = [int.from_bytes(page[place : place + 2], "little") for place in range(_HEAD, lower, 2)]
+        if not nodes or min(nodes) < upper or len(set(nodes)) != len(nodes):
+            _refuse(f"page {spot.number} has its nodes where none can be")
+        if kind == _LEAF:
+            self._counts[1] += 1
+            self._leaf(database, spot, page, nodes)
+        else:
+            self._counts[0] += 1
+            self._branch(database, spot, page, nodes)
+
+    def _branch(self, database: Database, spot: "_Spot", page: bytes, nodes: list[int]) -> None:
+        children, keys = [], []
+        for node in nodes:
+            first, second, third, length = _NODE.unpack_from(page, node)
+            children.append(first | second << 16 | third << 32)
+            keys.append(self._key(database, page, node, length))
+        # The first key of a branch page is not looked at by LMDB.
+        keys[0] = spot.low
+        self._in_order(spot, keys)
+        for child, low, high in zip(children, keys, [*keys[1:], spot.high], strict=True):
+            self._page(database, _Spot(child, spot.depth - 1, low, high))
+
+    def _leaf(self, database: Database, spot: "_Spot", page: bytes, nodes: list[int]) -> None:
+        keys = []
+        for node in nodes:
+            first, second, flags, length = _NODE.unpack_from(page, node)
+            size, at = first | second << 16, node + _NODE.size + length
+            keys.append(self._key(database, page, node, length))
+            if flags & ~_BIG:
+                _refuse(f"page {spot.number} holds a node of a kind that is not used")
+            if flags:
+                self._overflow(_NUMBER.unpack_from(page, at)[0], size)
+            elif at + size > self._size:
+                _refuse(f"a value of page {spot.number} ends behind it")
+            if database is self._meta.free:
+                self._freed(self._value(page, at, size, big=bool(flags)))
+        self._in_order(spot, keys)
+        self._counts[3] += len(keys)
+
+    def _overflow(self, number: int, size: int) -> None:
+        pages = -(-(_HEAD + size) // self._size)
+        self._take(number, pages)
+        at, _, flags, _, _ = _HEADER.unpack_from(self._content, number * self._size)
+        (there,) = _OVERFLOW.unpack_from(self._content, number * self._size + 12)
+        if (at, flags) != (number, _OVERFLOWING) or there < pages:
+            _refuse(f"page {number} is not the value that belongs there")
+        self._take(number + pages, there - pages)
+        self._counts[2] += there
+
+    def _value(self, page: bytes, at: int, size: int, *, big: bool) -> bytes:
+        if not big:
+            return page[at : at + size]
+        start = _NUMBER.unpack_from(page, at)[0] * self._size + _HEAD
+        return self._content[start : start + size]
+
+    def _freed(self, value: bytes) -> None:
+        numbers = [number for (number,) in _NUMBER.iter_unpack(value)]
+        if not numbers or numbers[0] != len(numbers) - 1:
+            _refuse("a list of free pages is not as long as it says")
+        self._free += numbers[1:]
+
+    def _key(self, database: Database, page: bytes, node: int, length: int) -> bytes:
+        start = node + _NODE.size
+        if start + length > self._size:
+            _refuse("a key ends behind its page")
+        key = page[start : start + length]
+        # Numbers of transactions are in order of their values.
+        return key[::-1] if database is self._meta.free else key
+
+    def _in_order(self, spot: "_Spot", keys: list[bytes]) -> None:
+        """Between what leads to the page and what leads past it."""
+        if any(one >= other for one, other in pairwise(keys)):
+            _refuse(f"the keys of page {spot.number} are not in order")
+        if keys[0] < spot.low or (spot.high is not None and keys[-1] >= spot.high):
+            _refuse(f"the keys of page {spot.number} are not those that are looked for there")
+
+    def _take(self, number: int, pages: int, *, in_file: bool = True) -> None:
+        end = number + pages
+        if end > len(self._taken) or (in_file and end > self._there):
+            _refuse(f"page {end - 1} is wanted and is not there: {self._there} of {len(self._taken)} are")
+        if any(self._taken[number:end]):
+            _refuse(f"page {number} is used twice")
+        self._taken[number:end] = b"\x01" * pages
+
+
+def _refuse(why: str) -> NoReturn:
+    raise FileDamagedError(why)
