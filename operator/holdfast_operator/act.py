@@ -14,6 +14,7 @@ from holdfast_operator.cluster import (
     APP,
     CLAIM,
     CONFIG_MAP,
+    NETWORK_POLICY,
     POD,
     STATEFUL_SET,
     Cluster,
@@ -37,6 +38,7 @@ from holdfast_operator.decision import (
 from holdfast_operator.driver_pod import Owner, assignment_config_map, attempt_config_map, driver_pod
 from holdfast_operator.driver_pod import Release as Installed
 from holdfast_operator.facts import FINALIZER, AppSeen, Finding
+from holdfast_operator.network_policy import AppNetwork, network_policies
 from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL
 
 Tree = dict[str, Any]
@@ -50,6 +52,8 @@ class Hands:
     cache: Cache
     """Told of what is written, which is known here before a watch tells."""
     installed: Installed
+    network: AppNetwork | None = None
+    """None: apps get no NetworkPolicies, and there is no right to make any."""
 
     async def act(self, action: Action, app: AppSeen) -> Finding | None:
         """Do it; what the API server refuses to make is an answer, all else that fails is raised."""
@@ -87,15 +91,32 @@ class Hands:
         told = attempt_config_map(start, app.tree, owner, self.installed)
         pod = driver_pod(start.app, start.attempt, owner, self.installed)
         try:
+            # First: no pod of this attempt is ever there without what limits it.
+            if (refused := await self._limit(start, app, owner)) is not None:
+                return refused
             for kind, tree in ((CONFIG_MAP, told), (POD, pod)):
                 if not await self._made(kind, tree, app):
-                    name = tree["metadata"]["name"]
-                    return Finding(
-                        Reason.CREATE_REFUSED,
-                        f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app",
-                    )
+                    return _anothers(kind, tree)
         except ClusterRefusedError as error:
             return Finding(Reason.CREATE_REFUSED, str(error))
+        return None
+
+    async def _limit(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
+        """Its NetworkPolicies, as the app is now. If somebody writes meanwhile this fails; a later look does it."""
+        if self.network is None:
+            return None
+        for tree in network_policies(start.app, owner, self.installed.labels, self.network):
+            name = tree["metadata"]["name"]
+            there = await self.cluster.get(NETWORK_POLICY, app.namespace, name)
+            if there is None:
+                await self.cluster.create(NETWORK_POLICY, app.namespace, tree)
+                continue
+            if not _owned(there, app):
+                return _anothers(NETWORK_POLICY, tree)
+            tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+            if await self.cluster.replace(NETWORK_POLICY, app.namespace, tree) is None:
+                message = f"NetworkPolicy {name} went while it was written"
+                raise ConflictError(message)
         return None
 
     async def _made(self, kind: Kind, tree: Tree, app: AppSeen) -> bool:
@@ -104,8 +125,7 @@ class Hands:
             await self.cluster.create(kind, app.namespace, tree)
         except ConflictError:
             there = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
-            owners = [] if there is None else there["metadata"].get("ownerReferences") or []
-            return there is None or any(one.get("uid") == app.uid for one in owners)
+            return there is None or _owned(there, app)
         return True
 
     async def _hand_over(self, action: HandOver, app: AppSeen, owner: Owner) -> None:
@@ -128,3 +148,13 @@ class Hands:
                 attempt = (tree["metadata"].get("labels") or {}).get(ATTEMPT_LABEL, "")
                 if attempt.isdigit() and int(attempt) < action.before:
                     await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
+
+
+def _anothers(kind: Kind, tree: Tree) -> Finding:
+    name = tree["metadata"]["name"]
+    message = f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app"
+    return Finding(Reason.CREATE_REFUSED, message)
+
+
+def _owned(tree: Tree, app: AppSeen) -> bool:
+    return any(one.get("uid") == app.uid for one in tree["metadata"].get("ownerReferences") or [])

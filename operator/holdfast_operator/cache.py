@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.placement.driver_report import Report, report_in
+from holdfast.raw_objects import UNREAD
 from holdfast_operator.facts import PodSeen
 from holdfast_operator.nodes import Nodes
 from holdfast_operator.pods import APP_LABEL, pod_seen
 
 Tree = dict[str, Any]
+_MOST_KEPT = 64 << 20
+"""Letters of the texts of all apps: ten thousand of ordinary size, or a few hundred as large as somebody likes."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -33,7 +36,8 @@ class _App:
     version: int
     ready: tuple[str, str]
     """Status and reason of that condition."""
-    text: str
+    text: str | None
+    """None: it is too long to be kept, and asked for when somebody wants it."""
 
 
 @dataclass(slots=True)
@@ -46,15 +50,17 @@ class Cache:
     seated: dict[Key, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
     """App -> its executors when their assignment was found to be right."""
     _apps: dict[Key, _App] = field(default_factory=dict)
+    _kept: int = 0
+    """How long their texts are in all."""
     _unheard: dict[Key, tuple[int, float]] = field(default_factory=dict)
     """App -> the version we wrote last, and since when a watch has been silent about it."""
     _pods: dict[Key, dict[str, PodSeen]] = field(default_factory=dict)
     """App -> name -> pod."""
 
     def app(self, key: Key) -> Tree | None:
-        """An app as it was told of; None: it was not."""
+        """An app as it was told of; None: it was not, or is not kept."""
         known = self._apps.get(key)
-        return None if known is None else json.loads(known.text)
+        return None if known is None or known.text is None else json.loads(known.text)
 
     def readiness(self) -> Iterable[tuple[str, str]]:
         """Of each app, status and reason of its condition Ready."""
@@ -62,7 +68,7 @@ class Cache:
 
     def distrust_app(self, key: Key) -> None:
         """What was believed of an app is not so any more: whoever wants to know it asks."""
-        self._apps.pop(key, None)
+        self._kept -= _length(self._apps.pop(key, None))
 
     def saw_app(self, tree: Tree) -> Key:
         """A watch told of an app: it is so, unless we wrote something newer ourselves."""
@@ -89,17 +95,22 @@ class Cache:
         key, metadata = _key_of(tree), tree["metadata"]
         known, version = self._apps.get(key), _version(tree)
         if known is None or known.uid != metadata["uid"] or version >= known.version:
-            # Who managed which field is longer than all the rest, and nobody here asks.
-            kept = {**tree, "metadata": {name: metadata[name] for name in metadata if name != "managedFields"}}
-            self._apps[key] = _App(metadata["uid"], version, _ready(tree), json.dumps(kept, separators=(",", ":")))
+            self._keep(key, _App(metadata["uid"], version, _ready(tree), _text(tree)))
         return key
+
+    def _keep(self, key: Key, app: _App) -> None:
+        before = self._apps.pop(key, None)
+        self._kept -= _length(before)
+        fits = self._kept + _length(app) <= _MOST_KEPT
+        self._apps[key] = app if fits else replace(app, text=None)
+        self._kept += _length(self._apps[key])
 
     def forget_app(self, tree: Tree) -> Key:
         """An app is gone."""
         key = _key_of(tree)
         known = self._apps.get(key)
         if known is not None and known.uid == tree["metadata"]["uid"]:
-            del self._apps[key]
+            self.distrust_app(key)
             self._unheard.pop(key, None)
             self.seated.pop(key, None)
         return key
@@ -151,6 +162,19 @@ class Cache:
         if pod.node is None or since is None:
             return pod
         return replace(pod, silent_since=since, node_lost=pod.node_lost or self.nodes.lost(pod.node))
+
+
+def _text(tree: Tree) -> str | None:
+    if UNREAD in tree:
+        return None
+    metadata = tree["metadata"]
+    # Who managed which field is longer than all the rest, and nobody here asks.
+    kept = {**tree, "metadata": {name: metadata[name] for name in metadata if name != "managedFields"}}
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def _length(app: _App | None) -> int:
+    return 0 if app is None or app.text is None else len(app.text)
 
 
 def whose_pod(tree: Tree) -> Key | None:

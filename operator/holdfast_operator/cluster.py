@@ -14,8 +14,11 @@ import aiohttp
 from kubernetes.aio.client import ApiClient
 
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
+from holdfast.raw_objects import Where, fitted
 
 Tree = dict[str, Any]
+Called = Callable[[str, str, int], None]
+"""Told verb, kind and answer of each call; 0: there was no answer."""
 _TIMEOUT = 15.0
 _PAGE = 500
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
@@ -48,6 +51,7 @@ STATEFUL_SET = Kind("StatefulSet", "statefulsets", "apps/v1")
 NODE = Kind("Node", "nodes", "v1", namespaced=False)
 STORAGE_CLASS = Kind("StorageClass", "storageclasses", "storage.k8s.io/v1", namespaced=False)
 VOLUME = Kind("PersistentVolume", "persistentvolumes", "v1", namespaced=False)
+NETWORK_POLICY = Kind("NetworkPolicy", "networkpolicies", "networking.k8s.io/v1")
 EVENT = Kind("Event", "events", "events.k8s.io/v1")
 LEASE = Kind("Lease", "leases", "coordination.k8s.io/v1")
 _DISCOVERY = Kind("Discovery", "", "")
@@ -69,8 +73,7 @@ class ClusterRefusedError(WorldChangeError):
 class Cluster:
     """The API server, for one operator."""
 
-    def __init__(self, client: ApiClient, called: Callable[[str, str, int], None] = lambda *_: None) -> None:
-        """`called` is told verb, kind and answer of each call; 0: there was no answer."""
+    def __init__(self, client: ApiClient, called: Called = lambda *_: None) -> None:
         self._client, self._called = client, called
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Tree | None:
@@ -160,7 +163,7 @@ class Cluster:
         self._called(verb, kind.name, response.status)
         if response.status == _NOT_FOUND:
             return None
-        answer = _tree(text)
+        answer = _tree(fitted(text, Where.LIST if verb == "list" else Where.OBJECT))
         if response.status >= _WRONG:
             raise _error(verb, kind, response.status, str(answer.get("message") or text[:500].decode(errors="replace")))
         return answer

@@ -8,6 +8,7 @@ an operator that dies in between goes on where it was. Must not know the API.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from holdfast.reasons import Reason
 from holdfast_operator import with_driver, without_driver
@@ -16,13 +17,15 @@ from holdfast_operator.checks.start import Judged
 from holdfast_operator.decision import Again, Decision, Final, GiveUpClaims, KeepFinalizer, Limits, Release
 from holdfast_operator.facts import Snapshot, Unknown
 from holdfast_operator.names import app_id
+from holdfast_operator.news import news
 from holdfast_operator.words import not_ready, unreadable
 
 
 def decide(seen: Snapshot, judged: Judged, now: int, limits: Limits) -> Decision:
     """What happens now: the first rule that applies."""
     case = Case(seen, judged, now, limits)
-    return next(decision for rule in RULES if (decision := rule(case)) is not None)
+    decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
+    return replace(decided, events=(*decided.events, *news(case.status, decided)))
 
 
 def _deleted(case: Case) -> Decision | None:

@@ -142,7 +142,7 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner
         "data": {
             APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
             TOLD_KEY: who.text(),
-            EXECUTOR_KEY: json.dumps(executor_template(start, release), sort_keys=True),
+            EXECUTOR_KEY: json.dumps(executor_template(start, owner, release), sort_keys=True),
             SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release, start.storage_class), sort_keys=True),
         },
     }
@@ -162,7 +162,7 @@ def assignment_config_map(handed: Handed, run: str, owner: Owner) -> Tree:
     }
 
 
-def executor_template(start: StartDriver, release: Release) -> Tree:
+def executor_template(start: StartDriver, owner: Owner, release: Release) -> Tree:
     """The template Spark makes executors from; Spark adds image, command, resources and the state volume."""
     app, attempt = start.app, start.attempt
     affinity: Tree = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(app)]}}
@@ -192,8 +192,12 @@ def executor_template(start: StartDriver, release: Release) -> Tree:
         },
     }
     if app.spec.state.location != "Claim":
-        _add_local_state(template["spec"], app)
-    return patient(merged(template, app.spec.runtime.executors.pod_template), release.lost_after)
+        _add_local_state(template["spec"], app, owner)
+    pod = merged(template, app.spec.runtime.executors.pod_template)
+    if account := pod["spec"].get("serviceAccountName"):
+        # Spark looks at this field alone, and where it is empty puts the driver's account over the template's.
+        pod["spec"]["serviceAccount"] = account
+    return patient(pod, release.lost_after)
 
 
 def spark_settings(
@@ -303,17 +307,22 @@ def _towards(nodes: Mapping[str, int]) -> list[Tree]:
     ]
 
 
-def _add_local_state(spec: Tree, app: StreamApp) -> None:
-    mount = {"name": STATE_VOLUME, "mountPath": _STATE}
-    run = app_id(app.name, app.spec.run_id)
-    source: Tree = (
-        {"emptyDir": {"sizeLimit": app.spec.state.size}}
-        if app.spec.state.location == "Pod"
-        else {"hostPath": {"path": f"{_STATE}/{run}", "type": "DirectoryOrCreate"}}
-    )
-    spec["volumes"] = [*spec["volumes"], {"name": STATE_VOLUME, **source}]
+def takes_node_folder(app: StreamApp) -> bool:
+    """Whether state of the app is on the node itself, in a folder that stays when pods go."""
+    return app.spec.state.location not in ("Claim", "Pod")
+
+
+def node_folder(app: StreamApp, owner: Owner) -> Tree:
+    """The volume of such an app: a folder of its own among all apps of all namespaces."""
+    path = f"{_STATE}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
+    return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def _add_local_state(spec: Tree, app: StreamApp, owner: Owner) -> None:
+    own: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
+    spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else own]
     (container,) = spec["containers"]
-    container["volumeMounts"] = [*container["volumeMounts"], mount]
+    container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": _STATE}]
 
 
 def _secret_volumes(app: StreamApp) -> list[Tree]:

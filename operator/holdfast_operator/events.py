@@ -16,6 +16,18 @@ from holdfast_operator.facts import AppSeen
 
 _LOG = logging.getLogger("holdfast.events")
 _LONGEST = 1000
+"""Bytes of a note; the API server takes 1024."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regarding:
+    """What an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +39,32 @@ class Teller:
 
     async def say(self, app: AppSeen, told: Told) -> None:
         """Tell it of this app."""
-        _LOG.info("%s/%s: %s: %s", app.namespace, app.name, told.reason, told.message)
+        regarding = Regarding(API_VERSION, KIND, app.namespace, app.name, app.uid)
+        await self.tell(regarding, told.reason.value, told.message, warning=told.warning)
+
+    async def tell(self, of: Regarding, reason: str, message: str, *, warning: bool) -> None:
+        """Tell it of whatever it is about."""
+        _LOG.info("%s/%s: %s: %s", of.namespace, of.name, reason, message)
         tree = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{app.name}.{secrets.token_hex(8)}", "namespace": app.namespace},
+            "metadata": {"name": f"{of.name}.{secrets.token_hex(8)}", "namespace": of.namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "holdfast.dev/operator",
             "reportingInstance": self.who,
             "action": "Reconcile",
-            "type": "Warning" if told.warning else "Normal",
-            "reason": told.reason.value,
-            "note": told.message[:_LONGEST],
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "note": message.encode(errors="replace")[:_LONGEST].decode(errors="ignore"),
             "regarding": {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
-                "name": app.name,
-                "namespace": app.namespace,
-                "uid": app.uid,
+                "apiVersion": of.api_version,
+                "kind": of.kind,
+                "name": of.name,
+                "namespace": of.namespace,
+                **({"uid": of.uid} if of.uid else {}),
             },
         }
         try:
-            await self.cluster.create(EVENT, app.namespace, tree)
+            await self.cluster.create(EVENT, of.namespace, tree)
         except HoldfastError as error:
-            _LOG.warning("%s/%s: the event %s could not be written: %s", app.namespace, app.name, told.reason, error)
+            _LOG.warning("%s/%s: the event %s could not be written: %s", of.namespace, of.name, reason, error)

@@ -147,6 +147,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a verdict on the next attempt rests on, beside the spec."""
+
+    namespace: str
+    counts: Mapping[str, int | None] | Unknown
+    record: Seen[Record]
+    missing: tuple[str, ...] | Unknown
+    storage_class: Seen[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything one decision rests on."""
 
@@ -176,6 +187,11 @@ class Snapshot:
     (a backup has none), and a run can be taken up again."""
     refused: Finding | None = None
     """Why the API server did not make the attempt in the status, when it was asked last."""
+
+    @property
+    def grounds(self) -> Grounds:
+        """What is judged."""
+        return Grounds(self.app.namespace, self.counts, self.record, self.missing, self.storage_class)
 
     @property
     def pods(self) -> list[PodSeen]:

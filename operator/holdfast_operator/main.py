@@ -13,25 +13,32 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import kopf
 from kubernetes.aio import client, config
 
 from holdfast_operator.act import Hands
+from holdfast_operator.broker_addresses import AddressInvalidError, AddressPattern, AddressRule
 from holdfast_operator.cache import Cache, Key
-from holdfast_operator.cluster import Cluster
+from holdfast_operator.cluster import LEASE, Called, Cluster
 from holdfast_operator.crd import crd_served
 from holdfast_operator.decision import Limits
 from holdfast_operator.driver_pod import Release
-from holdfast_operator.events import Teller
+from holdfast_operator.events import Regarding, Teller
+from holdfast_operator.examiner import Examiner
 from holdfast_operator.health import Health, late_looks, served, silent_watch
-from holdfast_operator.leader import Lease, LeaseLostError
+from holdfast_operator.lanes import Lanes
+from holdfast_operator.leader import Place, led
 from holdfast_operator.looks import Looks
 from holdfast_operator.metrics import Metrics
+from holdfast_operator.network_policy import AppNetwork, read_app_network
 from holdfast_operator.nodes import Nodes
 from holdfast_operator.partition_counts import read_counts
+from holdfast_operator.pod_policy import ANY_ACCOUNT, PodPolicy
+from holdfast_operator.pod_security import PodProfile
 from holdfast_operator.reconcile import Reconciler
 from holdfast_operator.records import Records
 from holdfast_operator.snapshot import World
@@ -40,7 +47,11 @@ from holdfast_operator.topics import Ask, Topics
 from holdfast_operator.watches import registry
 
 _LOG = logging.getLogger("holdfast")
-_ASK: Ask = functools.partial(read_counts, timeout=10.0)
+
+
+def asked_under(rule: AddressRule) -> Ask:
+    """How brokers are asked for partition counts."""
+    return functools.partial(read_counts, timeout=10.0, rule=rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +70,44 @@ class Options:
     """Whether nodes may be watched; without that a lost node is noticed only by what happens to its pods."""
     storage_classes: bool = True
     """Whether storage classes may be listed; without that, apps with claims name theirs."""
-    ask: Ask = _ASK
+    profile: PodProfile = PodProfile.RESTRICTED
+    """How far pods of apps may go."""
+    accounts: tuple[str, ...] = ()
+    """Service accounts that apps may name, beside the release's own."""
+    node_state: bool = False
+    """Whether state of apps may be in folders of nodes."""
+    network: AppNetwork | None = None
+    """What NetworkPolicies of apps admit; None: none are made, and there is no right to make any."""
+    ask: Ask = field(default=asked_under(AddressRule()))
     """How brokers are asked for partition counts."""
     at: Callable[[str], None] = field(default=lambda _: None)
+
+    @property
+    def policy(self) -> PodPolicy:
+        """Which pods apps may get."""
+        return PodPolicy(self.release, self.profile, self.accounts, self.node_state)
 
 
 async def serve(options: Options) -> None:
     """Run the operator until it is cancelled."""
+    metrics, health = Metrics(), Health()
+    async with _connected(metrics.called) as cluster, served(options.ports, health, metrics):
+        teller = Teller(cluster, _who())
+        if options.lease is not None:
+            namespace, _, name = options.lease.partition("/")
+            # At once, when it is lost: a half-finished thought must not be finished.
+            story = await led(Place(namespace, name, _who()), _connected, lambda: os._exit(1))
+            await teller.tell(Regarding(LEASE.api, LEASE.name, namespace, name), "LeaseTaken", story, warning=False)
+        await _operate(options, cluster, teller, metrics, health)
+
+
+@asynccontextmanager
+async def _connected(called: Called = lambda *_: None) -> AsyncIterator[Cluster]:
+    """A connection to the API server, for the loop that opens it."""
     configuration = client.Configuration()
     await _configure(configuration)
     async with client.ApiClient(configuration) as api:
-        metrics, health = Metrics(), Health()
-        cluster = Cluster(api, metrics.called)
-        act = functools.partial(_operate, options, cluster, metrics, health)
-        async with served(options.ports, health, metrics):
-            if options.lease is None:
-                await act()
-                return
-            namespace, _, name = options.lease.partition("/")
-            try:
-                await Lease(cluster, namespace, name, _who()).lead(act)
-            except LeaseLostError as error:
-                _LOG.error("%s", error)
-                # At once: a half-finished thought must not be finished.
-                os._exit(1)
+        yield Cluster(api, called)
 
 
 async def _configure(configuration: client.Configuration) -> None:
@@ -94,7 +119,7 @@ async def _configure(configuration: client.Configuration) -> None:
     configuration.client_session_kwargs = {"trust_env": False}
 
 
-async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health: Health) -> None:
+async def _operate(options: Options, cluster: Cluster, teller: Teller, metrics: Metrics, health: Health) -> None:
     await crd_served(cluster)
     limits = Limits(lost_after=1000 * options.release.lost_after)
     cache, loop = Cache(nodes=Nodes(limits.lost_after)), asyncio.get_running_loop()
@@ -105,14 +130,21 @@ async def _operate(options: Options, cluster: Cluster, metrics: Metrics, health:
         loop.call_soon_threadsafe(looks.soon, key)
 
     wanted = asyncio.Event()
-    topics = Topics(options.ask, changed, wanted.set)
-    world = World(cluster, cache, topics.counts, Records(cluster), StorageClasses(cluster, options.storage_classes))
-    teller = Teller(cluster, _who())
-    hands = Hands(cluster, cache, options.release)
-    reconciler = Reconciler(world, hands, teller.say, limits, metrics, jitter=random.random, at=options.at)
+
+    def ask() -> None:
+        loop.call_soon_threadsafe(wanted.set)
+
+    topics = Topics(options.ask, changed, ask)
+    lanes = Lanes()
+    examiner = Examiner(lanes, changed, options.policy, metrics.refused)
+    storage = StorageClasses(cluster, options.storage_classes)
+    world = World(cluster, cache, topics.counts, Records(cluster), storage, examiner.told)
+    hands = Hands(cluster, cache, options.release, options.network)
+    reconciler = Reconciler(world, examiner, hands, teller.say, limits, metrics, jitter=random.random, at=options.at)
     looks = Looks(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
     await asyncio.gather(
+        lanes.run(),
         looks.run(),
         _ask_brokers(topics, wanted, options.topics_every),
         kopf.operator(
@@ -149,6 +181,13 @@ def _who() -> str:
     return os.environ.get("HOSTNAME") or socket.gethostname()
 
 
+def _pattern(text: str) -> AddressPattern:
+    try:
+        return AddressPattern.parse(text)
+    except AddressInvalidError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line of the operator's image."""
     parser = argparse.ArgumentParser(prog="holdfast-operator", description="Runs StreamApps on this cluster.")
@@ -161,12 +200,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--namespace", action="append", default=[], help="watch only this one (again: more)")
     parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="act only while holding this lease")
     parser.add_argument("--topics-every", type=float, default=30.0, metavar="SECONDS", help="how often to ask brokers")
+    parser.add_argument(
+        "--kafka-allowed",
+        type=_pattern,
+        action="append",
+        default=[],
+        metavar="HOST[:PORT[-PORT]]",
+        help="ask only these brokers: a name with *, an address or a network (again: more)",
+    )
     parser.add_argument("--port", type=int, action="append", default=[], help="answer /healthz and /metrics here")
     parser.add_argument("--no-nodes", action="store_true", help="without the right to see nodes")
     parser.add_argument(
         "--lost-after", type=int, default=60, metavar="SECONDS", help="a node that does not answer for so long is lost"
     )
     parser.add_argument("--no-storage-classes", action="store_true", help="without the right to list them")
+    parser.add_argument(
+        "--pod-templates",
+        choices=tuple(PodProfile),
+        type=PodProfile,
+        default=PodProfile.RESTRICTED,
+        help="how far pods of apps may go, by the names of Pod Security",
+    )
+    parser.add_argument(
+        "--app-service-account",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"apps may name this one too (again: more; {ANY_ACCOUNT}: any)",
+    )
+    parser.add_argument("--node-state", action="store_true", help="state may be in folders of nodes (hostPath)")
+    parser.add_argument(
+        "--app-network", type=read_app_network, metavar="JSON", help="make NetworkPolicies of apps, which admit this"
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     # A line for each thing that a watch tells of would be all there is to read.
@@ -185,5 +250,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tuple(given.port),
         not given.no_nodes,
         not given.no_storage_classes,
+        ask=asked_under(AddressRule(tuple(given.kafka_allowed))),
+        profile=given.pod_templates,
+        accounts=tuple(given.app_service_account),
+        node_state=given.node_state,
+        network=given.app_network,
     )
     asyncio.run(serve(options))

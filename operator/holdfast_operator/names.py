@@ -35,3 +35,16 @@ def report_name(app: str, run: str) -> str:
 def assignment_name(app: str, run: str) -> str:
     """The ConfigMap in which assignments are handed to the driver of a run."""
     return f"{app_id(app, run)}-assignment"
+
+
+def policy_name(app: str, uid: str) -> str:
+    """The NetworkPolicy of all pods of an app, which no other app shares: names of apps have no dots.
+
+    Nor does an app of the same name that was: writing over what it left behind takes the right to delete it.
+    """
+    return f"holdfast.{app}.{hashlib.sha256(uid.encode()).hexdigest()[:_DIGEST]}"
+
+
+def api_policy_name(app: str, uid: str) -> str:
+    """The NetworkPolicy of those of its pods that talk to the API server."""
+    return f"{policy_name(app, uid)}.api"

@@ -80,13 +80,16 @@ class Nodes:
 def patient(pod: Tree, seconds: int) -> Tree:
     """The pod, staying so long on a node that does not answer, where nobody has said how long."""
     spec = pod["spec"]
-    given = [one for one in spec.get("tolerations") or () if isinstance(one, dict)]
+    tolerations = spec.get("tolerations") or []
+    if not isinstance(tolerations, list):
+        return pod  # the API server says what is wrong with it
+    given = [one for one in tolerations if isinstance(one, dict)]
     ours = [
         {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
         for taint in _TAINTS
         if not any(_tolerates(one, taint) for one in given)
     ]
-    return {**pod, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *ours]}}
+    return {**pod, "spec": {**spec, "tolerations": [*tolerations, *ours]}}
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: str) -> bool:

@@ -1,46 +1,57 @@
-"""Why: how many partitions topics have can only be known by asking their broker; this module asks.
+"""How many partitions topics have, asked of their brokers.
 
-Called by `holdfast plan` and by the operator's watch for growth, which import it only when a spec names a Kafka system:
-it needs the Kafka client. Must not create topics by asking, wait longer than it was told to, print, or let a value of
-the client's config (a password may be among them) into a message. What a count means is the planner's business.
+Why: `holdfast plan` and the operator's watch for growth need the counts, and only brokers have them. The operator asks
+under a rule: it connects to addresses that the rule admits, and whatever gives no answer (a closed port, an open one of
+something else, an address that is not admitted) takes the same time and gives the same sentence. Whoever writes a spec
+learns nothing of the network from it. Must not create topics by asking, wait longer than it was told to, print, or let
+a value of the config (a password may be among them) into a message. What a count means is the planner's business.
 """
 
-import logging
+import queue
+import socket
 import threading
 import time
-from collections.abc import Collection, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.kafka_settings import login_keys, unacceptable_when_asking, without_values
+from holdfast_operator.broker_addresses import AddressInvalidError, AddressRule, Server, servers
+from holdfast_operator.broker_login import Login, LoginInvalidError
+from holdfast_operator.broker_protocol import Connection, LoginRefusedError, NoAnswerError, TopicAnswers
 
-from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.kafka_settings import login_keys, unacceptable, without_values
-
-# The client prints to stderr unless it has a logger; this one is silent until someone gives it a handler.
-_CLIENT_LOG = logging.getLogger("holdfast_operator.kafka_client")
-_CLIENT_LOG.addHandler(logging.NullHandler())
-_CLIENT_LOG.propagate = False
-
-_TICK = 0.05  # seconds between looks at what the client says about its connections
-_GRACE = 0.5  # the client ends its own wait at the timeout; this is how late that may be seen
-
-# Answers that mean: not there. No topic can have an invalid name, so none has it.
-_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
+_LOOKING_UP = 0.3
+"""The part of the time that looking up names takes at most."""
+_MOST_SERVERS, _MOST_ADDRESSES = 10, 10
+_LONGEST_TOPIC = 249
+_WHERE = "the system's config or secret"
+_FAMILIES = {"V4": socket.AF_INET, "V6": socket.AF_INET6}
 
 
-class BrokerUnreachableError(WorldChangeError):
+class UnansweredError(HoldfastError):
+    """No counts. What was tried says what there is in the network, so it is not in the message."""
+
+    def __init__(self, message: str, tried: Sequence[str]) -> None:
+        super().__init__(message)
+        self.tried = "; ".join(tried)
+
+
+class BrokerUnreachableError(UnansweredError, WorldChangeError):
     """No broker of the system gave an answer in time."""
 
 
-class BrokerConfigInvalidError(UserActionError):
-    """The Kafka client can't be made from the system's config."""
-
-
-class BrokerLoginRefusedError(BrokerConfigInvalidError):
+class BrokerLoginRefusedError(UnansweredError, UserActionError):
     """The broker is there, but does not accept the login the config gives."""
+
+
+class BrokerConfigInvalidError(UserActionError):
+    """Brokers can't be asked with the system's config."""
+
+
+class BrokerNotAdmittedError(UserActionError):
+    """The operator's values admit none of the brokers that the spec names."""
 
 
 class TopicForbiddenError(WorldChangeError):
@@ -48,128 +59,163 @@ class TopicForbiddenError(WorldChangeError):
 
 
 def read_counts(
-    system: str, bootstrap: str, config: Mapping[str, str], topics: Collection[str], *, timeout: float
+    system: str,
+    bootstrap: str,
+    config: Mapping[str, str],
+    topics: Collection[str],
+    *,
+    timeout: float,
+    rule: AddressRule | None = None,
 ) -> dict[str, int | None]:
     """Return how many partitions each topic has, None for one that does not exist; at most `timeout` seconds.
 
-    `system` names the Kafka system in messages; `config` is the librdkafka config of its spec and secret.
+    `system` names the Kafka system in messages; `config` has the client's settings of its spec and secret. Without a
+    `rule`, in the shell of whoever asks, any address is asked, and a failure does not wait.
     """
+    deadline = time.monotonic() + timeout
     counts: dict[str, int | None] = dict.fromkeys(topics)
-    names = [name for name in counts if name]  # the client refuses to ask for the empty name, which no topic has
+    names = [name for name in counts if 0 < len(name) <= _LONGEST_TOPIC]
     if not names:
         return counts
-    asked = _Asked(system, bootstrap, config)
-    client = asked.client()
-    started = time.monotonic()
-    try:
-        # Not list_topics(name): on a broker with auto.create.topics.enable that creates the topic.
-        futures = client.describe_topics(TopicCollection(names), request_timeout=timeout)
-        _wait(client, futures.values(), asked, started + timeout + _GRACE)
-    finally:
-        # Closing waits for name lookups under way: 8 s were measured with a name server that is silent.
-        threading.Thread(target=_close, args=(client,), name="holdfast-kafka-close", daemon=True).start()
-    counts.update(asked.counts(futures, waited=time.monotonic() - started))
-    return counts
+    question = _question(system, bootstrap, config, names, rule)
+    found = question.asked(deadline)
+    if found.forbidden:
+        raise _forbidden(system, bootstrap, found.forbidden)
+    return counts | found.counts
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One question to one system: what is needed to ask it and to say why it has no answer."""
+def _question(
+    system: str, bootstrap: str, config: Mapping[str, str], names: Sequence[str], rule: AddressRule | None
+) -> "_Question":
+    fault, login, named = unacceptable_when_asking(config), Login(), list[Server]()
+    if fault is None:
+        try:
+            login, named = Login.of(config), servers(bootstrap)[:_MOST_SERVERS]
+        except (LoginInvalidError, AddressInvalidError) as error:
+            fault = str(error)
+    # Not inside the handler: a traceback would show the cause, and with it values this message leaves out.
+    if fault is not None:
+        message = f"Kafka system {system}: its config can't be used to ask brokers: {fault}. Correct {_WHERE}."
+        raise BrokerConfigInvalidError(message)
+    admitted = [one for one in named if rule is None or rule.may_admit(one)]
+    if not admitted:
+        message = (
+            f"Kafka system {system}: the operator asks no brokers at {bootstrap}. "
+            "Correct bootstrapServers, or have kafka.allowed of the operator's values admit them."
+        )
+        raise BrokerNotAdmittedError(message)
+    return _Question(system, bootstrap, config, names, login, admitted, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """An address of a server; without one, its name was not found in time."""
+
+    server: Server
+    family: int = socket.AF_UNSPEC
+    address: Any = None
+    """As sockets want it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One question to one system."""
 
     system: str
     bootstrap: str
     config: Mapping[str, str] = field(repr=False)  # it may hold passwords
-    said: list[KafkaError] = field(default_factory=list)
-    """What the client said about its connections, oldest first."""
+    names: Sequence[str]
+    login: Login
+    servers: Sequence[Server]
+    rule: AddressRule | None
 
-    def client(self) -> AdminClient:
-        """Make the client, or say which key of the config it can't be made with."""
-        fault = unacceptable(self.config)
-        if fault is None:
-            own: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "error_cb": self.said.append}
+    def asked(self, deadline: float) -> TopicAnswers:
+        """The first answer. Each address has its share of the time, used up or not when there is a rule.
+
+        Otherwise the moment at which the second of two addresses is connected to would tell what the first one did.
+        """
+        started = time.monotonic()
+        addresses = self._addresses(started + _LOOKING_UP * (deadline - started))
+        share = (deadline - time.monotonic()) / len(addresses)
+        tried: list[str] = []
+        for number, at in enumerate(addresses, start=1):
+            until = deadline - share * (len(addresses) - number)
             try:
-                return AdminClient({**self.config, **own}, logger=_CLIENT_LOG)
-            except KafkaException as error:
-                fault = self._without_values(error.args[0])
-        # Not inside the handler: a traceback would show the cause, and with it the values this message leaves out.
-        raise self._invalid(fault)
+                return self._answer(at, until)
+            except LoginRefusedError as error:
+                raise self._login_refused(str(error)) from None
+            except TimeoutError:
+                tried.append(f"{at.server}: no answer in time")
+            except (NoAnswerError, OSError, ValueError) as error:  # a ValueError: a name that TLS can't ask for
+                tried.append(f"{at.server}: {error}")
+            if self.rule is not None:
+                time.sleep(max(0.0, until - time.monotonic()))
+        raise self._unreachable(tried)
 
-    def refused(self) -> KafkaError | None:
-        """Return the broker's refusal of the login, which no waiting cures."""
-        return next((error for error in self.said if error.code() == KafkaError._AUTHENTICATION), None)  # noqa: SLF001 - it has no other name
+    def _addresses(self, until: float) -> list[_At]:
+        """At least one for each server. A look-up can't be ended: 8 s were measured with a silent name server."""
+        family = _FAMILIES.get(self.config.get("broker.address.family", "").upper(), socket.AF_UNSPEC)
+        found: dict[Server, list[_At]] = {one: [_At(one)] for one in self.servers}
+        answers: queue.SimpleQueue[tuple[Server, list[_At]]] = queue.SimpleQueue()
+        for one in found:
+            arguments = (one, family, answers)
+            threading.Thread(target=_look_up, args=arguments, name="holdfast-names", daemon=True).start()
+        for _ in range(len(found)):
+            try:
+                server, its = answers.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            found[server] = its or found[server]
+        return [at for its in found.values() for at in its][:_MOST_ADDRESSES]
 
-    def counts(self, futures: Mapping[str, "Future[Any]"], waited: float) -> dict[str, int | None]:
-        """Return the answers, or raise what kept a topic from having one."""
-        found: dict[str, int | None] = {}
-        forbidden: list[str] = []
-        for name, future in futures.items():
-            error = _error(future)
-            if error is None:
-                found[name] = len(future.result().partitions)
-            elif error.code() in _MISSING:
-                found[name] = None
-            elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                forbidden.append(name)
-            else:
-                raise self._unanswered(error, waited)
-        if forbidden:
-            raise self._forbidden(forbidden)
-        return found
+    def _answer(self, at: _At, until: float) -> TopicAnswers:
+        if at.address is None:
+            message = "there is no such name"
+            raise NoAnswerError(message)
+        if self.rule is not None and not self.rule.admits(at.server, ip_address(at.address[0])):
+            message = f"{at.address[0]} is not admitted"
+            raise NoAnswerError(message)
+        with socket.socket(at.family, socket.SOCK_STREAM) as plain:
+            plain.settimeout(max(0.001, until - time.monotonic()))
+            plain.connect(at.address)
+            if self.login.encryption is None:
+                return self._told(plain, until)
+            plain.settimeout(max(0.001, until - time.monotonic()))
+            with self.login.encryption.wrap_socket(plain, server_hostname=at.server.host.removesuffix(".")) as sealed:
+                return self._told(sealed, until)
 
-    def _unanswered(self, error: KafkaError, waited: float) -> BrokerUnreachableError | BrokerLoginRefusedError:
-        refused = self.refused()
-        if refused is not None:
-            return BrokerLoginRefusedError(
-                f"Kafka system {self.system}: the broker at {self.bootstrap} refused the login: "
-                f"{self._without_values(refused)}. Correct {login_keys(self.config)} in the system's config or secret."
-            )
-        # "All brokers down" follows each failed connection and says less than what came before it.
-        told = [said for said in self.said if said.code() != KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001 - it has no other name
-        last = (told or self.said or [error])[-1]
+    def _told(self, opened: socket.socket, until: float) -> TopicAnswers:
+        connection = Connection(opened, until, self.config.get("client.id", "holdfast")[:255])
+        self.login.make(connection)
+        return connection.topics(self.names)
+
+    def _login_refused(self, said: str) -> BrokerLoginRefusedError:
+        return BrokerLoginRefusedError(
+            f"Kafka system {self.system}: the broker at {self.bootstrap} refused the login. "
+            f"Correct {login_keys(self.config)} in {_WHERE}.",
+            [without_values(said, self.config)],
+        )
+
+    def _unreachable(self, tried: Sequence[str]) -> BrokerUnreachableError:
         return BrokerUnreachableError(
-            f"Kafka system {self.system}: no answer from {self.bootstrap} in {waited:.1f} s; "
-            f"the Kafka client last said: {self._without_values(last)}. "
+            f"Kafka system {self.system}: no broker at {self.bootstrap} gave an answer. "
             "Check that a broker runs there, that the address can be reached from here, "
-            "and that security.protocol is the one of this listener."
+            "and that security.protocol and the certificates are those of this listener.",
+            [without_values(one, self.config) for one in tried],
         )
 
-    def _forbidden(self, topics: list[str]) -> TopicForbiddenError:
-        some = ", ".join(sorted(topics)[:10]) + (f" and {len(topics) - 10} more" if len(topics) > 10 else "")  # noqa: PLR2004
-        return TopicForbiddenError(
-            f"Kafka system {self.system}: the broker at {self.bootstrap} does not let this login see {some}. "
-            "Grant it the operation Describe on these topics."
-        )
 
-    def _invalid(self, reason: str) -> BrokerConfigInvalidError:
-        return BrokerConfigInvalidError(
-            f"Kafka system {self.system}: its config can't be used: {reason}. Correct the system's config or secret."
-        )
-
-    def _without_values(self, error: KafkaError) -> str:
-        """Return what the client said with every value of the config blanked: any of them may be a secret."""
-        return without_values(error.str(), self.config)
+def _look_up(server: Server, family: int, answers: "queue.SimpleQueue[tuple[Server, list[_At]]]") -> None:
+    try:
+        found = socket.getaddrinfo(server.host, server.port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    except (OSError, ValueError):  # a ValueError: no name of any host
+        found = []
+    answers.put((server, [_At(server, one[0], one[4]) for one in found]))
 
 
-def _wait(client: AdminClient, futures: Collection["Future[Any]"], asked: _Asked, deadline: float) -> None:
-    """Return when all futures are done, when the login is refused, or at the deadline."""
-    while wait(futures, timeout=_TICK).not_done:
-        client.poll(0)  # fills asked.said
-        if asked.refused() is not None or time.monotonic() > deadline:
-            return
-    client.poll(0)
-
-
-def _error(future: "Future[Any]") -> KafkaError | None:
-    if not future.done():
-        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - it has no other name
-    error = future.exception()
-    if error is None:
-        return None
-    if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
-        return error.args[0]
-    raise error
-
-
-def _close(client: AdminClient) -> None:
-    with client:
-        pass
+def _forbidden(system: str, bootstrap: str, topics: Collection[str]) -> TopicForbiddenError:
+    some = ", ".join(sorted(topics)[:10]) + (f" and {len(topics) - 10} more" if len(topics) > 10 else "")  # noqa: PLR2004
+    return TopicForbiddenError(
+        f"Kafka system {system}: the broker at {bootstrap} does not let this login see {some}. "
+        "Grant it the operation Describe on these topics."
+    )

@@ -64,7 +64,7 @@ def _refused(template: Mapping[str, Any], main: str) -> Iterator[tuple[str, str]
     for name in template:
         if name not in ("metadata", "spec"):
             yield name, "(a pod template has metadata and spec)"
-    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    metadata, spec = template.get("metadata", {}), template.get("spec", {})
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         yield "metadata, spec", "(both are objects)"
         return
@@ -88,8 +88,9 @@ def _refused_metadata(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, str]]:
-    containers = spec.get("containers") or []
+    containers = spec.get("containers", [])
     if not isinstance(containers, list) or not all(isinstance(one, dict) for one in containers):
+        # Also null: without a container of ours Spark would make one itself, with nothing that restricts it.
         yield "spec.containers", "(is a list of objects)"
         return
     for one in containers:
@@ -100,7 +101,11 @@ def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, 
         for name, why in _MAIN_FIELDS.items():
             if name in one:
                 yield f"spec.containers[{main}].{name}", f"({why})"
-        for variable in one.get("env") or []:
+        variables = one.get("env", [])
+        if not isinstance(variables, list):
+            yield f"spec.containers[{main}].env", "(is a list of objects)"
+            continue
+        for variable in variables:
             if isinstance(variable, dict) and str(variable.get("name", "")).startswith(_RESERVED):
                 yield f"spec.containers[{main}].env[{variable['name']}]", "(the name is Holdfast's)"
 
@@ -123,8 +128,8 @@ def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
 
 def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
     """Ours in our order, each with what the user says of it, then what only the user has."""
-    theirs = {one.get(key): one for one in users if isinstance(one, dict)}
     known = [one.get(key) for one in ours]
+    theirs = {one.get(key): one for one in users if isinstance(one, dict) and one.get(key) in known}
     return [merged(one, theirs.get(one.get(key), {})) for one in ours] + [
         one for one in users if not isinstance(one, dict) or one.get(key) not in known
     ]

@@ -2,7 +2,7 @@
 
 For one app, at one moment:
 
-    gather -> judge -> decide -> write the intent down -> act -> say what happened -> when to look again
+    examine -> gather -> judge -> decide -> write the intent down -> act -> say what happened -> when to look again
 
 What watches told is enough to find that nothing is to be done. A decision that starts an attempt or lets something go
 rests on absence, so it is made again over what the API server says now. The status is written before anything is done,
@@ -18,16 +18,16 @@ from typing import Any
 from holdfast.spec.status import Status
 from holdfast_operator.act import Hands
 from holdfast_operator.cache import Key
-from holdfast_operator.checks.start import Judged, judge
 from holdfast_operator.cluster import APP, ConflictError
 from holdfast_operator.decide import decide
 from holdfast_operator.decision import Again, Decision, Final, HandOver, Limits, StartDriver, Told, Wake
+from holdfast_operator.examiner import BeingExaminedError, Examiner
 from holdfast_operator.facts import AppSeen, Finding, Snapshot
 from holdfast_operator.metrics import Metrics
-from holdfast_operator.remembered import Remembered
 from holdfast_operator.snapshot import World, gather
-from holdfast_operator.specs import Spec, Specs
 
+_EXAMINED = 60_000
+"""Milliseconds after which a look is repeated that had no answer; it is asked for as soon as there is one."""
 Say = Callable[[AppSeen, Told], Awaitable[None]]
 
 
@@ -36,6 +36,7 @@ class Reconciler:
     """What looking at apps takes; remembers only what it could find out again."""
 
     world: World
+    examiner: Examiner
     hands: Hands
     say: Say
     limits: Limits = field(default_factory=Limits)
@@ -44,16 +45,17 @@ class Reconciler:
     jitter: Callable[[], float] = lambda: 0.0
     at: Callable[[str], None] = lambda _: None
     """Told each point between two things that are done, so that tests can die there."""
-    _specs: Specs = field(default_factory=Specs)
-    _judged: Remembered[str, Judged] = field(default_factory=Remembered)
-    """By uid."""
     _refused: dict[str, Finding] = field(default_factory=dict)
+    """By uid."""
 
     async def reconcile(self, key: Key) -> Wake:
         """Look at one app, do what is to be done, and say when to look again."""
-        decided = await self._decided(key, live=False)
-        if decided is not None and decided[1].rests_on_absence:
-            decided = await self._decided(key, live=True)
+        try:
+            decided = await self._decided(key, live=False)
+            if decided is not None and decided[1].rests_on_absence:
+                decided = await self._decided(key, live=True)
+        except BeingExaminedError:
+            return Again(_EXAMINED)
         if decided is None:
             return Final("the app is created again")
         seen, decision = decided
@@ -74,19 +76,10 @@ class Reconciler:
         tree = await cluster.get(APP, key.namespace, key.name) if tree is None else tree
         if tree is None:
             return None
-        spec = self._specs.of(tree)
+        spec = await self.examiner.spec(key, tree)
         seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), live=live)
-        return seen, decide(seen, self._judge(seen, spec), self.clock(), replace(self.limits, jitter=self.jitter()))
-
-    def _judge(self, seen: Snapshot, spec: Spec) -> Judged:
-        """Planning costs milliseconds; what it rests on rarely changes."""
-        facts = (seen.app.generation, seen.counts, seen.record, seen.missing, seen.storage_class)
-        judged = self._judged.get(seen.app.uid, facts)
-        if judged is None:
-            judged = self._judged.put(seen.app.uid, facts, judge(seen, spec))
-            if judged.against is not None:
-                self.metrics.refused(judged.against.reason)
-        return judged
+        judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
+        return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
     async def _written(self, app: AppSeen, status: Status) -> AppSeen | None:
         """The app with this status, written if it says something new; None: it is another one now."""

@@ -17,7 +17,9 @@ class Remembered(Generic[K, V]):
     """The values that were used last."""
 
     limit: int = 256
-    _last: dict[K, tuple[object, V]] = field(default_factory=dict)
+    most: int | None = None
+    """Of the weights of all values."""
+    _last: dict[K, tuple[object, V, int]] = field(default_factory=dict)
     """The one used last is the last."""
 
     def get(self, key: K, since: object) -> V | None:
@@ -28,10 +30,13 @@ class Remembered(Generic[K, V]):
         self._last[key] = known
         return known[1]
 
-    def put(self, key: K, since: object, value: V) -> V:
-        """Keep it, together with what it rests on."""
+    def put(self, key: K, since: object, value: V, weight: int = 0) -> V:
+        """Keep it, together with what it rests on; the last one always, whatever its weight."""
         self._last.pop(key, None)
-        self._last[key] = since, value
-        if len(self._last) > self.limit:
+        self._last[key] = since, value, weight
+        while len(self._last) > self.limit or (len(self._last) > 1 and self._too_heavy()):
             del self._last[next(iter(self._last))]
         return value
+
+    def _too_heavy(self) -> bool:
+        return self.most is not None and sum(weight for *_, weight in self._last.values()) > self.most

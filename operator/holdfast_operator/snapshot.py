@@ -7,7 +7,6 @@ asked where it is needed. What can't be read becomes `Unknown`, with the reason.
 """
 
 import base64
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -17,7 +16,6 @@ from pydantic import ValidationError
 from holdfast.errors import HoldfastError
 from holdfast.placement.driver_report import Report, report_in
 from holdfast.spec.app import StreamApp
-from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.status import Status
 from holdfast_operator.cache import Cache, Key
 from holdfast_operator.cluster import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
@@ -48,6 +46,8 @@ class World:
     """Partition counts of an app's topics, as they are watched."""
     records: Records
     storage: StorageClasses
+    told: Callable[[Key, str, str], Awaitable[StreamApp | None]]
+    """The app in the text that an attempt was told, by key and uid of its app."""
 
 
 async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, *, live: bool) -> Snapshot:
@@ -85,7 +85,7 @@ async def _with_spec(world: World, seen: Snapshot, spec: StreamApp, fingerprint:
     return replace(
         seen,
         record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
-        running=await _tried(_running(world, key, seen.app.status, fingerprint)),
+        running=await _running(world, key, seen.app, fingerprint),
         counts=_counts(world, key, spec, secrets),
         missing=_missing(secrets),
         storage_class=await world.storage.default(live=live) if needs_default_class(spec) else "",
@@ -146,16 +146,16 @@ def _news(report: Seen[Report]) -> object:
     return (report.attempt, report.begun, report.assignment) if isinstance(report, Report) else None
 
 
-async def _running(world: World, key: Key, status: Status, fingerprint: str | None) -> StreamApp | None:
+async def _running(world: World, key: Key, app: AppSeen, fingerprint: str | None) -> Seen[StreamApp]:
     """What the attempt was told, which matters only where it is something else now."""
-    name = _attempt(key.name, status)
-    if name is None or status.spec_hash == fingerprint:
+    name = _attempt(key.name, app.status)
+    if name is None or app.status.spec_hash == fingerprint:
         return None
-    tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
-    try:
-        return None if tree is None else parse_app(json.loads(tree["data"][APP_KEY]))
-    except (SpecInvalidError, KeyError, TypeError, ValueError):
-        return None
+    tree = await _tried(world.cluster.get(CONFIG_MAP, key.namespace, name))
+    if isinstance(tree, Unknown):
+        return tree
+    text = ((tree or {}).get("data") or {}).get(APP_KEY)
+    return await world.told(key, app.uid, text) if isinstance(text, str) else None
 
 
 def _attempt(app: str, status: Status) -> str | None:

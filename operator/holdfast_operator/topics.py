@@ -2,23 +2,30 @@
 
 A look takes what was answered last; a thread asks the brokers anew every so often, at once for what nobody has asked
 for before, and whoever is concerned by a change is looked at. Until there is an answer the count is unknown, which is
-not the same as a topic that is not there. Settings by which an app would get at files or at the identity of this
-process never come to a client. Must not judge counts.
+not the same as a topic that is not there. What was tried in vain is for the log, not for whoever wrote the app.
+Must not judge counts.
 """
 
+import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
-from holdfast.kafka_settings import unacceptable_for_others
+from holdfast.kafka_settings import asking, unacceptable_when_asking
 from holdfast.spec.app import StreamApp
 from holdfast_operator.cache import Key
 from holdfast_operator.facts import Unknown
+from holdfast_operator.partition_counts import UnansweredError
 
-_AT_ONCE = 16
+_LOG = logging.getLogger("holdfast")
+_AT_ONCE = 64
+_NEW, _SILENT = 16, 4
+"""Of each namespace in one round: systems that nobody has asked yet, and those that were silent when last asked. Each
+may take as long as asking may; whoever names more of them waits for himself."""
 Ask = Callable[[str, str, Mapping[str, str], Collection[str]], Mapping[str, int | None]]
 
 
@@ -43,6 +50,8 @@ class Topics:
     _wanted: dict[_System, dict[str, dict[Key, float]]] = field(default_factory=dict)
     """System -> topic -> who wants to know, and since when nobody asked again."""
     _answers: dict[_System, Mapping[str, int | None] | Unknown] = field(default_factory=dict)
+    _asked: dict[_System, float] = field(default_factory=dict)
+    """When each was asked last."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def counts(
@@ -58,12 +67,12 @@ class Topics:
             if system.kafka is None or not streams:
                 continue
             config = {**system.kafka.config, **secrets.get(system.kafka.secret_name or "", {})}
-            fault = unacceptable_for_others(config)
+            fault = unacceptable_when_asking(config)
             if fault is not None:
                 return Unknown(
                     f"spec.systems: the config or Secret of {system.name} can't be used by the operator: {fault}"
                 )
-            known = _System(system.kafka.bootstrap_servers, tuple(sorted(config.items())))
+            known = _System(system.kafka.bootstrap_servers, tuple(sorted(asking(config).items())))
             topics = {one.name: one.topic or one.name for one in streams}
             answers = self._answered(known, key, frozenset(topics.values()))
             if isinstance(answers, Unknown):
@@ -72,34 +81,55 @@ class Topics:
         return found
 
     def refresh(self, *, everything: bool = True) -> None:
-        """Ask every system, and tell who is concerned by what changed. Blocks: for a thread of its own.
+        """Ask the systems, and tell who is concerned by what changed. Blocks: for a thread of its own.
 
-        Without `everything` only what has no answer yet is asked for. Systems are asked side by side: one that does not
-        answer keeps nobody else waiting.
+        Without `everything` only what nobody has asked for yet is asked for. Systems are asked side by side: one that
+        does not answer keeps nobody else waiting.
         """
         with self._lock:
             self._drop_old()
-            wanted = {system: dict(topics) for system, topics in self._wanted.items()}
-        if wanted:
-            with ThreadPoolExecutor(min(len(wanted), _AT_ONCE), "topics") as pool:
-                list(pool.map(lambda one: self._refresh(*one, everything=everything), wanted.items()))
+            round_ = self._round(everything=everything)
+        if round_:
+            with ThreadPoolExecutor(min(len(round_), _AT_ONCE), "topics") as pool:
+                list(pool.map(lambda one: self._refresh(*one), round_))
 
-    def _refresh(self, system: _System, wanted: Mapping[str, Mapping[Key, float]], *, everything: bool) -> None:
+    def _round(self, *, everything: bool) -> list[tuple[_System, frozenset[str]]]:
+        """Who is asked now for which topics; who waited longest comes first, where not all can be."""
+        chosen, taken, left = [], Counter[tuple[bool, str]](), False
+        for system, topics in sorted(self._wanted.items(), key=lambda one: self._asked.get(one[0], 0.0)):
+            last = self._answers.get(system)
+            silent = isinstance(last, Unknown)
+            due = topics.keys() if everything or last is None else _unanswered(last, topics)
+            if not due:
+                continue
+            if silent or last is None:
+                turns = {(silent, key.namespace) for keys in topics.values() for key in keys}
+                if min(taken[turn] for turn in turns) >= (_SILENT if silent else _NEW):
+                    left |= not silent
+                    continue
+                taken.update(turns)
+            self._asked[system] = time.monotonic()
+            chosen.append((system, frozenset(due)))
+        if left:
+            self.wanted()
+        return chosen
+
+    def _refresh(self, system: _System, topics: Collection[str]) -> None:
         with self._lock:
             last = self._answers.get(system)
         before = {} if last is None or isinstance(last, Unknown) else last
-        topics = frozenset(name for name in wanted if everything or name not in before)
-        if not topics:
-            return
         try:
             said = self.ask(system.bootstrap, system.bootstrap, dict(system.config), topics)
             answer: Mapping[str, int | None] | Unknown = {**before, **said}
         except HoldfastError as error:
             answer = Unknown(str(error))
+            if isinstance(error, UnansweredError) and answer != last:
+                _LOG.warning("%s Tried: %s.", error, error.tried)
         with self._lock:
             self._answers[system] = answer
+            wanted = {topic: list(keys) for topic, keys in self._wanted.get(system, {}).items()}
         changed = [topic for topic in topics if _of(last, topic) != _of(answer, topic)]
-        for key in {key for topic in changed for key in wanted[topic]}:
+        for key in {key for topic in changed for key in wanted.get(topic, ())}:
             self.changed(key)
 
     def _answered(self, system: _System, key: Key, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
@@ -128,6 +158,12 @@ class Topics:
             if not topics:
                 del self._wanted[system]
                 self._answers.pop(system, None)
+                self._asked.pop(system, None)
+
+
+def _unanswered(last: Mapping[str, int | None] | Unknown, topics: Mapping[str, object]) -> Collection[str]:
+    """What nobody has asked for yet; of a system that did not answer, nothing."""
+    return () if isinstance(last, Unknown) else topics.keys() - last.keys()
 
 
 def _of(answer: Mapping[str, int | None] | Unknown | None, topic: str) -> object:

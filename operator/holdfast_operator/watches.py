@@ -17,9 +17,12 @@ from holdfast_operator.cluster import APP
 from holdfast_operator.decision import Limits
 from holdfast_operator.looks import Looks
 from holdfast_operator.pods import APP_LABEL
+from holdfast_operator.watch_session import watch_session
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
 """Seconds: a watch that says nothing for longer than the server lets it live is dead, whatever its connection says."""
+_CHUNK = 10
+"""Objects of a list at once: each may have a megabyte or two."""
 
 
 def registry(cache: Cache, looks: Looks, *, nodes: bool) -> kopf.OperatorRegistry:
@@ -38,8 +41,9 @@ def registry(cache: Cache, looks: Looks, *, nodes: bool) -> kopf.OperatorRegistr
     return made
 
 
-def _login(**given: Any) -> kopf.ConnectionInfo | None:
-    return kopf.login_with_service_account(**given) or kopf.login_with_kubeconfig(**given)
+async def _login(**given: Any) -> kopf.AiohttpSession | None:
+    info = kopf.login_with_service_account(**given) or kopf.login_with_kubeconfig(**given)
+    return None if info is None else watch_session(info)
 
 
 def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
@@ -48,6 +52,7 @@ def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
     # Each watch asks for what it needs: all pods of a cluster are none of our business, nor could we hold them.
     settings.watching.label_selectors["pods"] = APP_LABEL
     settings.watching.label_selectors["configmaps"] = REPORT_LABEL
+    settings.watching.chunk_size = _CHUNK
     settings.persistence.diffbase_storage, settings.persistence.progress_storage = _NoDiffs(), _NoProgress()
     settings.watching.server_timeout = _SERVER_ENDS
     settings.watching.client_timeout = _CLIENT_ENDS

@@ -15,7 +15,7 @@ from holdfast_operator.conditions import moment
 from holdfast_operator.decision import Action, Again, Decision, Final, GiveUpClaims, StartDriver, Told, Wake
 from holdfast_operator.facts import Unknown
 from holdfast_operator.names import app_id
-from holdfast_operator.words import last_words, no_driver, not_ready, of_plan, settled
+from holdfast_operator.words import last_words, no_driver, not_ready, of_growth, of_plan, settled
 
 
 def forgives(case: Case) -> Decision | None:
@@ -91,7 +91,8 @@ def cannot_start(case: Case) -> Decision | None:
     if against is None:
         return None
     soon = against.reason in SOON
-    said = of_plan(case.judged) | not_ready(against.reason, against.message, moving=soon, stalled=not soon)
+    said = of_plan(case.judged) | of_growth(case.judged)
+    said |= not_ready(against.reason, against.message, moving=soon, stalled=not soon)
     wake: Wake = Again(case.limits.soon if soon else case.limits.look)
     if not case.judged.may_change and not _needs_topics(case):
         wake = Final("the spec changes")
@@ -147,11 +148,21 @@ def starts(case: Case) -> Decision:
     counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
     storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
     actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case), storage),)
-    events = () if under_way else (Told(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
+    events: tuple[Told, ...] = (
+        () if under_way else (Told(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
+    )
     if new_run and status.run_id is not None:
         actions = (GiveUpClaims(app_id(app.name, status.run_id)), *actions)
         events = (*events, Told(Reason.SPEC_CHANGED, f"run {status.run_id} is over, its local state is given up"))
+    if not under_way:
+        events += _left_behind(case)
     return Decision(after, Again(case.limits.soon if case.seen.refused is None else case.limits.look), actions, events)
+
+
+def _left_behind(case: Case) -> tuple[Told, ...]:
+    """State of the run that goes with steps that are gone."""
+    warnings = () if case.judged.plan is None else case.judged.plan.warnings
+    return tuple(Told(one.reason, one.message, warning=True) for one in warnings if one.reason is Reason.STATE_GIVEN_UP)
 
 
 def _holding_state(case: Case) -> dict[str, int]:

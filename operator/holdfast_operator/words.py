@@ -47,6 +47,9 @@ def of_plan(judged: Judged) -> Said:
         return {"PlanValid": (False, judged.against.reason, judged.against.message)}
     if judged.plan is None:
         return {}
+    if judged.plan.valid and judged.plan.not_built:
+        told = "; ".join(one.message for one in judged.plan.not_built)
+        return {"PlanValid": (False, Reason.NOT_BUILT, told)}
     if judged.plan.valid:
         warnings = len(judged.plan.warnings)
         said = f"{len(judged.plan.tasks)} tasks; {warnings} warning{'' if warnings == 1 else 's'}"
@@ -58,7 +61,15 @@ def of_plan(judged: Judged) -> Said:
 
 def of_growth(judged: Judged) -> Said:
     """Whether the state of the run fits to what the app is now."""
-    refused = {Reason.NOT_A_MULTIPLE, Reason.PARTITIONS_SHRANK, Reason.TASK_VANISHED, Reason.EXPANSION_OFF}
+    refused = {
+        Reason.NOT_A_MULTIPLE,
+        Reason.PARTITIONS_SHRANK,
+        Reason.TASK_VANISHED,
+        Reason.EXPANSION_OFF,
+        Reason.STEP_RENAMED,
+        Reason.STATE_MISFIT,
+        Reason.STATE_TAKEN_UP,
+    }
     against = judged.against
     if against is not None and against.reason in refused:
         return {"StateCompatible": (False, against.reason, against.message)}

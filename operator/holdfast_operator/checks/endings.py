@@ -4,11 +4,11 @@ The phase of the pod comes before the status of its container: a pod whose place
 Must not know what is done about it.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.bounded_json import load
 from holdfast.reasons import Reason
 from holdfast_operator.facts import Phase, PodSeen
 
@@ -73,8 +73,8 @@ def ending_of(pod: PodSeen, *, draining: bool) -> Ending:
 def _said(pod: PodSeen) -> Mapping[str, object]:
     """The driver's termination message, an object in JSON; anything else says nothing."""
     try:
-        said = json.loads(pod.ended.message) if pod.ended else None
-    except (ValueError, RecursionError):
+        said = load(pod.ended.message) if pod.ended else None
+    except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.topics import setting_problems
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.status import Status
-from holdfast_operator.facts import Finding, Snapshot, Unknown
+from holdfast_operator.facts import Finding, Grounds, Unknown
+from holdfast_operator.pod_policy import PodPolicy
 from holdfast_operator.pod_templates import TemplateRefusedError, check_templates
 from holdfast_operator.specs import Spec
 
@@ -48,12 +50,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    seen: Snapshot
+    seen: Grounds
     app: StreamApp
     plan: Plan | None
+    policy: PodPolicy
 
 
-def judge(seen: Snapshot, spec: Spec) -> Judged:
+def judge(seen: Grounds, spec: Spec, policy: PodPolicy) -> Judged:
     """Whether an attempt of the app, as it is now, may start."""
     app = spec.app
     if app is None:
@@ -61,7 +64,7 @@ def judge(seen: Snapshot, spec: Spec) -> Judged:
     planned = None
     if not isinstance(seen.counts, Unknown) and not isinstance(seen.record, Unknown):
         planned = plan(app, Known(topics=seen.counts, record=seen.record))
-    case = _Case(seen, app, planned)
+    case = _Case(seen, app, planned, policy)
     against = next((found for ask in START if (found := ask(case)) is not None), None)
     return Judged(app, planned, against, spec.fingerprint)
 
@@ -84,12 +87,27 @@ def _checkpoint(case: _Case) -> Finding | None:
     return Finding(Reason.CHECKPOINT_MISSING, message)
 
 
+def _settings(case: _Case) -> Finding | None:
+    """Before brokers are asked, which the plan comes after."""
+    problem = next(setting_problems(case.app.spec.systems), None)
+    return None if problem is None else Finding(problem.reason, problem.message)
+
+
 def _templates(case: _Case) -> Finding | None:
     try:
         check_templates(case.app.spec.runtime)
     except TemplateRefusedError as error:
         return Finding(Reason.POD_TEMPLATE_REFUSED, str(error))
     return None
+
+
+def _pods(case: _Case) -> Finding | None:
+    against = case.policy.against(case.app)
+    if not against:
+        return None
+    more = f"; and {len(against) - _SHOWN_PROBLEMS} more" if len(against) > _SHOWN_PROBLEMS else ""
+    allowed = f"this release allows {case.policy.profile} pods (value apps.podTemplates)"
+    return Finding(Reason.PODS_NOT_ALLOWED, f"{allowed}; {'; '.join(against[:_SHOWN_PROBLEMS])}{more}")
 
 
 def _readable(case: _Case) -> Finding | None:
@@ -114,11 +132,19 @@ def _plan_valid(case: _Case) -> Finding | None:
     return Finding(case.plan.problems[0].reason, "; ".join(told) + (f"; and {more} more" if more else ""))
 
 
+def _built(case: _Case) -> Finding | None:
+    if case.plan is None or not case.plan.not_built:
+        return None
+    told = [one.message for one in case.plan.not_built]
+    more = f"; and {len(told) - _SHOWN_PROBLEMS} more" if len(told) > _SHOWN_PROBLEMS else ""
+    return Finding(Reason.NOT_BUILT, "; ".join(told[:_SHOWN_PROBLEMS]) + more)
+
+
 def _objects_there(case: _Case) -> Finding | None:
     missing = case.seen.missing
     if isinstance(missing, Unknown) or not missing:
         return None
-    return Finding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.app.namespace}")
+    return Finding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.namespace}")
 
 
 def _storage_class(case: _Case) -> Finding | None:
@@ -133,10 +159,13 @@ def _storage_class(case: _Case) -> Finding | None:
 
 START: tuple[Callable[[_Case], Finding | None], ...] = (
     _no_embedded_log,
+    _settings,
     _checkpoint,
     _templates,
+    _pods,
     _readable,
     _plan_valid,
+    _built,
     _objects_there,
     _storage_class,
 )

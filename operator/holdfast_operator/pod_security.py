@@ -1,0 +1,257 @@
+"""Kubernetes' Pod Security Standards, as a list of rules over a pod: what `baseline` and `restricted` do not allow.
+
+Why: the operator makes pods with its own rights, so a tenant must not get from it what admission would refuse the
+tenant. The rules are those of Kubernetes 1.34, and a real API server says the same of the same pods
+(tests/api/test_pod_security.py). A field of the wrong type is refused, and never raises: Spark reads templates more
+leniently than the API server does.
+Must not know an app, nor what else than the standards is allowed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+Tree = Mapping[str, Any]
+_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_REMOVE = "remove it"
+_SHOWN = 80
+_SECCOMP = "set it to RuntimeDefault"
+
+
+class PodProfile(StrEnum):
+    """How far pods may go; the names of Pod Security, but for `any`."""
+
+    RESTRICTED = "restricted"
+    BASELINE = "baseline"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One field that does not pass, and what to do."""
+
+    path: str
+    """Within the pod."""
+    why: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.why}: {self.cure}"
+
+
+Rule = Callable[[Tree], Iterator[Violation]]
+Allows = Callable[[object], bool]
+
+
+def violations(pod: Tree, profile: PodProfile) -> Iterator[Violation]:
+    """What in this pod the profile does not allow."""
+    for rule in RULES[profile]:
+        yield from rule(pod)
+
+
+class _Misshapen:
+    """In the place of a value that can't be looked into; equal to nothing that is allowed."""
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+
+
+def values(tree: object, path: str, at: str = "") -> Iterator[tuple[str, object]]:
+    """Every value at this path that is there: `a.b[].c`; `*` is each of the lists of containers. Null is not there."""
+    part, _, rest = path.partition(".")
+    if not isinstance(tree, dict):
+        yield at, _Misshapen("an object")
+        return
+    for name in _LISTS if part == "*" else (part.removesuffix("[]"),):
+        value, here = tree.get(name), f"{at}.{name}" if at else name
+        if value is None:
+            continue
+        if part == "*" or part.endswith("[]"):
+            yield from _elements(value, rest, here)
+        elif rest:
+            yield from values(value, rest, here)
+        else:
+            yield here, value
+
+
+def _elements(value: object, rest: str, at: str) -> Iterator[tuple[str, object]]:
+    if not isinstance(value, list):
+        yield at, _Misshapen("a list")
+        return
+    for number, one in enumerate(value):
+        name = one.get("name") if isinstance(one, dict) else None
+        here = f"{at}[{name[:_SHOWN] if isinstance(name, str) else number}]"
+        if rest:
+            yield from values(one, rest, here)
+        else:
+            yield here, one
+
+
+def shown(value: object) -> str:
+    """What is wrong with a value, in words."""
+    if isinstance(value, _Misshapen):
+        return f"is not {value.wanted}"
+    if value is None:
+        return "is not set"
+    if isinstance(value, dict | list):
+        return "is set"
+    return f"is {str(value).lower() if isinstance(value, bool) else repr(value)[:_SHOWN]}"
+
+
+def one_of(*allowed: object) -> Allows:
+    """Exactly these: 0 is not false."""
+    return lambda value: any(type(value) is type(one) and value == one for one in allowed)
+
+
+def _nothing(_: object) -> bool:
+    return False
+
+
+def _true(value: object) -> bool:
+    return value is True
+
+
+def _false(value: object) -> bool:
+    return value is False
+
+
+def _not_root(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value != 0
+
+
+def _drops_all(value: object) -> bool:
+    return isinstance(value, list) and "ALL" in value
+
+
+def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
+    """A rule: what is at these paths is allowed, or not there."""
+
+    def rule(pod: Tree) -> Iterator[Violation]:
+        for path in paths:
+            for at, value in values(pod, path):
+                if not allows(value):
+                    yield Violation(at, shown(value), cure)
+
+    return rule
+
+
+def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
+    """A rule: every container says this of itself."""
+
+    def rule(pod: Tree) -> Iterator[Violation]:
+        for at, container in _containers(pod):
+            value = _first(container, field)
+            if not allows(value):
+                yield Violation(f"{at}.{field}", shown(value), cure)
+
+    return rule
+
+
+def _in_pod_or_containers(field: str, allows: Allows, cure: str) -> Rule:
+    """A rule: the pod says this, and no container otherwise; or each container says it."""
+
+    def rule(pod: Tree) -> Iterator[Violation]:
+        said = _first(pod, f"spec.{field}")
+        if said is not None and not allows(said):
+            yield Violation(f"spec.{field}", shown(said), cure)
+        for at, container in _containers(pod):
+            value = _first(container, field)
+            if not allows(value) and (value is not None or said is None):
+                yield Violation(f"{at}.{field}", shown(value), cure)
+
+    return rule
+
+
+def _first(tree: object, field: str) -> object:
+    return next((value for _, value in values(tree, field)), None)
+
+
+def _containers(pod: Tree) -> Iterator[tuple[str, object]]:
+    for name in _LISTS:
+        yield from values(pod, f"spec.{name}[]")
+
+
+def _contexts(field: str) -> tuple[str, str]:
+    """A field that pods and containers have."""
+    return f"spec.securityContext.{field}", f"spec.*.securityContext.{field}"
+
+
+_DEFAULT_CAPABILITIES = (
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+)  # fmt: skip
+_SYSCTLS = (
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+    "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+)  # fmt: skip
+_PROFILES = ("RuntimeDefault", "Localhost")
+_SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_ASKING = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle.postStart", "lifecycle.preStop")
+_HOSTS = tuple(f"spec.*.{who}.{how}.host" for who in _ASKING for how in ("httpGet", "tcpSocket"))
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_VOLUMES = frozenset(
+    {
+        "name", "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim",
+        "projected", "secret",
+    }
+)  # fmt: skip
+
+
+def _apparmor_annotations(pod: Tree) -> Iterator[Violation]:
+    for at, annotations in values(pod, "metadata.annotations"):
+        if not isinstance(annotations, dict):
+            yield Violation(at, "is not an object", _REMOVE)
+            continue
+        for name, value in annotations.items():
+            unset = value is None or value in ("", "runtime/default")
+            if str(name).startswith(_APPARMOR) and not (unset or str(value).startswith("localhost/")):
+                yield Violation(f"{at}[{str(name)[:_SHOWN]}]", shown(value), _REMOVE)
+
+
+def _volume_kinds(pod: Tree) -> Iterator[Violation]:
+    for at, volume in values(pod, "spec.volumes[]"):
+        if not isinstance(volume, dict):
+            yield Violation(at, shown(volume) if isinstance(volume, _Misshapen) else "is not an object", _REMOVE)
+            continue
+        for kind, value in volume.items():
+            if kind not in _VOLUMES and value is not None:
+                known = ", ".join(sorted(_VOLUMES - {"name"}))
+                yield Violation(f"{at}.{str(kind)[:_SHOWN]}", "is a volume of another kind", f"use one of {known}")
+
+
+_COMMON: tuple[Rule, ...] = (
+    if_set("spec.hostNetwork", "spec.hostPID", "spec.hostIPC", allows=_false),
+    if_set("spec.*.securityContext.privileged", allows=_false),
+    if_set("spec.*.ports[].hostPort", allows=one_of(0)),
+    if_set(*_HOSTS, allows=one_of("")),
+    if_set(*_contexts("appArmorProfile.type"), allows=one_of(*_PROFILES)),
+    _apparmor_annotations,
+    if_set(*_contexts("seLinuxOptions.type"), allows=one_of(*_SELINUX_TYPES)),
+    if_set(*_contexts("seLinuxOptions.user"), *_contexts("seLinuxOptions.role"), allows=one_of("")),
+    if_set("spec.*.securityContext.procMount", allows=one_of("Default")),
+    if_set("spec.securityContext.sysctls[].name", allows=one_of(*_SYSCTLS)),
+    if_set(*_contexts("windowsOptions.hostProcess"), allows=_false),
+)
+RULES: Mapping[PodProfile, tuple[Rule, ...]] = {
+    PodProfile.BASELINE: (
+        *_COMMON,
+        if_set("spec.volumes[].hostPath", cure="use another kind of volume"),
+        if_set("spec.*.securityContext.capabilities.add[]", allows=one_of(*_DEFAULT_CAPABILITIES)),
+        if_set(*_contexts("seccompProfile.type"), allows=one_of(*_PROFILES), cure=_SECCOMP),
+    ),
+    PodProfile.RESTRICTED: (
+        *_COMMON,
+        _volume_kinds,
+        _in_each_container("securityContext.allowPrivilegeEscalation", _false, "set it to false"),
+        _in_each_container("securityContext.capabilities.drop", _drops_all, "set it to [ALL]"),
+        if_set("spec.*.securityContext.capabilities.add[]", allows=one_of("NET_BIND_SERVICE")),
+        _in_pod_or_containers("securityContext.runAsNonRoot", _true, "set it to true"),
+        if_set(*_contexts("runAsUser"), allows=_not_root, cure="name a user other than root"),
+        _in_pod_or_containers("securityContext.seccompProfile.type", one_of(*_PROFILES), _SECCOMP),
+    ),
+    PodProfile.ANY: (),
+}
+"""All that a profile does not allow."""
