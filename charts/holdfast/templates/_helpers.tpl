@@ -69,3 +69,15 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{/* What NetworkPolicies of apps admit, as the operator reads it. */}}
+{{- define "holdfast.appNetwork" -}}
+{{- $cluster := .Values.networkPolicy -}}
+{{- $apps := .Values.apps.networkPolicy -}}
+{{- $server := list -}}
+{{- range $cluster.apiServerCidrs }}{{ $server = append $server (dict "ipBlock" (dict "cidr" .)) }}{{ end -}}
+{{- dict
+  "dns_ports" $cluster.dnsPorts "api_server_ports" $cluster.apiServerPorts "api_server" $server
+  "kafka_ports" $cluster.kafkaPorts "brokers" $cluster.brokers "stores" $apps.stores
+  "open" (eq $apps.egress "open") "ingress" $apps.extraIngress "egress" $apps.extraEgress | toJson -}}
+{{- end }}
