@@ -6,6 +6,7 @@ Must not print.
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.planning.safely import safely
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
 from holdfast_cli.yaml_file import Document, Place, app_document, read_text
@@ -46,7 +47,7 @@ def load_app(path: str) -> AppFile:
     errors = list(document.errors)
     app: StreamApp | None = None
     try:
-        app = parse_app(document.tree)
+        app = safely(lambda: parse_app(document.tree))
     except SpecInvalidError as error:
         errors += error.errors
     app = None if errors else app

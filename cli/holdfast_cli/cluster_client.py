@@ -15,6 +15,7 @@ import urllib3
 from kubernetes import client, config
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.raw_objects import Where, fitted
 from holdfast_cli.cluster_kinds import Kind
 from holdfast_cli.kubeconfig import Target
 from holdfast_cli.screen import one_line
@@ -117,7 +118,8 @@ class ClusterClient:
             status, text = int(response.status), bytes(response.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._away(error) from error
-        tree = _tree(text)
+        # Somebody's object that can't be parsed must not hide those of others.
+        tree = _tree(fitted(text, Where.LIST if ask.name is None else Where.OBJECT))
         if status == _NOT_FOUND and tree.get("kind") == "Status":
             return None
         if status >= _WRONG or not tree:

@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
 from holdfast_cli.yaml_file import read_text
+from holdfast_operator.partition_counts import UnansweredError, read_counts
 
 _MOST_PARTITIONS = 100_000
 _MOST_DIGITS = len(str(_MOST_PARTITIONS))
@@ -53,7 +54,8 @@ def topic_counts(
         wanted = [s for s in app.spec.streams if s.system == system.name and s.name not in given]
         if system.kafka is None or not wanted:
             continue
-        answers = _ask(system.name, system.kafka.bootstrap_servers, {**system.kafka.config, **config}, wanted, timeout)
+        its = _with_texts({**system.kafka.config, **config}, config)
+        answers = _ask(system.name, system.kafka.bootstrap_servers, its, wanted, timeout)
         counts |= {stream.name: answers[stream.topic or stream.name] for stream in wanted}
     return counts
 
@@ -61,24 +63,27 @@ def topic_counts(
 def _ask(
     system: str, bootstrap: str, config: Mapping[str, str], streams: Sequence[Stream], timeout: float
 ) -> dict[str, int | None]:
-    try:
-        from holdfast_operator.partition_counts import read_counts  # noqa: PLC0415 - needs the extra `kafka`
-    except ModuleNotFoundError as error:
-        if error.name != "confluent_kafka":
-            raise
-        names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
-        message = (
-            f"system {system} is Kafka, and asking {bootstrap} for partition counts needs the Kafka client: "
-            f"pip install 'holdfast[kafka]', or give {names}"
-        )
-        raise UsageError(message) from error
     topics = {stream.topic or stream.name for stream in streams}
     try:
         return read_counts(system, bootstrap, config, topics, timeout=timeout)
     except HoldfastError as error:
         names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
-        message = f"{error} Settings for the client can be given in a file with --kafka-config; {names} asks no broker."
+        tried = f" Tried: {error.tried}." if isinstance(error, UnansweredError) else ""
+        message = f"{error}{tried} A login can be given in a file with --kafka-config; {names} asks no broker."
         raise CountsUnknownError(message) from error
+
+
+_TEXT_OF = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
+
+
+def _with_texts(config: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Settings with the texts of the files that `own` names. No file is read that only a spec names."""
+    read = {text: read_text(Path(own[key])) for key, text in _TEXT_OF.items() if key in own}
+    return {key: value for key, value in config.items() if key not in own or key not in _TEXT_OF} | read
 
 
 def _properties(path: str) -> dict[str, str]:

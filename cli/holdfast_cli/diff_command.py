@@ -6,16 +6,17 @@ import sys
 
 from rich.text import Text
 
-from holdfast.planning.plan import plan
-from holdfast.planning.state_change import state_changes
+from holdfast.planning.state_change import refusals, state_changes
 from holdfast.spec.change import Change
 from holdfast.spec.diff import Diff, diff
 from holdfast_cli.app_file import AppFile, load_app
+from holdfast_cli.failures import print_invalid
 from holdfast_cli.plan_text import print_spec_errors
 from holdfast_cli.screen import Columns, screen, styled
 
 _REFUSED = 1
-_SHOWN = 48
+_SHOWN, _BEFORE = 48, 16
+"""Letters of a value, and of these how many before the first that differs."""
 _COLORS = {"Live": "green", "Restart": "yellow", "NewRun": "red", "Forbidden": "bold red"}
 
 
@@ -43,9 +44,10 @@ def run(options: argparse.Namespace) -> int:
         print_spec_errors(file, color=options.color, to_stderr=True)
     old, new = files[0].app, files[1].app
     if old is None or new is None:
+        print_invalid(options.output, broken)
         return _REFUSED
     found = diff(old, new)
-    found = Diff(found.changes + state_changes(plan(old), plan(new)))
+    found = Diff(found.changes + state_changes(old, new)).with_refusals(refusals(old, new))
     if options.output == "json":
         sys.stdout.write(json.dumps(_json(found), indent=1, ensure_ascii=False) + "\n")
     else:
@@ -59,7 +61,14 @@ def _json(found: Diff) -> dict[str, object]:
         "newRun": found.new_run,
         "refused": [change.path for change in found.refused],
         "changes": [
-            {"path": change.path, "old": change.old, "new": change.new, "cost": change.cost.label, "note": change.note}
+            {
+                "path": change.path,
+                "old": change.old,
+                "new": change.new,
+                "cost": change.cost.label,
+                "note": change.note,
+                "reason": None if change.reason is None else change.reason.value,
+            }
             for change in found.changes
         ],
     }
@@ -73,7 +82,7 @@ def _print(files: list[AppFile], found: Diff, color: str) -> None:
     table = Columns("FIELD", "OLD", "NEW", "COST")
     for change in found.changes:
         label = change.cost.label
-        table.add(change.path, _short(change.old), _short(change.new), (label, _COLORS[label]))
+        table.add(change.path, *_shown(_text(change.old), _text(change.new)), (label, _COLORS[label]))
     table.print(console)
     console.print()
     for change in found.changes:
@@ -85,12 +94,29 @@ def _print(files: list[AppFile], found: Diff, color: str) -> None:
 def _sum(found: Diff, cost: Change) -> Text:
     if found.refused:
         fields = ", ".join(change.path for change in found.refused)
+        reasons = ", ".join(sorted({change.reason.value for change in found.refused if change.reason is not None}))
+        if reasons:
+            return styled(("refused", "bold red"), f": {reasons}: see the note of each ({fields})")
         return styled(("refused", "bold red"), f": {cost.label}: {cost.sentence} ({fields})")
     if found.new_run:
         return styled(("applies", "yellow"), ": NewRun: a new run starts with empty state")
     return styled(("applies", "green"), f": {cost.label}: {cost.sentence}")
 
 
-def _short(value: object) -> str:
-    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+def _text(value: object) -> str:
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(old: str, new: str) -> tuple[str, str]:
+    """Both cut to what fits, around where they begin to differ: equal beginnings tell nothing."""
+    if max(len(old), len(new)) <= _SHOWN:
+        return old, new
+    first = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    start = max(0, (min(len(old), len(new)) if first is None else first) - _BEFORE)
+    return _cut(old, start), _cut(new, start)
+
+
+def _cut(text: str, start: int) -> str:
+    start = max(0, min(start, len(text) - _SHOWN))
+    shown = f"…{text[start + 1 :]}" if start else text
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"

@@ -13,6 +13,7 @@ from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast_cli.app_file import load_app
 from holdfast_cli.counts import UsageError
+from holdfast_cli.failures import print_invalid
 from holdfast_cli.plan_text import print_spec_errors
 
 
@@ -86,6 +87,7 @@ def app_logs(options: argparse.Namespace) -> AppLogs | None:
     file = load_app(options.app)
     if file.app is None:
         print_spec_errors(file, color="auto", to_stderr=True)
+        print_invalid(getattr(options, "output", "text"), [file])
         return None
     return AppLogs(file.app, plan(file.app), data_of(options, file.app.name))
 

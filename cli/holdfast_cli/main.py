@@ -1,17 +1,20 @@
 """Why: the `holdfast` command: parses the command line, calls one command, turns its errors into exit codes.
 
-Exit codes are the same everywhere: 0 done, 1 the answer is no (a rejected plan, a refused change), 2 a file that
-can't be read or bad usage, 3 a run that could not start or failed, 130 stopped by Ctrl-C. Must not hold what a command
-does.
+Exit codes are the same everywhere: 0 done (also where whoever read the output has gone), 1 the answer is no (a rejected
+plan, a refused change), 2 a file that can't be read or bad usage, 3 a run that could not start or failed, 130 stopped
+by Ctrl-C. Must not hold what a command does.
 """
 
 import argparse
 import io
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from holdfast.errors import HoldfastError
+from holdfast.planning.safely import PlanningFailedError
 from holdfast_cli import (
     crd_command,
     diff_command,
@@ -27,6 +30,7 @@ from holdfast_cli import (
     streams_command,
     tail_command,
 )
+from holdfast_cli.failures import print_failure
 
 _COMMANDS = (
     plan_command,
@@ -43,12 +47,15 @@ _COMMANDS = (
     explain_command,
     crd_command,
 )
-_BAD_USAGE = 2
+_BAD_USAGE, _INTERRUPTED = 2, 130
 
 
 def entry() -> None:
     """The console script."""
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    # What is left is to end: a Ctrl-C now ends it, without a trace of where Python was.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -56,14 +63,30 @@ def main(arguments: Sequence[str]) -> int:
     _accept_any_text()
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
-    except HoldfastError as error:
-        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - the terminal is this side
-        return _BAD_USAGE
+        code = _run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         # `holdfast plan | head`: whoever read has seen enough. Nothing may be written any more, not even at exit.
         sys.stdout = None
         return 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        return int(options.run(options))
+    except BrokenPipeError:
+        raise
+    except (HoldfastError, OSError) as error:
+        if isinstance(error, PlanningFailedError):
+            traceback.print_exception(error.__cause__)
+        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - the terminal is this side
+        output, events = getattr(options, "output", "text"), getattr(options, "events", False)
+        print_failure(output, type(error).__name__, str(error), event=events)
+        return _BAD_USAGE
 
 
 def _accept_any_text() -> None:

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.errors import HoldfastError
 from holdfast_cli.counts import UsageError
+from holdfast_cli.failures import print_failure
 from holdfast_cli.log_files import AppLogs
 from holdfast_cli.offsets_look import home_of, logged_of, standing_of
 from holdfast_cli.offsets_set import Change, SettingRefusedError, decide, parse_setting
@@ -54,33 +56,42 @@ def set_offsets(logs: AppLogs, asked: Asked) -> int:
             jump, changes = decide(settings, standing, secrets.token_hex(8))
             if asked.output == "text":
                 _print(standing, changes, asked.color)
-            agreed = asked.yes or (asked.output == "text" and _agreed())
+            agreed = asked.yes or (asked.output == "text" and agreed_on("Set them?"))
             if agreed:
                 JumpFile.beside(home.run(standing.run).query).write(jump)
     except DataInUseError as error:
-        return _refused(f"positions are set only while the app does not run: {error}")
+        return refused(asked.output, error, f"positions are set only while the app does not run: {error}")
     except SettingRefusedError as error:
-        return _refused(str(error))
+        return refused(asked.output, error, str(error))
     if asked.output == "json":
         sys.stdout.write(json.dumps(_tree(standing, changes, done=agreed), indent=1, ensure_ascii=False) + "\n")
     if not agreed:
-        return _refused("nothing was changed; add --yes to set these positions")
+        return not_agreed("to set these positions")
     if asked.output == "text":
         sys.stdout.write(f"{_DONE}\n")
     return 0
 
 
-def _agreed() -> bool:
+def agreed_on(question: str) -> bool:
+    """What somebody at a terminal answers; elsewhere nobody does."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
-        return input("Set them? [y/N] ").strip().casefold() in ("y", "yes")
+        return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):
         return False
 
 
-def _refused(why: str) -> int:
+def not_agreed(what: str) -> int:
+    """Say how to agree to it; the exit code."""
+    sys.stderr.write(f"holdfast: nothing was changed; add --yes {what}\n")
+    return _NOT_SET
+
+
+def refused(output: str, error: HoldfastError, why: str) -> int:
+    """Say it; the exit code."""
     sys.stderr.write(f"holdfast: {why}\n")
+    print_failure(output, type(error).__name__, why)
     return _NOT_SET
 
 

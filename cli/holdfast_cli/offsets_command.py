@@ -1,7 +1,7 @@
 """Why: `holdfast offsets`: where an app stands in what it reads, and the one way to put it elsewhere.
 
-Showing changes nothing, and the app may be at work. Setting leaves a jump for the next attempt; must not touch
-checkpoint or state itself.
+Showing changes nothing, and the app may be at work. Setting leaves a jump for the next attempt, and does not touch
+checkpoint or state; planning a batch anew takes back what nobody has seen of it.
 """
 
 import argparse
@@ -20,14 +20,21 @@ all partitions are set at once. State stays as it is: records that are skipped a
 read again count twice, in state and in outputs. To begin from nothing, change spec.runId instead. What was set and not
 taken up by a run is replaced by the next --set.
 
-Exit codes: 0 done, 1 the app can't go on from where it stands, or nothing was set (refused, or without --yes), 2 there
-are no positions, or they can't be read, 3 a system does not say what it has.
+--replan has a batch planned anew that is planned and can't be done: a topic does not take a record of it, or it does
+not fit into memory. It is refused while the app runs. What is written of the batch already stays, and the next run
+finishes that; the rest is taken back, and the next run plans it with the spec, the limits and the code of then. No row
+is lost or doubled. What functions had computed for it is computed again.
+
+Exit codes: 0 done, 1 the app can't go on from where it stands, or nothing was changed (refused, or without --yes), 2
+there are no positions, or they can't be read, 3 a system does not say what it has.
 
 examples:
   holdfast offsets app.yaml
   holdfast offsets app.yaml --set clicks=oldest                 shows what would change
   holdfast offsets app.yaml --set clicks=oldest --yes
   holdfast offsets app.yaml --set clicks/0=1200 --set clicks/1=end --yes
+  holdfast offsets app.yaml --replan                            shows what would be planned anew
+  holdfast offsets app.yaml --replan --yes
 """
 
 
@@ -41,7 +48,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_app_options(parser)
-    parser.add_argument(
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
         "--set",
         action="append",
         default=[],
@@ -49,21 +57,28 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         metavar="STREAM[/PARTITION]=TO",
         help="TO is oldest, end, or of one partition the offset of the record to be read next; may be repeated",
     )
-    parser.add_argument("--yes", action="store_true", help="set, without a question")
+    change.add_argument(
+        "--replan", action="store_true", help="have the batch planned anew that is planned and not done"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it, without a question")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show, or set."""
+    """Show, set, or have planned anew."""
     logs = app_logs(options)
     if logs is None:
         return _INVALID
     # Only here, as they need the extra `runtime`.
     from holdfast_cli.offsets_apply import Asked, set_offsets  # noqa: PLC0415
+    from holdfast_cli.offsets_replan import replan_offsets  # noqa: PLC0415
     from holdfast_cli.offsets_show import show_offsets  # noqa: PLC0415
 
+    asked = Asked(options.settings, options.yes, options.output, options.color)
     if options.settings:
-        return set_offsets(logs, Asked(options.settings, options.yes, options.output, options.color))
+        return set_offsets(logs, asked)
+    if options.replan:
+        return replan_offsets(logs, asked)
     return show_offsets(logs, options.output, options.color)

@@ -77,7 +77,8 @@ def decide(settings: Sequence[Setting], standing: Standing, id_: str) -> tuple[J
     if (planned := standing.logged.planned) is not None:
         message = (
             f"batch {planned.batch} of {standing.app} is planned and not done: it is run first, as it was planned. "
-            "Run the app until it is done (holdfast run --batches 1), then set positions"
+            "Run the app until it is done (holdfast run --batches 1), or, where it can't be done, have it planned anew "
+            "(holdfast offsets --replan); then set positions"
         )
         raise SettingRefusedError(message)
     changes: dict[StreamPartition, Change] = {}

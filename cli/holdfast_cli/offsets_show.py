@@ -49,7 +49,7 @@ def _print(standing: Standing, jump: Jump | None, color: str) -> None:
             table.add(stream.name, stream.role, *("-" for _ in _NUMBERS), "-")
     table.print(console)
     if (planned := standing.logged.planned) is not None:
-        console.print(f"batch {planned.batch} is planned and not done; it is run first")
+        console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned anew)")
     if jump is not None:
         where = ", ".join(f"{one} to {to}" for one, to in sorted(jump.to.items()))
         console.print(styled(("set", "yellow"), f": the next run goes to {where}"))

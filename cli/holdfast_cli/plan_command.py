@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.planning.plan_json import plan_json
+from holdfast.planning.safely import safely
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.record import Record, RecordInvalidError, parse_record
 from holdfast_cli.app_file import AppFile, load_app
@@ -89,7 +90,8 @@ def run(options: argparse.Namespace) -> int:
     known = _known(file.app, options)
     if options.fix:
         return fix(file, file.app, known)
-    result = plan(file.app, known)
+    app = file.app
+    result = safely(lambda: plan(app, known))
     _print(file.app, file, result, known, options)
     return 0 if result.valid else _REJECTED
 

@@ -3,7 +3,7 @@
 Must not decide anything: all of it stands in the plan.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.text import Text
@@ -45,6 +45,9 @@ def print_plan(file: AppFile, plan: Plan, known: Known, *, color: str, wide: boo
     _findings(console, file, "WARNINGS", plan.warnings, "yellow")
     _findings(console, file, "PROBLEMS", plan.problems, "red")
     console.print()
+    if plan.not_built:
+        what = ", ".join(_unbuilt(plan))
+        console.print(styled(("not run by this release", "yellow"), f": {what} (NotBuilt)"))
     console.print(_verdict(plan))
 
 
@@ -194,6 +197,12 @@ def _place(file: AppFile, problem: Problem) -> Place | None:
             if name is not None and item.get("name") == name:
                 return file.document.place(("spec", field, i))
     return None
+
+
+def _unbuilt(plan: Plan) -> Iterator[str]:
+    verbs = {step.name: step.verb for step in plan.steps}
+    for problem in plan.not_built:
+        yield f"table {problem.stream}" if problem.step is None else f"{verbs[problem.step]} ({problem.step})"
 
 
 def _verdict(plan: Plan) -> Text:

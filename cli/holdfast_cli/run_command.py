@@ -4,21 +4,22 @@ Checks all that can be checked before a JVM starts. Must not know how an app is 
 """
 
 import argparse
-import json
 import os
 import re
 import sys
 from importlib.util import find_spec
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.planning.plan_json import problem_json
+from holdfast.planning.safely import safely
 from holdfast.spec.app import StreamApp
 from holdfast.spec.values import is_duration, millis
 from holdfast_cli.app_file import AppFile, load_app
 from holdfast_cli.counts import UsageError, topic_counts
+from holdfast_cli.failures import print_failure, print_invalid
 from holdfast_cli.log_files import add_app_options, count, data_of
 from holdfast_cli.plan_text import print_plan, print_spec_errors
 from holdfast_cli.run_summary import WhereToLook
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 _REJECTED = 1
 _INTERRUPTED = 130
 _BROKER_WAIT = 10.0
-_MASTER = re.compile(r"local(\[([0-9]+|\*)(,[0-9]+)?\])?|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]")
+_NUMBER = "[1-9][0-9]{0,3}"
+_MASTER = re.compile(rf"local(\[({_NUMBER}|\*)(,{_NUMBER})?\])?|local-cluster\[{_NUMBER},{_NUMBER},[1-9][0-9]{{0,6}}\]")
 _NEEDED = ("pyspark", "pyarrow", "pandas", "numpy", "lmdb", "msgpack", "prometheus_client")
 _EPILOG = """\
 The app is planned first, as `holdfast plan` does; a rejected plan starts nothing. Ctrl-C (or SIGTERM) finishes the
-batch at hand, commits it and ends. A second Ctrl-C stops at once; nothing is lost, the next run repeats the batch.
+batch at hand, commits it and ends; a batch that waits for brokers is left to the next run. A second Ctrl-C (or SIGTERM)
+stops at once; nothing is lost, the next run repeats the batch.
 Running again continues where the last run ended, as long as spec.runId and --data are the same.
 
 On a terminal there is a live screen; elsewhere, lines. With -o json each event is one line: started, progress,
@@ -77,7 +80,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, events=True)
 
 
 def _seconds(text: str) -> float:
@@ -89,7 +92,7 @@ def _seconds(text: str) -> float:
 
 def _master(text: str) -> str:
     if not _MASTER.fullmatch(text):
-        message = f"{text} must be local[N] or local[*]: holdfast run runs on this host"
+        message = f"{text} must be local[N] with N from 1 to 9999, or local[*]: holdfast run runs on this host"
         raise argparse.ArgumentTypeError(message)
     return text
 
@@ -106,9 +109,12 @@ def _run(options: argparse.Namespace) -> int:
     file = load_app(options.app)
     if file.app is None:
         return _invalid(file, options)
-    planned = plan(file.app, Known(topics=topic_counts(file.app, {}, None, _BROKER_WAIT)))
+    app, known = file.app, Known(topics=topic_counts(file.app, {}, None, _BROKER_WAIT))
+    planned = safely(lambda: plan(app, known))
     if not planned.valid:
         return _rejected(file, planned, options)
+    if planned.not_built:
+        return _not_built(planned, options)
     for warning in planned.warnings:
         sys.stderr.write(
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
@@ -172,35 +178,31 @@ def _logs(app: StreamApp) -> frozenset[str]:
 
 def _invalid(file: AppFile, options: argparse.Namespace) -> int:
     print_spec_errors(file, color=options.color, to_stderr=True)
-    if options.output == "json":
-        problems = [
-            {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}
-            for error in file.errors
-        ]
-        _fail("InvalidSpec", f"{file.path} is no valid StreamApp", problems)
+    print_invalid(options.output, [file], event=True)
     return _REJECTED
 
 
 def _rejected(file: AppFile, planned: Plan, options: argparse.Namespace) -> int:
     if options.output == "text":
         print_plan(file, planned, Known(), color=options.color, wide=False)
-    else:
-        problems = [problem_json(problem) for problem in planned.problems]
-        _fail("PlanRejected", f"the plan of {planned.app} is rejected", problems)
+    problems = [problem_json(problem) for problem in planned.problems]
+    print_failure(options.output, "PlanRejected", f"the plan of {planned.app} is rejected", problems, event=True)
+    return _REJECTED
+
+
+def _not_built(planned: Plan, options: argparse.Namespace) -> int:
+    for problem in planned.not_built:
+        sys.stderr.write(f"holdfast: {problem.message}\n")
+    problems = [problem_json(problem) for problem in planned.not_built]
+    message = f"{planned.app} uses what this release can plan but not run"
+    print_failure(options.output, "NotBuilt", message, problems, event=True)
     return _REJECTED
 
 
 def _refused(error: HoldfastError, options: argparse.Namespace) -> int:
     sys.stderr.write(f"holdfast: {error}\n")
-    if options.output == "json":
-        _fail(type(error).__name__, str(error), [])
+    print_failure(options.output, type(error).__name__, str(error), event=True)
     return _REJECTED
-
-
-def _fail(error: str, message: str, problems: list[dict[str, Any]]) -> None:
-    """As a run that fails, for whoever reads the events."""
-    tree = {"event": "failed", "error": error, "message": message, "problems": problems}
-    sys.stdout.write(json.dumps(tree, ensure_ascii=False) + "\n")
 
 
 def _need_runtime() -> None:

@@ -10,13 +10,14 @@ from dataclasses import fields
 from typing import Any
 
 from holdfast_cli.run_seen import Seen
-from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
 
 _NAMES: Mapping[type[Event], str] = {
     Started: "started",
     Progress: "progress",
     Waiting: "waiting",
     GrowthRefused: "growthRefused",
+    ClockJumped: "clockJumped",
     Draining: "draining",
     Ended: "ended",
 }

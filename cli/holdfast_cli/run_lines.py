@@ -9,7 +9,7 @@ from holdfast_cli.amounts import count, many, moment, rate, span
 from holdfast_cli.run_seen import Seen
 from holdfast_cli.run_summary import WhereToLook, print_summary
 from holdfast_cli.screen import styled
-from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
 
 _APART = 1.0
 """Seconds between lines of progress."""
@@ -28,12 +28,14 @@ class LinesView:
         match event:
             case Started():
                 self._line(started_line(event))
+                for one in seen.fresh:
+                    self._line(one)
             case Progress():
                 for one in seen.fresh:
                     self._line(one)
                 self._unprinted = True
                 self.tick(seen, now)
-            case Waiting() | GrowthRefused():
+            case Waiting() | GrowthRefused() | ClockJumped():
                 for one in seen.fresh:
                     self._line(one)
             case Draining():

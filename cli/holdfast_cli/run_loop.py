@@ -2,16 +2,17 @@
 
 Signal handlers run in the main thread alone; as nothing here blocks, Ctrl-C is answered at once, whatever the engine
 does. PySpark, for its part, leaves Ctrl-C alone when it is not started from the main thread. The first Ctrl-C or
-SIGTERM drains; a Ctrl-C while it drains raises `KeyboardInterrupt` here, and the caller ends the process.
+SIGTERM drains; another while it drains raises `KeyboardInterrupt` here, and the caller ends the process.
 """
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Any
 
 from holdfast_cli.run_seen import Seen
 from holdfast_cli.run_view import View
@@ -107,7 +108,9 @@ class _Audience:
 @contextmanager
 def _signals(drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
-        if number == signal.SIGINT and drain.is_set():
+        if drain.is_set():
+            # Keys that are pressed on and on must not interrupt the way out.
+            signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
         drain.set()
         said.put(Draining())
@@ -115,6 +118,14 @@ def _signals(drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> Iter
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        _restore(before)
+        raise
+    _restore(before)
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

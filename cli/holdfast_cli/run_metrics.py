@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from holdfast_cli.counts import UsageError
 from holdfast_cli.run_seen import Seen
-from holdfast_runtime.progress import Event, Progress, Started
+from holdfast_runtime.progress import ClockJumped, Event, Progress, Started
 
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _APP = ("app", "run")
@@ -48,10 +48,15 @@ class RunMetrics:
         self._rows_out = self._counter("rows_out", "Rows written, by output stream.", "stream")
         self._batches = self._counter("batches", "Batches committed.")
         self._late = self._counter("late_rows", "Rows that came after their window had closed.")
+        self._ahead = self._counter("ahead_rows", "Rows whose event time was farther ahead of the clock than maxAhead.")
         self._undecoded = self._counter("undecoded_records", "Records that could not be decoded.")
+        self._unwritable = self._counter("unwritable_rows", "Rows too large for their stream, now dead letters.")
+        self._failed = self._counter("failed_rows", "Rows on which a step failed and that became dead letters.", "step")
+        self._tombstones = self._counter("tombstones", "Records without a value, which steps do not get.")
         self._misplaced = self._counter(
             "misplaced_records", "Records that were put where their key was before their stream grew.", "stream"
         )
+        self._clock_jumps = self._counter("clock_jumps", "How often the host's clock was seen to be set.")
         self._restored = self._counter("restored_tasks", "Tasks whose state was rebuilt from its durable copy.")
         self._lag = self._gauge("lag_records", "Records unread when the last batch was planned.")
         self._watermark_lag = self._gauge(
@@ -72,10 +77,22 @@ class RunMetrics:
                 self._attempt.labels(*self._app).set(event.attempt)
                 self._tasks.labels(*self._app).set(event.tasks)
                 # Counters are there from the start: an alert can't tell "none yet" from "not scraped".
-                for counter in (self._rows_in, self._batches, self._late, self._undecoded, self._restored):
+                for counter in (
+                    self._rows_in,
+                    self._batches,
+                    self._late,
+                    self._ahead,
+                    self._undecoded,
+                    self._unwritable,
+                    self._tombstones,
+                    self._clock_jumps,
+                    self._restored,
+                ):
                     counter.labels(*self._app)
             case Progress():
                 self._count(event)
+            case ClockJumped():
+                self._clock_jumps.labels(*self._app).inc()
             case _:
                 pass
 
@@ -93,7 +110,12 @@ class RunMetrics:
         self._batches.labels(*app).inc()
         self._rows_in.labels(*app).inc(progress.rows_in)
         self._late.labels(*app).inc(progress.late)
+        self._ahead.labels(*app).inc(progress.ahead)
         self._undecoded.labels(*app).inc(progress.undecoded)
+        self._unwritable.labels(*app).inc(progress.unwritable)
+        for step, rows in progress.failed.items():
+            self._failed.labels(*app, step).inc(rows)
+        self._tombstones.labels(*app).inc(progress.tombstones)
         for stream, records in progress.misplaced.items():
             self._misplaced.labels(*app, stream).inc(records)
         self._restored.labels(*app).inc(len(progress.restored))

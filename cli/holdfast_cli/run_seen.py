@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast_cli.amounts import count, many
-from holdfast_runtime.progress import Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
 
 _WINDOW = 10.0
 """Seconds over which rates are smoothed; at least two batches."""
@@ -38,7 +38,12 @@ class Seen:
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
+    ahead: int = 0
     undecoded: int = 0
+    unwritable: int = 0
+    failed: int = 0
+    """Rows on which steps failed."""
+    tombstones: int = 0
     misplaced: int = 0
     restored: int = 0
     outputs: Counter[str] = field(default_factory=Counter)
@@ -57,12 +62,14 @@ class Seen:
         match event:
             case Started():
                 self.started, self.started_at = event, now
+                self.fresh = event.given_up
+                self.news.extend(self.fresh)
             case Progress():
                 self._add(event, now)
             case Waiting():
                 self.fresh = (f"waiting: {event.why}",)
                 self.news.extend(self.fresh)
-            case GrowthRefused():
+            case GrowthRefused() | ClockJumped():
                 self.fresh = (event.why,)
                 self.news.extend(self.fresh)
             case Draining():
@@ -81,8 +88,15 @@ class Seen:
 
     def odd(self) -> tuple[tuple[str, int], ...]:
         """How much of what should not be there was there."""
-        misplaced = (("misplaced", self.misplaced),) if self.misplaced else ()
-        return ("late", self.late), ("undecoded", self.undecoded), *misplaced, ("restored", self.restored)
+        ahead = (("from the future", self.ahead),) if self.ahead else ()
+        rare = (
+            ("tombstones", self.tombstones),
+            ("failed", self.failed),
+            ("unwritable", self.unwritable),
+            ("misplaced", self.misplaced),
+        )
+        found = (one for one in rare if one[1])
+        return ("late", self.late), *ahead, ("undecoded", self.undecoded), *found, ("restored", self.restored)
 
     def _add(self, progress: Progress, now: float) -> None:
         self.last = progress
@@ -90,7 +104,11 @@ class Seen:
         self.rows_in += progress.rows_in
         self.rows_out += progress.rows_out
         self.late += progress.late
+        self.ahead += progress.ahead
         self.undecoded += progress.undecoded
+        self.unwritable += progress.unwritable
+        self.failed += sum(progress.failed.values())
+        self.tombstones += progress.tombstones
         self.misplaced += sum(progress.misplaced.values())
         self.restored += len(progress.restored)
         self.outputs.update(progress.streams)
@@ -107,11 +125,18 @@ class Seen:
             yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"
         if progress.undecoded and self._is_news("undecoded", now):
             yield f"{many(progress.undecoded, 'record')} could not be decoded"
+        if progress.unwritable and self._is_news("unwritable", now):
+            yield f"{many(progress.unwritable, 'row')} too large for their stream, dead letters were written"
+        if progress.failed and self._is_news("failed", now):
+            told = ", ".join(f"{many(found, 'row')} of step {step}" for step, found in progress.failed.items())
+            yield f"{told} failed and became dead letters"
         if progress.misplaced and self._is_news("misplaced", now):
             told = ", ".join(f"{many(found, 'record')} of {stream}" for stream, found in progress.misplaced.items())
             yield f"{told} misplaced: a producer has not seen it grow"
         if progress.late and self._is_news("late", now):
             yield f"{many(progress.late, 'row')} too late"
+        if progress.ahead and self._is_news("ahead", now):
+            yield f"{many(progress.ahead, 'row')} from the future: {progress.first_ahead}"
 
     def _is_news(self, what: str, now: float) -> bool:
         """Not when it was said a moment ago: some streams have late rows in every batch."""

@@ -12,10 +12,18 @@ _WIDE = 10_000
 _GAP = "  "
 
 
+class Paper(Console):
+    """A console that lets whoever prints know that nobody reads any more; rich's own would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what rich has caught."""
+        raise BrokenPipeError
+
+
 def screen(color: str, *, to_stderr: bool = False) -> Console:
     """A console for `--color auto | always | never`. Texts are printed as they are, never as markup."""
     stream = sys.stderr if to_stderr else sys.stdout
-    return Console(
+    return Paper(
         file=stream,
         width=None if stream.isatty() else _WIDE,
         force_terminal=True if color == "always" else None,
@@ -29,12 +37,12 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
 
 def live_screen(color: str) -> Console:
     """A console that is drawn on in place: what is too long for a line goes on in the next one."""
-    return Console(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
+    return Paper(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
 
 
 def paper_for(file: TextIO, colors: str | None) -> Console:
     """A console that draws for another one: whole lines, in colours as that one has them."""
-    return Console(
+    return Paper(
         file=file,
         width=_WIDE,
         force_terminal=colors is not None,

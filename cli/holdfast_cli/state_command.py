@@ -16,7 +16,8 @@ is restored to a temporary directory first. A running app neither waits nor is w
 Exit codes: 0 done, 1 the app is invalid, 2 there is no such state, or it can't be read.
 """
 _LS_EPILOG = (
-    "A table has the name of the step it belongs to; names that begin with a dot are Holdfast's own.\n\n" + _EPILOG
+    "A table has the name of the step it belongs to, or of what the step `was`; names that begin with a dot are "
+    "Holdfast's own.\n\n" + _EPILOG
 )
 _GET_EPILOG = (
     """\

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from holdfast.planning.sql.columns import Rows
+from holdfast.spec.kept_state import state_name
 from holdfast_cli.log_files import AppLogs
 from holdfast_runtime.steps.key_rows import key_of, read_rows, row_key
 from holdfast_runtime.steps.key_state import Timers
@@ -45,12 +46,13 @@ class RowKind(Protocol):
 
 def kind_of(logs: AppLogs, table: str) -> RowKind:
     """How to read this table of the app."""
-    by = {step.name: step.process.by for step in logs.app.spec.steps if step.process is not None}
-    step = table.removesuffix(TIMERS_SUFFIX)
-    if step not in by:
+    steps = {state_name(step): step for step in logs.app.spec.steps if step.process is not None}
+    name = table.removesuffix(TIMERS_SUFFIX)
+    step = steps.get(name)
+    if step is None or step.process is None:
         return PlainRows()
-    keys = Keys(_schema(logs, step, by[step]))
-    return ProcessRows(keys) if step == table else TimerRows(keys)
+    keys = Keys(_schema(logs, step.name, step.process.by))
+    return ProcessRows(keys) if name == table else TimerRows(keys)
 
 
 class Keys:

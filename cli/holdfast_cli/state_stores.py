@@ -18,12 +18,14 @@ from holdfast.suggest import did_you_mean
 from holdfast_cli.counts import UsageError
 from holdfast_cli.log_files import AppLogs
 from holdfast_runtime.data_dir import DataDir, RunPlaces, folder_name
+from holdfast_runtime.state.claim import left_at
 from holdfast_runtime.state.durable import Durable
 from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.offline import OfflineStore, copy_store, data_file
+from holdfast_runtime.state.left import data_file
+from holdfast_runtime.state.offline import OfflineStore, copy_store
 from holdfast_runtime.state.place import Identity, Place, read_sidecar
 from holdfast_runtime.state.restoring import restore
-from holdfast_runtime.state.trust import Distrust, Expected, Facts, trust
+from holdfast_runtime.state.trust import Distrust, Expected, Facts, Use, trust
 
 _NUMBERS = re.compile(r"(\d+)")
 
@@ -72,13 +74,13 @@ class Stores:
         """The state of a task. What was read counts only when the block has been left without an error."""
         identity = Identity(self.logs.app.name, self.run, task)
         place = Place(self.places.state / folder_name(task), identity)
-        distrust = None if self.durable else _distrust(place)
+        apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
+        distrust = None if self.durable else _distrust(place, apart=apart)
         with TemporaryDirectory(prefix="holdfast-state-") as directory:
             if self.durable or distrust is not None:
                 yield from self._copy(identity, Path(directory), distrust)
                 return
-            apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
-            file = copy_store(place, Path(directory) / "copy.mdb") if apart else data_file(place)
+            file = copy_store(place, Path(directory) / "copy.mdb") if apart else place.data_path
             with OfflineStore(place, file) as store:
                 yield Found(task, store, "local")
                 store.check()
@@ -95,7 +97,7 @@ class Stores:
             message = f"{identity} has no durable copy in {durable.storage.directory}{because}; run the app once more"
             raise UsageError(message)
         restored.store.close()
-        with OfflineStore(place, data_file(place)) as store:
+        with OfflineStore(place, place.data_path) as store:
             yield Found(identity.task, store, "durable", why, restored.damaged)
 
     def _durable(self, identity: Identity) -> Durable:
@@ -129,9 +131,10 @@ class Stores:
         )
 
 
-def _distrust(place: Place) -> Distrust | None:
+def _distrust(place: Place, *, apart: bool) -> Distrust | None:
     expected = Expected(place.identity, 0, sys.maxsize, place.boot_id())
-    return trust(Facts(read_sidecar(place)), expected)
+    use = None if apart else Use(left_at(place), data_file(place.data_path))
+    return trust(Facts(read_sidecar(place), use=use), expected)
 
 
 def _running(lock: Path) -> bool:

@@ -20,6 +20,7 @@ from holdfast_cli.cluster_client import Ask, ClusterClient
 from holdfast_cli.cluster_kinds import APPS
 from holdfast_cli.cluster_options import Where, where
 from holdfast_cli.cluster_reader import ClusterReader
+from holdfast_cli.failures import print_failure
 from holdfast_cli.screen import live_screen, screen, styled
 from holdfast_cli.status_watch import ChangesView, LiveView, View
 from holdfast_cli.suspending import End, Judge, Progress, drained, events_of, progress_of, resumed
@@ -109,6 +110,7 @@ def turned(hands: Hands, place: Where, asked: Asked, way: Turn) -> int:
         return _finish(asked, now, end, hints, shown=True)
     except HoldfastError as error:
         sys.stderr.write(f"holdfast: {error}\n")
+        print_failure(asked.output, type(error).__name__, str(error))
         return _NO
     except KeyboardInterrupt:
         done = f"{way.begun}, and that goes on; take it back with {hints.back}" if set_now else "was not changed"
