@@ -23,16 +23,16 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Admin:
-    """All rights."""
+    """All rights; or those of another user."""
 
-    def __init__(self, plane: Plane) -> None:
-        plane.kubeconfig()
+    def __init__(self, plane: Plane, user: str = ADMIN) -> None:
+        plane.kubeconfig(user)
         self._plane = plane
         self._url = plane.url
         self._session = requests.Session()
         self._session.trust_env = False  # REQUESTS_CA_BUNDLE would count over `verify`
         self._session.verify = str(plane.directory / "ca.crt")
-        self._session.cert = (str(plane.directory / f"{ADMIN}.crt"), str(plane.directory / f"{ADMIN}.key"))
+        self._session.cert = (str(plane.directory / f"{user}.crt"), str(plane.directory / f"{user}.key"))
 
     def client(self) -> client.ApiClient:
         """The same rights, for code that takes a client of Kubernetes' own library."""
@@ -49,6 +49,28 @@ class Admin:
             raise RefusedError(answer.status_code, answer.text)
         tree: Tree = answer.json()
         return tree
+
+    def send(self, method: str, path: str, text: str) -> None:
+        """A body that nobody here can parse, whose answer nobody here could parse either."""
+        answer = self._session.request(
+            method,
+            f"{self._url}{path}",
+            data=text.encode(),
+            headers={"Content-Type": "application/json"},
+            timeout=_WAIT,
+        )
+        if answer.status_code >= 300:
+            raise RefusedError(answer.status_code, answer.text)
+
+    def table(self, path: str) -> list[dict[str, Any]]:
+        """What `kubectl get` shows of a list: without the objects, which may be such that nobody can parse them."""
+        accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        answer = self._session.get(f"{self._url}{path}?includeObject=None", headers=accept, timeout=4 * _WAIT)
+        if answer.status_code >= 300:
+            raise RefusedError(answer.status_code, answer.text)
+        tree = answer.json()
+        names = [one["name"] for one in tree["columnDefinitions"]]
+        return [dict(zip(names, row["cells"], strict=True)) for row in tree.get("rows") or []]
 
     def get(self, path: str) -> Tree:
         """The object, or the list."""

@@ -1,9 +1,9 @@
 """Why: an operator in a process of its own, which dies where it is told to.
 
 `python -m tests.api.child NAMESPACE [DIE]`:
-DIE is `POINT:N` (at the N-th time it comes by this point), `any:N` (by any point) or `after:SECONDS`. Topics are what a
-test says they are, in the file TOPICS of the environment: brokers are another test's matter. Must not change what an
-operator does.
+DIE is `POINT:N` (at the N-th time it comes by this point), `any:N` (by any point) or `after:SECONDS`; `busy:SECONDS`
+is no death: its loop does nothing for so long, in the middle of its first look. Topics are what a test says they are,
+in the file TOPICS of the environment: brokers are another test's matter. Must not change what an operator does.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -19,7 +20,9 @@ from pathlib import Path
 
 from holdfast.errors import WorldChangeError
 from holdfast_operator import main
+from holdfast_operator.broker_addresses import AddressRule
 from holdfast_operator.driver_pod import Release
+from holdfast_operator.network_policy import AppNetwork
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:
@@ -43,6 +46,8 @@ def run(namespace: str, when: str) -> None:
 
     def at(here: str) -> None:
         passed.update((here, "any"))
+        if point == "busy" and passed["any"] == 1:
+            time.sleep(float(number))
         if point in (here, "any") and passed[point] == int(number):
             die()
 
@@ -54,11 +59,13 @@ def run(namespace: str, when: str) -> None:
         lease=os.environ["LEASE"] or None,
         topics_every=0.2,
         nodes=False,
+        network=AppNetwork(),
         ports=(int(os.environ["PORT"]),) if os.environ["PORT"] else (),
         at=at,
     )
-    # With real brokers, a test has no words of its own about topics.
-    asyncio.run(main.serve(replace(options, ask=counts) if os.environ["TOPICS"] else options))
+    # With real brokers, which are on this host, a test has no words of its own about topics.
+    ask = counts if os.environ["TOPICS"] else main.asked_under(AddressRule(never=()))
+    asyncio.run(main.serve(replace(options, ask=ask)))
 
 
 if __name__ == "__main__":

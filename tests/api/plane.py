@@ -135,6 +135,8 @@ class Plane:
             "--disable-admission-plugins=ServiceAccount",
             # As some clusters do: whoever makes something that holds up its owner's end needs a right on the owner.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+            # As every cluster does whose nodes run pods of its own; what may be so is Pod Security's business.
+            "--allow-privileged=true",
             "--audit-policy-file=audit-policy.json",
             "--audit-log-path=audit.log",
         )

@@ -17,6 +17,7 @@ from tests.api.conftest import Site
 from tests.api.plane import Plane
 from tests.cli.conftest import Ran
 from tests.kafka.broker import wait_until
+from tests.operator.apps import tree
 
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}"
 Status = Callable[..., Ran]
@@ -134,6 +135,21 @@ def test_all_apps_of_a_namespace_and_of_all(site: Site, status: Status) -> None:
     assert other.split()[:2] == ["other", "False"]
     assert site_ready.code == 0
     assert {"ads", "other"} <= {one["app"] for one in everywhere if one["namespace"] == site.namespace}
+
+
+def test_an_app_that_can_not_be_parsed_hides_no_other(site: Site, status: Status) -> None:
+    deep = '{"a":' * 1_500 + "1" + "}" * 1_500
+    hostile = tree(runtime={**tree()["spec"]["runtime"], "driver": {"podTemplate": {"spec": {"deep": "hole"}}}})
+    hostile["metadata"] = {"name": "hostile"}
+    site.admin.send("POST", APPS.format(site.namespace), json.dumps(hostile).replace('"hole"', deep))
+    with site.operator():
+        site.apply()
+        site.until("Ready", "True", "Running")
+        ran = status()
+    said = {line.split()[0]: line for line in ran.out.splitlines() if line}
+    assert "Running" in said["ads"]
+    assert "InvalidSpec" in said["hostile"]
+    assert "can't be read: it is nested deeper than 64 levels" in status("hostile").out
 
 
 def test_who_may_not_see_apps_is_told_which_right_is_missing(site: Site, status: Status) -> None:

@@ -8,8 +8,11 @@ import os
 
 from holdfast_operator import main
 from holdfast_operator.driver_pod import Release
+from holdfast_operator.network_policy import AppNetwork
 from tests.api.child import counts
 
 if __name__ == "__main__":
-    options = main.Options(Release("image"), lease=os.environ["LEASE"], topics_every=0.2, ask=counts)
+    options = main.Options(
+        Release("image"), lease=os.environ["LEASE"], topics_every=0.2, network=AppNetwork(), ask=counts
+    )
     asyncio.run(main.serve(options))

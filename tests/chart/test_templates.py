@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
 from holdfast_cli.chart_reference import leaves
+from holdfast_operator.network_policy import AppNetwork, read_app_network
 from tests.chart.helms import HelmError
 from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees
 from tests.chart.rights import granted
+from tests.operator.test_network_policy import DEFAULT
 
 ROOT = CHART.parents[1]
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -23,9 +26,12 @@ EVERYTHING = (
     "nodeSelector.disk=ssd", "tolerations[0].operator=Exists", "affinity.nodeAffinity.x=y", "podLabels.team=streams",
     "podAnnotations.note=yes", "topologySpreadConstraints[0].maxSkew=1", "watchNamespaces={b,a}", "global.any=thing",
     "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.a=b", "networkPolicy.extraEgress[0].ports[0].port=1",
-    "networkPolicy.kafkaPorts=null", "serviceAccount.annotations.a=b", "runtime.serviceAccount.annotations.a=b",
+    "networkPolicy.apiServerCidrs={10.96.0.1/32}", "apps.networkPolicy.egress=open",
+    "serviceAccount.annotations.a=b", "runtime.serviceAccount.annotations.a=b",
     "service.annotations.a=b", "rbac.secretNames={kafka-auth}", "nodes.watch=false", "crds.install=false",
-    "nodes.lostAfter=120", "storageClasses.read=false",
+    "nodes.lostAfter=120", "storageClasses.read=false", "apps.podTemplates=any", "apps.serviceAccounts={loader,*}",
+    "apps.nodeState=true",
+    "kafka.allowed={*.kafka.svc:9092,[fd00::/8]:9092-9098}",
 )  # fmt: skip
 REFUSED = {
     "replica=2": "'replica'",
@@ -42,7 +48,18 @@ REFUSED = {
     "nodes.watch=maybe": "watch",
     "nodes.lostAfter=0": "lostAfter",
     "topics.every=0": "every",
+    "apps.podTemplates=privileged": "podTemplates",
+    "apps.serviceAccounts={Loader}": "serviceAccounts",
+    "apps.nodeState=maybe": "nodeState",
     "networkPolicy.kafkaPorts={70000}": "kafkaPorts",
+    "networkPolicy.kafkaPorts={}": "kafkaPorts",
+    "networkPolicy.kafkaPorts=null": "kafkaPorts",
+    "networkPolicy.apiServerPorts=null": "apiServerPorts",
+    "networkPolicy.apiServerCidrs={kubernetes}": "apiServerCidrs",
+    "apps.networkPolicy.egress=closed": "egress",
+    "apps.networkPolicy.stores=null": "stores",
+    "kafka.allowed=kafka:9092": "allowed",
+    "kafka.allowed={kafka 9092}": "allowed",
     "runAsUser=0": "runAsUser",
     "metrics.port=8080": "must differ",
 }
@@ -79,20 +96,37 @@ def test_everything_can_be_set_at_once(major: int) -> None:
     pod = one(found, "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsUser"] == 1000680000
     assert pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]["app.kubernetes.io/instance"] == RELEASE
-    assert {"--namespace=a", "--namespace=b", "--no-nodes", "--pull-secret=three", "--lost-after=120"} <= set(
-        pod["containers"][0]["args"]
-    )
+    assert {
+        "--namespace=a", "--namespace=b", "--no-nodes", "--pull-secret=three", "--lost-after=120",
+        "--pod-templates=any", "--app-service-account=loader", "--app-service-account=*", "--node-state",
+        "--kafka-allowed=*.kafka.svc:9092", "--kafka-allowed=[fd00::/8]:9092-9098",
+    } <= set(pod["containers"][0]["args"])  # fmt: skip
+    binding = one(found, "ValidatingAdmissionPolicyBinding")["spec"]
+    (bound,) = binding["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert bound["values"] == ["a", "b"]
     assert [tree["metadata"]["namespace"] for tree in trees_of(found, "Role", "hold-system-hold-holdfast")] == [
         "a",
         "b",
     ]
     (secrets,) = [rule for rule in rules(found) if rule["resources"] == ["secrets"] and rule.get("resourceNames")][:1]
     assert secrets["resourceNames"] == ["kafka-auth"]
-    assert {"protocol": "TCP", "port": 1, "endPort": 65535} in one(found, "NetworkPolicy")["spec"]["egress"][2]["ports"]
+    (server,) = [
+        rule
+        for rule in one(found, "NetworkPolicy")["spec"]["egress"]
+        if {"protocol": "TCP", "port": 6443} in rule["ports"]
+    ]
+    assert server["to"] == [{"ipBlock": {"cidr": "10.96.0.1/32"}}]
+    assert app_network(found).open
 
 
 def test_nothing_of_what_is_switched_off_is_made() -> None:
-    off = ("networkPolicy.enabled", "rbac.create", "serviceAccount.create", "runtime.serviceAccount.create")
+    off = (
+        "apps.requirePodRights",
+        "networkPolicy.enabled",
+        "rbac.create",
+        "serviceAccount.create",
+        "runtime.serviceAccount.create",
+    )
     found = [tree for tree in rendered(*(f"{one}=false" for one in off)) if not hooked(tree)]
     assert {tree["kind"] for tree in found} == {"CustomResourceDefinition", "Service", "Deployment"}
     assert one(found, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "default"
@@ -101,10 +135,59 @@ def test_nothing_of_what_is_switched_off_is_made() -> None:
     assert len(one(found, "NetworkPolicy")["spec"]["ingress"]) == 1
 
 
+def test_the_operators_policy_names_each_port() -> None:
+    for settings in ((), EVERYTHING):
+        spec = one(rendered(*settings), "NetworkPolicy")["spec"]
+        for rule in (*spec["ingress"], *spec["egress"]):
+            assert rule["ports"]
+            assert not [port for port in rule["ports"] if "endPort" in port or "port" not in port]
+
+
+def test_what_apps_may_reach_is_told_to_the_operator() -> None:
+    assert app_network(rendered()) == DEFAULT
+    told = app_network(
+        rendered(
+            "networkPolicy.apiServerCidrs={10.96.0.1/32}",
+            "networkPolicy.dnsPorts={53,5353}",
+            "apps.networkPolicy.extraIngress[0].ports[0].port=4040",
+            "apps.networkPolicy.extraEgress[0].ports[0].port=8080",
+        )
+    )
+    assert told == replace(
+        DEFAULT,
+        dns_ports=(53, 5353),
+        api_server=({"ipBlock": {"cidr": "10.96.0.1/32"}},),
+        ingress=({"ports": [{"port": 4040}]},),
+        egress=({"ports": [{"port": 8080}]},),
+    )
+
+
+def test_without_policies_of_apps_there_is_no_right_to_make_any() -> None:
+    found = rendered("apps.networkPolicy.enabled=false")
+    assert not [right for right in granted(found, "hold-holdfast") if right.resource == "networkpolicies"]
+    assert not [word for word in operator_arguments(found) if word.startswith("--app-network")]
+
+
+def operator_arguments(found: list[Tree]) -> list[str]:
+    (container,) = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return list(container["args"])
+
+
+def app_network(found: list[Tree]) -> AppNetwork:
+    (text,) = [word.partition("=")[2] for word in operator_arguments(found) if word.startswith("--app-network=")]
+    return read_app_network(text)
+
+
 def test_no_right_is_a_star(major: int) -> None:
     found = rendered(major=major) + rendered(*EVERYTHING, major=major)
     assert not [rule for rule in rules(found) if "*" in json.dumps(rule)]
     assert not [rule for rule in rules(found) if "nonResourceURLs" in rule]
+
+
+def test_apps_get_restricted_pods_unless_somebody_says_otherwise() -> None:
+    (container,) = one(rendered(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--pod-templates=restricted" in container["args"]
+    assert not [word for word in container["args"] if word.startswith(("--app-service-account", "--node-state"))]
 
 
 @pytest.mark.parametrize(

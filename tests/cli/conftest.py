@@ -11,6 +11,27 @@ from holdfast_cli.main import main
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ad-clicks" / "app.yaml"
 
 
+RUNNABLE = """\
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: counts}
+spec:
+  systems: [{name: local, log: {}}]
+  streams:
+  - {name: clicks, system: local, partitions: 4, key: [ad], schema: "ad STRING"}
+  - {name: counted, system: local, partitions: 2, key: [ad]}
+  steps:
+  - {name: count, from: [clicks], process: {function: "f:count", by: [ad], schema: "ad STRING, n BIGINT", keeps: [ad]}}
+  - {name: out, from: [count], to: counted}
+  runtime:
+    code:
+      f: |
+        def count(ad, rows, state):
+            yield {"ad": ad, "n": len(rows)}
+"""
+"""An app that this release runs."""
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command printed and how it ended."""

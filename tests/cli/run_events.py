@@ -46,11 +46,13 @@ WHERE = WhereToLook(
 
 
 def batches(number: int) -> list[Progress]:
-    """The first restores a task, the third has late, undecoded and misplaced ones, the others are plain."""
+    """The first restores a task, the third has late, undecoded, null and misplaced ones, the others are plain."""
     plain = replace(FIRST, restored=())
     following = [replace(plain, batch=FIRST.batch + i, at=AT + i * 1000) for i in range(1, number)]
     if number > 2:
-        following[1] = replace(following[1], late=7, undecoded=1, misplaced={"clicks": 2})
+        following[1] = replace(
+            following[1], late=7, undecoded=1, tombstones=3, failed={"paid": 4}, misplaced={"clicks": 2}
+        )
     return [FIRST, *following][:number]
 
 

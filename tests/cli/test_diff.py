@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Holdfast
+from tests.cli.conftest import RUNNABLE, Holdfast
 
 
 def changed(*replaced: tuple[str, str]) -> None:
@@ -95,7 +95,100 @@ def test_a_column_that_only_comes_or_goes_does_not_touch_state(holdfast: Holdfas
 
 
 def test_what_is_given_up_with_a_step_is_said(holdfast: Holdfast) -> None:
-    changed(("name: counts", "name: tally"), ("from: [counts]", "from: [tally]"))
+    changed(
+        ("name: counts\n    from: [by-campaign]\n    aggregate: {by: [campaign]", TALLY + "{by: [owner]"),
+        ("from: [counts]", "from: [tally]"),
+    )
     ran = holdfast("diff", "app.yaml", "new.yaml")
-    assert ran.code == 0
     assert "note: spec.steps[counts]: the state of counts is given up" in ran.out
+
+
+TALLY = "name: tally\n    from: [by-campaign]\n    aggregate: "
+RENAMED = ("name: counts", "name: tally"), ("from: [counts]", "from: [tally]")
+
+
+def test_a_step_with_state_under_another_name_is_refused_as_the_run_refuses_it(holdfast: Holdfast) -> None:
+    changed(*RENAMED)
+    ran = holdfast("diff", "app.yaml", "new.yaml")
+    assert ran.code == 1
+    assert "note: spec.steps[counts]: the state of counts is given up" in ran.out
+    assert "note: spec.steps[tally]: counts is gone and tally is new" in ran.out
+    assert "say `was: counts` in it, and its state follows" in ran.out
+    assert ran.out.splitlines()[-1] == "refused: StepRenamed: see the note of each (spec.steps[tally])"
+
+
+def test_a_renamed_step_that_says_what_it_was_is_compared_with_that(holdfast: Holdfast) -> None:
+    changed(("name: counts", "name: tally\n    was: counts"), RENAMED[1], ("window: 1m", "window: 2m"))
+    tree = json.loads(holdfast("diff", "app.yaml", "new.yaml", "-o", "json").out)
+    assert [(change["path"], change["cost"], change["note"]) for change in tree["changes"]] == [
+        ("spec.steps[counts].name", "Restart", "the state of counts follows"),
+        ("spec.steps[counts].aggregate.window", "NewRun", ""),
+        ("spec.steps[out].from", "Restart", ""),
+    ]
+    assert tree["refused"] == ["spec.steps[counts].aggregate.window"]
+
+
+def test_a_renamed_step_in_a_new_run_needs_no_state(holdfast: Holdfast) -> None:
+    changed(*RENAMED, ('runId: "1"', 'runId: "2"'))
+    assert holdfast("diff", "app.yaml", "new.yaml").code == 0
+
+
+def test_an_intermediate_stream_under_another_name_is_refused(holdfast: Holdfast) -> None:
+    changed(("name: by-campaign", "name: per-campaign"), ("from: [by-campaign]", "from: [per-campaign]"))
+    ran = holdfast("diff", "app.yaml", "new.yaml")
+    assert ran.code == 1
+    assert "rows on their way would stay behind in the intermediate stream of by-campaign" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "reason", "says"),
+    [
+        ("partitions: 4", "partitions: 6", "clicks", "NotAMultiple", "grew from 4 to 6 partitions, which is not a"),
+        ("partitions: 4", "partitions: 2", "clicks", "PartitionsShrank", "keep partitions: 4"),
+        ("partitions: 2", "partitions: 1", "counted", "PartitionsShrank", "keep partitions: 2"),
+    ],
+)
+def test_partition_counts_that_the_run_refuses_are_refused(
+    holdfast: Holdfast, old: str, new: str, path: str, reason: str, says: str
+) -> None:
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
+    changed((old, new))
+    ran = holdfast("diff", "app.yaml", "new.yaml", "-o", "json")
+    (change,) = json.loads(ran.out)["changes"]
+    assert ran.code == 1
+    assert (change["path"], change["reason"]) == (f"spec.streams[{path}].partitions", reason)
+    assert says in change["note"]
+
+
+def test_a_growth_to_a_multiple_applies(holdfast: Holdfast) -> None:
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
+    changed(("partitions: 4", "partitions: 8"))
+    assert holdfast("diff", "app.yaml", "new.yaml").code == 0
+
+
+def test_a_growth_to_no_multiple_applies_in_a_new_run_but_an_output_shrinks_in_none(holdfast: Holdfast) -> None:
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
+    new_run = ("spec:\n", 'spec:\n  runId: "2"\n')
+    changed(("partitions: 4", "partitions: 6"), new_run)
+    assert holdfast("diff", "app.yaml", "new.yaml").code == 0
+    changed(("partitions: 2", "partitions: 1"), new_run)
+    assert holdfast("diff", "app.yaml", "new.yaml").code == 1
+
+
+def test_long_values_are_shown_where_they_differ(holdfast: Holdfast) -> None:
+    Path("app.yaml").write_text(RUNNABLE.replace("ad STRING, n", f"{'x' * 80} INT, ad STRING, n"), encoding="utf-8")
+    changed(("n BIGINT", "n INT"))
+    line = next(line for line in holdfast("diff", "app.yaml", "new.yaml").out.splitlines() if "process.schema" in line)
+    assert "n BIGINT" in line
+    assert "n INT" in line
+
+
+def test_a_refused_diff_is_json_where_json_was_asked_for(holdfast: Holdfast) -> None:
+    changed(("window: 1m", "window: one minute"))
+    ran = holdfast("diff", "app.yaml", "new.yaml", "-o", "json")
+    tree = json.loads(ran.out)
+    assert (ran.code, tree["error"]) == (1, "InvalidSpec")
+    assert tree["problems"][0]["path"] == "spec.steps[4].aggregate.window"
+    ran = holdfast("diff", "app.yaml", "nowhere.yaml", "-o", "json")
+    assert (ran.code, json.loads(ran.out)["error"]) == (2, "FileUnreadableError")
+    assert "nowhere.yaml" in ran.err

@@ -309,3 +309,35 @@ def test_a_run_goes_on_where_it_was_set_once_whatever_is_killed(holdfast: Holdfa
         parts[partition].append((ends[partition], now[partition]))
     check(data, parts)
     assert file.read() is None
+
+
+def test_a_batch_is_planned_anew_only_where_one_is_planned_and_nothing_else_is_asked(
+    holdfast: Holdfast, tmp_path: Path
+) -> None:
+    app, data = tmp_path / "counted.yaml", tmp_path / "data"
+    app.write_text(APP)
+
+    def replan(*more: str) -> Ran:
+        return holdfast("offsets", str(app), "--data", str(data), "--replan", *more)
+
+    never = replan("--yes")
+    assert (never.code, "there are no positions yet" in never.err) == (2, True)
+    query = DataDir(data).app("counted").run("1").query
+    planned(query, 0, Offsets(1))
+    done(query, 0)
+    nothing = replan("--yes")
+    assert (nothing.code, "there is nothing to plan anew" in nothing.err) == (1, True)
+    planned(query, 1, Offsets(2, turns={"partition-0": 1}, taking_part=("partition-0",)))
+    shown = replan()
+    assert (shown.code, "nothing was changed; add --yes" in shown.err) == (1, True)
+    assert "partition-0  not decided  planned anew" in shown.out
+    with DataDir(data).app("counted").taken():
+        busy = replan("--yes")
+        assert (busy.code, "only while the app does not run" in busy.err) == (1, True)
+    ran = replan("--yes", "-o", "json")
+    assert (ran.code, json.loads(ran.out)["tasks"]) == (
+        0,
+        [{"task": "partition-0", "is": "not decided", "plannedAnew": True}],
+    )
+    assert [path.name for path in (query / "offsets").iterdir() if not path.name.startswith(".")] == ["0"]
+    assert replan("--set", "rows=end").code == 2

@@ -14,7 +14,7 @@ from holdfast_cli.run_loop import Engine
 from holdfast_cli.run_watched import HowToShow, run_watched
 from holdfast_runtime.java import JavaMissingError
 from holdfast_runtime.progress import Ended, Ending, Listener
-from tests.cli.conftest import Holdfast
+from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
 
 TEXT = HowToShow(as_json=False, color="never", metrics=None, where=WHERE)
@@ -117,7 +117,7 @@ def test_an_invalid_spec_is_shown_with_its_places(holdfast: Holdfast) -> None:
         (("--for", "soon"), "must be a duration longer than nothing"),
         (("--for", "0s"), "must be a duration longer than nothing"),
         (("--batches", "0"), "must be at least 1"),
-        (("--master", "yarn"), "must be local[N] or local[*]"),
+        (("--master", "yarn"), "must be local[N] with N from 1 to 9999, or local[*]"),
     ],
 )
 def test_a_wrong_command_line_exits_2(holdfast: Holdfast, arguments: tuple[str, ...], said: str) -> None:
@@ -127,7 +127,7 @@ def test_a_wrong_command_line_exits_2(holdfast: Holdfast, arguments: tuple[str, 
 
 
 def test_a_setting_of_spark_that_would_break_the_engine_starts_nothing(holdfast: Holdfast) -> None:
-    refusing = Path("app.yaml").read_text(encoding="utf-8") + '  runtime: {sparkConf: {spark.speculation: "true"}}\n'
+    refusing = RUNNABLE + '    sparkConf: {spark.speculation: "true"}\n'
     Path("app.yaml").write_text(refusing, encoding="utf-8")
     ran = holdfast("run", "app.yaml", "-o", "json")
     assert ran.code == 1
@@ -137,6 +137,7 @@ def test_a_setting_of_spark_that_would_break_the_engine_starts_nothing(holdfast:
 
 def test_without_java_nothing_starts(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
     ran = holdfast("run", "app.yaml")
     assert ran.code == 2
     assert ran.err.endswith("set it to a Java 17 or newer, or unset it\n")
@@ -145,6 +146,7 @@ def test_without_java_nothing_starts(holdfast: Holdfast, monkeypatch: pytest.Mon
 
 def test_without_the_extra_one_sentence_says_how_to_get_it(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "_NEEDED", ("json", "no_such_module"))
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
     ran = holdfast("run", "app.yaml")
     assert ran.code == 2
     assert ran.err.endswith("holdfast: holdfast run needs no_such_module: pip install 'holdfast[runtime]'\n")

@@ -120,10 +120,31 @@ def test_ctrl_c_while_spark_starts_is_heard_and_a_second_one_stops_at_once(termi
     terminal.wait((terminal.folder / "batch-0").exists)
     theirs = in_session_of(int((terminal.folder / "jvm").read_text(encoding="utf-8")))
     assert len(theirs) >= 3, "the JVM, the daemon and a worker"
-    terminal.press(CTRL_C)
+    terminal.press(CTRL_C * 5)
     assert terminal.ends() == 130
     shown = terminal.shown.decode()
     assert "stopped at once" in shown
     assert "Traceback" not in shown
     assert terminal.shown.rindex(SHOW_CURSOR) > terminal.shown.rindex(HIDE_CURSOR)
     terminal.wait(lambda: not any(map(alive, theirs)))
+
+
+TWICE = """
+import os, signal, sys, threading
+from holdfast_cli.run_summary import WhereToLook
+from holdfast_cli.run_watched import HowToShow, run_watched
+
+def waits(listen, drain):
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert drain.wait(30)
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(30)
+
+where = WhereToLook("app.yaml", ".", data_given=True, spark_log="spark.log", logs=frozenset())
+sys.exit(run_watched(waits, HowToShow(as_json=True, color="never", metrics=None, where=where)))
+"""
+
+
+def test_a_second_sigterm_stops_at_once() -> None:
+    ran = subprocess.run([sys.executable, "-c", TWICE], check=False, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, "stopped at once" in ran.stderr) == (130, True), ran

@@ -12,7 +12,7 @@ from holdfast_cli.amounts import count, many, moment, rate, size, span
 from holdfast_cli.run_lines import LinesView
 from holdfast_cli.run_screen import screen_lines
 from holdfast_cli.run_seen import Seen
-from holdfast_runtime.progress import Draining, Ended, Ending, Event
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Event
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
 
 
@@ -47,13 +47,13 @@ watermark  2026-11-20T12:26:56.000Z, 14 s behind
            clicks/3: the watermark stands at 2026-11-20T12:26:56.000Z, for 12 s:
            waiting for its source or relay
 state      12.3 MB
-so far     late 7  undecoded 1  misplaced 2  restored 1
+so far     late 7  undecoded 1  tombstones 3  failed 4  misplaced 2  restored 1
 
 OUTPUT          ROWS/S             ROWS
 attributed       771/s            2,700
 
-batch 41: restored partition-3: no local store
 batch 43: 1 record could not be decoded
+batch 43: 4 rows of step paid failed and became dead letters
 batch 43: 2 records of clicks misplaced: a producer has not seen it grow
 batch 43: 7 rows too late
 
@@ -113,22 +113,32 @@ def test_what_is_notable_is_said_at_once_but_not_in_every_batch() -> None:
     assert any(line.startswith("batch 29: ") and line.endswith("late 60") for line in lines)
 
 
+def test_rows_from_the_future_are_said_and_a_clock_that_was_set_too() -> None:
+    ahead = replace(FIRST, batch=7, ahead=2, first_ahead="clicks/0 at offset 7: ts is 2099-01-01", restored=())
+    lines = printed([(0.0, STARTED), (1.0, ahead), (2.0, ClockJumped("the host's clock was put back by 8 h"))])
+    assert "batch 7: 2 rows from the future: clicks/0 at offset 7: ts is 2099-01-01" in lines
+    assert any("from the future 2" in line for line in lines)
+    assert "the host's clock was put back by 8 h" in lines
+
+
 def test_a_run_in_a_log() -> None:
     first, second, third = batches(3)
     rest = "lag 4,321, 182 ms, watermark 2026-11-20T12:26:56.000Z"
+    odd = "late 7, undecoded 1, tombstones 3, failed 4, misplaced 2, restored 1"
     assert printed([(0.0, STARTED), (1.0, first), (1.5, second), (1.9, third), (1.9, Draining()), (2.0, ENDED)]) == [
         "ad-clicks run 1 attempt 3: 16 tasks in 2 slots, data .holdfast/ad-clicks, spark http://127.0.0.1:4040",
         "batch 41: restored partition-3: no local store",
         f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest}, restored 1",
         "batch 43: 1 record could not be decoded",
+        "batch 43: 4 rows of step paid failed and became dead letters",
         "batch 43: 2 records of clicks misplaced: a producer has not seen it grow",
         "batch 43: 7 rows too late",
         "draining: finishing batch 44, press Ctrl-C again to stop at once",
-        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, late 7, undecoded 1, misplaced 2, restored 1",
+        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, {odd}",
         "idle: nothing is left to read; everything is committed",
         "  10 batches in 12 s",
         "  rows in 120,000 (10.0 k/s), out 9,000",
-        "  late 7, undecoded 1, misplaced 2, restored 1",
+        f"  {odd}",
         "  data .holdfast/ad-clicks",
         "",
         "OUTPUT       ROWS  LOOK",

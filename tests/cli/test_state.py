@@ -87,7 +87,7 @@ class Made:
             )
             store.offsets.put(b"views/0", b"%d" % (store.head.batch + 10))
             store.table("odd").put(b"\xff\x00", b"\x01")
-            store.commit(self.durable.write_delta(store.delta()))
+            store.commit(self.durable.write_delta(store.delta()).size)
 
 
 def files(directory: str) -> dict[str, tuple[int, bytes]]:
@@ -190,9 +190,10 @@ def test_text_output_has_a_row_per_key_and_ends_after_max(app: Holdfast) -> None
 
 
 def test_the_durable_copy_is_read_where_the_local_store_is_gone_or_not_to_be_trusted(app: Holdfast) -> None:
-    here, rebooted, gone = Made("partition-0"), Made("partition-1"), Made("partition-2")
-    for made in (here, rebooted, gone):
+    here, rebooted, gone, cut = (Made(f"partition-{number}") for number in range(4))
+    for made in (here, rebooted, gone, cut):
         made.batch()
+    os.truncate(cut.place.data_path, cut.place.data_path.stat().st_size // 2)
     sidecar = rebooted.place.path / "store.json"
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"bootId": "another"}))
     for path in gone.place.path.iterdir():
@@ -202,10 +203,11 @@ def test_the_durable_copy_is_read_where_the_local_store_is_gone_or_not_to_be_tru
         ("local", None),
         ("durable", "MachineRestarted"),
         ("durable", "NoStore"),
+        ("durable", "Changed"),
     ]
-    assert [(task["from"], task["why"]) for task in listed(app, "--durable")] == [("durable", None)] * 3
-    rows = [{k: v for k, v in row.items() if k != "task"} for row in got(app, "--table", "seen", "--max", "6")]
-    assert rows[:2] == rows[2:4] == rows[4:]
+    assert [(task["from"], task["why"]) for task in listed(app, "--durable")] == [("durable", None)] * 4
+    rows = [{k: v for k, v in row.items() if k != "task"} for row in got(app, "--table", "seen", "--max", "8")]
+    assert rows[:2] == rows[2:4] == rows[4:6] == rows[6:]
     assert files(".holdfast") == before
 
 

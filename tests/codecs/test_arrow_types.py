@@ -1,15 +1,17 @@
 """The Arrow types of a schema are Spark's own."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from holdfast.planning.sql.columns import UNKNOWN, Column, Rows
-from holdfast_runtime.streams.codecs import SchemaUnsupportedError, arrow_schema
-from tests.codecs.schemas import schema
+from holdfast_runtime.streams.codecs import ArrowCodec, SchemaUnsupportedError, arrow_schema
+from tests.codecs.schemas import FIRST, LAST, batch, schema
 
 DDLS = [
     "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE",
@@ -37,6 +39,25 @@ def test_types_are_those_spark_hands_over(ddl: str) -> None:
     expected = to_arrow_schema(parsed, timezone="UTC")
     assert schema(ddl).equals(expected, check_metadata=True)
     assert [field.nullable for field in schema(ddl)] == [field.nullable for field in expected]
+
+
+def test_what_lies_at_the_ends_of_a_good_record_comes_back_from_spark_as_it_went_in(spark: SparkSession) -> None:
+    columns = schema("d TIMESTAMP, i TIMESTAMP_NTZ, g DATE, k DECIMAL(38,18), l DECIMAL(38,0), c DOUBLE, h FLOAT")
+    low = {"d": FIRST, "i": FIRST, "g": -719_162, "k": Decimal(-9), "l": -(10**38) + 1, "c": float("-inf"), "h": -0.0}
+    high = {
+        "d": LAST,
+        "i": LAST,
+        "g": 2_932_896,
+        "k": Decimal(10**20 - 1),
+        "l": 10**38 - 1,
+        "c": float("nan"),
+        "h": 1e-45,
+    }
+    rows = batch(columns, [low, high, dict.fromkeys(columns.names)])
+    given = ArrowCodec(columns).decode(ArrowCodec(columns).encode(rows)).rows
+    frame = spark.createDataFrame(pa.Table.from_batches([given])).selectExpr("*", "d IS NOT NULL AS e")
+    found = frame.toArrow().drop_columns(["e"])
+    assert repr(found.cast(columns).to_pylist()) == repr(rows.to_pylist())
 
 
 @pytest.mark.parametrize("ddl", ["a INTERVAL YEAR", "a VARIANT", "a STRUCT<b: ARRAY<INTERVAL>>"])

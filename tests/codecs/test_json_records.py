@@ -1,11 +1,18 @@
 """Each kind of JSON record that is good or bad, one by one."""
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
 
 from holdfast_runtime.streams.codecs import EncodeError, JsonCodec, SchemaUnsupportedError
+from holdfast_runtime.streams.codecs.decimal_texts import PIECE, risky_decimals
 from tests.codecs.schemas import batch, binary, schema
 
-COLUMNS = schema("a INT, b STRING, c DOUBLE, d TIMESTAMP, e STRUCT<x: ARRAY<INT>>, g DATE, h DECIMAL(5,2), j BINARY")
+COLUMNS = schema(
+    "a INT, b STRING, c DOUBLE, d TIMESTAMP, e STRUCT<x: ARRAY<INT>, z: ARRAY<TIMESTAMP>>, g DATE, "
+    "h DECIMAL(5,2), j BINARY, k FLOAT"
+)
 DEEP = 100_000
 
 GOOD = [
@@ -20,9 +27,14 @@ GOOD = [
     (b'{"c":NaN}', {"c": float("nan")}),
     (b'{"c":"NaN"}', {"c": float("nan")}),
     (b'{"c":"-Infinity"}', {"c": float("-inf")}),
-    (b'{"e":{"x":[1,null],"y":2}}', {"e": {"x": [1, None]}}),
+    (b'{"e":{"x":[1,null],"y":2}}', {"e": {"x": [1, None], "z": None}}),
     (b'{"h":"12.30"}', {"h": "12.30"}),
     (b'{"h":1e2}', {"h": "100.00"}),
+    (b'{"h":1.2000000000000000000000000000000000000000000000000000000000000000000000000000000}', {"h": "1.20"}),
+    (b'{"h":"12000e-3","c":1e-99}', {"h": "12.00", "c": 1e-99}),
+    (b'{"h":0e-999999999}', {"h": "0.00"}),
+    (b'{"d":"0001-01-01T00:00:00Z"}', {"d": "0001-01-01 00:00:00+00:00"}),
+    (b'{"d":253402300799999}', {"d": "9999-12-31 23:59:59.999000+00:00"}),
     (b'{"j":"AAE="}', {"j": b"\x00\x01"}),
     (b'{"g":"2024-01-31"}', {"g": "2024-01-31"}),
     (b'{"d":"2024-01-31T12:00:00Z"}', {"d": "2024-01-31 12:00:00+00:00"}),
@@ -66,6 +78,21 @@ BAD = [
     (b'{"g":"2024-02-30"}', "field g should be a date"),
     (b'{"d":"yesterday"}', 'field d should be an ISO 8601 time.*"yesterday"'),
     (b'{"d":99999999999999999}', "field d"),
+    (b'{"h":1e-999999999}', "field h"),
+    (b'{"h":1e-41}', "field h"),
+    (b'{"h":"1e-41"}', "field h"),
+    (b'{"h":"1\\u0065-41"}', "field h"),
+    (b'{"h":"1e\\u002d41"}', "field h"),
+    (b'{"h":0.' + b"0" * 90 + b"1}", "field h"),
+    (b'{"h":' + b"1" * 1_000_000 + b"}", "field h"),
+    (b'{"c":' + b"1" * 400 + b"}", "field c should be a number that a DOUBLE can hold"),
+    (b'{"k":1e39}', "field k should be a number that a FLOAT can hold"),
+    (b'{"d":1700000000000000}', "field d should be .* in the years 1 to 9999, found 1700000000000000"),
+    (b'{"d":"0000-01-01T00:00:00Z"}', "field d"),
+    (b'{"d":"0000-01-01"}', "field d should be .* in the years 1 to 9999"),
+    (b'{"e":{"z":["0000-12-31"]}}', r"field e.z\[0\] should be .* in the years 1 to 9999"),
+    (b'{"d":"0001-01-01T00:00:00+01:00"}', "field d should be .* in the years 1 to 9999"),
+    (b'{"g":"0000-12-31"}', "field g should be a date like .* in the years 1 to 9999"),
 ]
 
 
@@ -153,3 +180,48 @@ def test_a_decimal_of_more_digits_than_python_computes_with_is_read_record_by_re
     decoded = codec.decode(binary(f'{{"m": {{"a": {number}}}}}'.encode()))
     assert decoded.bad == ()
     assert str(decoded.rows.column(0).to_pylist()[0][0][1]) == number
+
+
+@pytest.mark.parametrize("number", ["1234567890123456789012", "38768311764685946300912e15", "84595811729298915832"])
+def test_a_decimal_too_large_for_128_bits_while_it_is_read_never_becomes_another_number(number: str) -> None:
+    for scale in (1, 10, 18, 38):
+        decoded = JsonCodec(schema(f"k DECIMAL(38,{scale})")).decode(binary(f'{{"k":{number}}}'.encode()))
+        if Decimal(number) < Decimal(10) ** (38 - scale):
+            assert [row["k"] for row in decoded.rows.to_pylist()] == [Decimal(number)]
+        else:
+            assert "should be a number of DECIMAL" in decoded.bad[0].reason
+
+
+def test_decimals_beside_ids_that_look_like_exponents_are_read_at_once() -> None:
+    ids = [
+        "123e4567-e89b-12d3-a456-426614174000",
+        "4e-12",
+        "1e-300x",
+        "ab3e-4567-",
+        "23-456e-4567",
+        "+x1e-99",
+        "1e-99e",
+        "e-999",
+        "\u003c\u4e2d",
+        "9" * 32,
+    ]
+    assert not any(risky_decimals(np.frombuffer(f'{{"id":"{one}"}}'.encode() * 9, np.uint8)) for one in ids)
+
+
+@pytest.mark.parametrize("before", [0, 1, 15, PIECE - 90, PIECE - 8, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE - 3])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1e-30",
+        "1.E-77",
+        "1e-0099",
+        "-.5e-99",
+        "0" * 40 + "." + "1" * 40 + "e-99",
+        "0." + "0" * 47 + "1",
+        r"1\u0065-99",
+        r"1e\u002D99",
+    ],
+)
+def test_a_risky_decimal_is_found_wherever_it_stands(before: int, number: str) -> None:
+    text = b'{"k":' + b" " * before + f'"{number}"}}\n{{}}'.encode()
+    assert risky_decimals(np.frombuffer(text, np.uint8))

@@ -1,5 +1,9 @@
 """Arrow, text and bytes: rows come back, bad records are named, nothing raises."""
 
+import struct
+from collections.abc import Callable
+from itertools import permutations
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -75,6 +79,109 @@ def test_arrow_columns_go_by_name_and_kindred_types() -> None:
 )
 def test_an_arrow_column_of_another_type_is_bad_by_name(column: pa.Array, reason: str) -> None:
     assert ArrowCodec(COLUMNS).decode(binary(ipc(pa.table({"a": column})))).bad[0].reason == reason
+
+
+def view_of_one_text(times: int) -> pa.Array:
+    """So many views of the same kilobyte."""
+    text = b"x" * 1024
+    return pa.Array.from_buffers(
+        pa.string_view(),
+        times,
+        [None, pa.py_buffer(struct.pack("<i4sii", 1024, text[:4], 0, 0) * times), pa.py_buffer(text)],
+    )
+
+
+def compressed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def nulls(count: int) -> pa.Array:
+    """One list of so many values that take no byte."""
+    return pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pa.nulls(count))
+
+
+GROWING: dict[str, tuple[str, Callable[[], pa.Table], str]] = {
+    "columns that are not read": ("a INT", lambda: pa.table({"z": pa.nulls(10**8)}), "100000000 rows"),
+    "rows of nothing": ("a VOID", lambda: pa.table({"a": pa.nulls(10**8)}), "100000000 rows"),
+    "elements": ("a ARRAY<VOID>", lambda: pa.table({"a": nulls(10**8)}), "field a has 100000000 elements"),
+    "views": ("a STRING", lambda: pa.table({"a": view_of_one_text(70_000)}), "field a holds 71680000 bytes"),
+    "compressed": ("a STRING", lambda: pa.table({"a": ["x" * 10**6] * 70}), "when it is decompressed"),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_an_arrow_record_that_would_grow_without_bound_is_bad_before_it_does(name: str) -> None:
+    ddl, made, reason = GROWING[name]
+    record = compressed(made()) if name == "compressed" else ipc(made())
+    one = ipc(pa.RecordBatch.from_arrays([pa.nulls(1, schema(ddl).field(0).type)], schema=schema(ddl)))
+    before = pa.total_allocated_bytes()
+    decoded = ArrowCodec(schema(ddl)).decode(binary(one, record, one))
+    assert pa.total_allocated_bytes() - before < 1 << 20
+    assert [bad.index for bad in decoded.bad] == [1]
+    assert reason in decoded.bad[0].reason
+    assert decoded.good.tolist() == [0, 2]
+
+
+def test_an_arrow_record_may_be_as_large_as_the_page_says() -> None:
+    for rows in (pa.table({"a": ["x" * 660] * 100_000}), pa.table({"a": range(100_000)})):
+        assert (
+            ArrowCodec(schema("a STRING" if rows.column("a")[0].as_py() else "a BIGINT"))
+            .decode(binary(compressed(rows)))
+            .bad
+            == ()
+        )
+
+
+@pytest.mark.parametrize(
+    ("ddl", "column", "reason"),
+    [
+        ("a TIMESTAMP", pa.array([1 << 60], pa.timestamp("us", "UTC")), "field a holds a time outside of the years"),
+        ("a TIMESTAMP_NTZ", pa.array([1 << 58], pa.timestamp("us")), "field a holds a time outside of the years"),
+        ("a TIMESTAMP", pa.array([1 << 50], pa.timestamp("ms", "UTC")), "field a"),
+        ("a DATE", pa.array([1 << 30], pa.date32()), "field a holds a time outside of the years 1 to 9999"),
+        (
+            "a STRUCT<x: MAP<STRING, ARRAY<DATE>>>",
+            pa.array([{"x": [("k", [0, 1 << 30])]}], pa.struct([("x", pa.map_(pa.string(), pa.list_(pa.date32())))])),
+            "field a.x value[] holds a time outside of the years 1 to 9999",
+        ),
+        ("a TIME", pa.array([1], pa.time64("ns")), "field a holds a time of day with a part of a microsecond"),
+        (
+            "a INTERVAL DAY TO SECOND",
+            pa.array([-(1 << 63)], pa.duration("us")),
+            "field a holds an interval of more than 106751991 days",
+        ),
+        ("a ARRAY<STRING>", pa.array([[1]]), "field a should be list<element: string>, found"),
+        (
+            "a ARRAY<STRING>",
+            pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["x"]).dictionary_encode()),
+            "field a should be list<element: string>",
+        ),
+    ],
+)
+@pytest.mark.parametrize("beside", [0, 3])
+def test_an_arrow_value_that_no_step_can_use_makes_its_record_bad(
+    ddl: str, column: pa.Array, reason: str, beside: int
+) -> None:
+    good = ipc(pa.RecordBatch.from_arrays([pa.nulls(2, schema(ddl).field(0).type)], schema=schema(ddl)))
+    decoded = ArrowCodec(schema(ddl)).decode(binary(*[good] * beside, ipc(pa.table({"a": column})), *[good] * beside))
+    assert [bad.index for bad in decoded.bad] == [beside]
+    assert reason in decoded.bad[0].reason
+    assert decoded.rows.num_rows == 4 * beside
+
+
+def test_messages_of_an_arrow_stream_in_any_order_are_bad_or_good() -> None:
+    stream = ipc(pa.table({"a": pa.array(["x"]).dictionary_encode(), "b": ["y"]}))
+    messages = [one.serialize().to_pybytes() for one in pa.ipc.MessageReader.open_stream(stream)]
+    decoded = {
+        order: ArrowCodec(schema("b STRING")).decode(binary(b"".join(messages[at] for at in order)))
+        for count in range(4)
+        for order in permutations(range(3), count)
+    }
+    assert [order for order, one in decoded.items() if one.rows.num_rows] == [(0, 1, 2)]
+    assert [order for order, one in decoded.items() if not one.bad] == [(0,), (0, 1), (0, 1, 2)]
 
 
 @given(st.lists(st.none() | st.binary(max_size=6) | st.text(max_size=6).map(str.encode), max_size=20))

@@ -2,9 +2,11 @@
 
 import threading
 
+import pytest
+
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.chores import Chores, Positions, Rounds
+from holdfast_runtime.chores import Chores, Positions, Rounds, Trying
 
 CLICKS = StreamPartition("clicks", 0)
 
@@ -36,6 +38,48 @@ def test_what_fails_is_tried_again_with_the_next_news() -> None:
             chores.processed({CLICKS: offset})
     assert seen[0] == 1
     assert len(seen) > 1
+
+
+def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    done, third = list[int](), threading.Event()
+
+    def act(positions: Positions) -> None:
+        done.append(positions[CLICKS])
+        if len(done) < 3:
+            message = "of a library that nobody knows"
+            raise ZeroDivisionError(message)
+        third.set()
+
+    with Chores(act, every=0.001) as chores:
+        chores.processed({CLICKS: 7})
+        assert third.wait(10), "what failed is tried again though no news come"
+    assert done[:3] == [7, 7, 7]
+    (said,) = caplog.records
+    assert "ZeroDivisionError: of a library" in said.getMessage()
+    assert said.exc_info is not None
+
+    rounds_done, again = list[int](), threading.Event()
+
+    def round_() -> None:
+        rounds_done.append(len(rounds_done))
+        if len(rounds_done) == 3:
+            again.set()
+        raise KeyError(rounds_done[-1])
+
+    with Rounds(round_, every=0.001) as rounds:
+        rounds.begin()
+        assert again.wait(10)
+
+
+def test_what_goes_on_failing_is_tried_less_and_less_often() -> None:
+    trying, waits = Trying(), []
+    for _ in range(8):
+        assert not trying.now(lambda: dict[StreamPartition, None]()[CLICKS])
+        waits.append(trying.wait(5))
+    assert waits == [10, 20, 40, 80, 160, 160, 160, 160]
+    assert trying.wait(3600) == 3600, "what is seldom anyway is not made more seldom"
+    assert trying.now(lambda: None)
+    assert trying.wait(5) == 5
 
 
 def test_nothing_is_done_where_nothing_was_processed() -> None:

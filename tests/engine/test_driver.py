@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_runtime.attempt import PlanRejectedError
+from holdfast_runtime.report import SlotUserError
 from holdfast_runtime.testing import FeedError, SparkNeededError, TestDriver, TestMisuseError, UnknownStepError
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -157,14 +158,15 @@ def test_a_stream_of_another_app_brings_rows_watermarks_and_its_end() -> None:
         assert sorted(row["shop"] for row in driver.rows("told")) == ["a", "b"]
 
 
-def test_a_generator_makes_rows_as_the_clock_advances() -> None:
-    code = """
+def generated(stream: str, schema: str, columns: str) -> dict[str, Any]:
+    """An app that keeps what a generator makes: these columns of each batch, as Python says them."""
+    code = f"""
 import pyarrow as pa
 
 def rows(partition, offset, count):
-    return pa.RecordBatch.from_pydict({"n": range(offset, offset + count)})
+    return pa.RecordBatch.from_pydict({columns})
 """
-    tree = {
+    return {
         "apiVersion": "holdfast.dev/v1alpha1",
         "kind": "StreamApp",
         "metadata": {"name": "made"},
@@ -174,17 +176,29 @@ def rows(partition, offset, count):
                 {"name": "local", "log": {}},
             ],
             "streams": [
-                {"name": "numbers", "system": "made", "partitions": 1, "schema": "n BIGINT"},
+                {"name": stream, "system": "made", "partitions": 1, "schema": schema},
                 {"name": "kept", "system": "local", "partitions": 1},
             ],
-            "steps": [{"name": "out", "from": ["numbers"], "to": "kept"}],
+            "steps": [{"name": "out", "from": [stream], "to": "kept"}],
             "runtime": {"code": {"maker": code}},
         },
     }
-    with TestDriver(tree) as driver:
+
+
+def test_a_generator_makes_rows_as_the_clock_advances() -> None:
+    with TestDriver(generated("numbers", "n BIGINT", '{"n": range(offset, offset + count)}')) as driver:
         driver.run_until_idle()
         driver.advance(0.5)
         driver.run_until_idle()
         assert driver.rows("kept") == [{"n": n} for n in range(5)]
         with pytest.raises(TestMisuseError, match="come as the clock advances"):
             driver.feed("numbers", [])
+
+
+def test_a_generated_time_that_no_step_can_use_is_named(tmp_path: Path) -> None:
+    tree = generated("moments", "at TIMESTAMP_NTZ", '{"at": pa.array([1 << 60] * count, pa.timestamp("us"))}')
+    with TestDriver(tree, tmp_path) as driver:
+        driver.run_until_idle()
+        driver.advance(0.5)
+        with pytest.raises(SlotUserError, match="stream moments gave a time outside of the years 1 to 9999 as at"):
+            driver.run_until_idle()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast_runtime.driver_log import DriverLog
-from holdfast_runtime.progress import Draining, Ended, Ending, Progress, Started
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Progress, Started
 
 
 def progress(batch: int, restored: tuple[str, ...] = ()) -> Progress:
@@ -46,6 +46,24 @@ def test_what_was_restored_is_said_at_once_but_not_without_end(
     assert (len(said), said[-1]) == (11, "restored 15 more tasks")
 
 
+def test_rows_from_the_future_are_counted_and_the_first_is_named(
+    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    log.listen(progress(1))
+    log.listen(replace(progress(2), ahead=3, first_ahead="clicks/0 at offset 7: ts is 2099-01-01"))
+    log.listen(replace(progress(3), ahead=2, first_ahead="clicks/1 at offset 1: ts is 2098-01-01"))
+    clock[0] += 60_000
+    log.listen(progress(4))
+    said = [line for line in caplog.messages if "future" in line]
+    assert said == ["5 rows from the future since the last line, as clicks/0 at offset 7: ts is 2099-01-01"]
+
+
+def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
+    log.listen(ClockJumped("the host's clock was put back by 3650 d"))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.messages == ["the host's clock was put back by 3650 d"]
+
+
 def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
     log.listen(Started("ads", "1", 2, 4, 2, "/shared", None, ("python",)))
     log.listen(Draining())
@@ -67,4 +85,18 @@ def test_misplaced_records_are_said_with_the_next_line(
     log.listen(progress(4))
     assert [line for line in caplog.messages if "misplaced" in line] == [
         "14 records of clicks misplaced: a producer has not seen it grow"
+    ]
+
+
+def test_rows_that_failed_are_said_by_step_with_the_next_line(
+    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    log.listen(progress(1))
+    for batch in (2, 3):
+        log.listen(replace(progress(batch), failed={"paid": 7}))
+    for batch in (4, 5):
+        clock[0] += 60_000
+        log.listen(progress(batch))
+    assert [line for line in caplog.messages if "failed" in line] == [
+        "14 rows on which step paid failed became dead letters"
     ]

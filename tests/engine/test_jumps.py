@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_the_batch_after_a_jump_goes_on_from_there() -> None:
 
 def test_offsets_of_a_run_that_never_jumped_read_as_they_always_did() -> None:
     assert set(json.loads(STOOD.text())) == {
-        "format", "batch", "now", "positions", "turns", "ends", "starts", "takingPart", "ids",
+        "format", "batch", "now", "positions", "turns", "ends", "starts", "takingPart", "ids", "crc32",
     }  # fmt: skip
 
 
@@ -120,6 +121,13 @@ def test_all_partitions_that_are_lost_are_named() -> None:
     with pytest.raises(PositionLostError, match="Lost, too: a/1, b/0") as stopped:
         next_offsets(STOOD, READING, seen(a0=(12, 15), a1=(0, 7), b0=(31, 31)))
     assert stopped.value.settings == ("a/0=oldest", "a/1=end", "b/0=oldest")
+
+
+def test_a_jump_with_a_digit_that_is_another_leads_nowhere() -> None:
+    text = jump(a0=5).text()
+    assert Jump.parse(text).to == {A0: 5}
+    with pytest.raises(JumpUnreadableError, match="does not fit its checksum"):
+        Jump.parse(text.replace("5]", "4]"))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', '{"format": 1, "id": "x", "partitions": {"a": [1, 2]}}'])
@@ -216,3 +224,30 @@ def test_a_jump_forward_to_the_ends_is_remembered_by_state_though_no_record_is_r
         driver.feed("orders", orders(*range(28, 40)))
         driver.run_until_idle()
         check(driver, at, asked)
+
+
+@pytest.mark.parametrize("back", [0, 3, None], ids=["nowhere", "a little", "to the oldest"])
+@pytest.mark.parametrize("death", [None, *DEATHS], ids=str)
+def test_a_jump_whose_batch_ends_where_the_partitions_stood_leaves_the_app_able_to_go_on(
+    tmp_path: Path, back: int | None, death: tuple[str, int] | None
+) -> None:
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        driver.feed("orders", orders(*range(20)))
+        driver.run_until_idle()
+        stands = ends(driver)
+    to = {one: 0 if back is None else at - back for one, at in stands.items()}
+    JumpFile.beside(DataDir(tmp_path).app("totals").run("1").query).write(Jump("j1", stands, to))
+    if death is not None:
+        with TestDriver(app(), tmp_path, slots=2) as driver:
+            driver.crash_at(*death)
+            with suppress(Crashed):  # where nothing is read, nothing is written
+                driver.run_until_idle()
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        if death is not None:
+            driver.lose_local_state()
+        driver.run_until_idle()
+        driver.feed("orders", orders(*range(20, 28)))
+        driver.run_until_idle()
+        totals = [driver.state("summed", f"customer-{number}") for number in range(4)]
+    read_again = sum(stands.values()) - sum(to.values())
+    assert sum(total["total"] for total in totals if total is not None) == 28 + read_again

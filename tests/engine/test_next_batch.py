@@ -131,8 +131,13 @@ def test_a_text_that_is_no_offsets_is_refused_with_what_it_is(text: str) -> None
 
 
 def test_offsets_of_another_format_are_refused() -> None:
-    with pytest.raises(OffsetsUnreadableError, match=r"format 2, this release of Holdfast reads 1"):
-        Offsets.parse(Offsets().text().replace('"format":1', '"format":2'))
+    with pytest.raises(OffsetsUnreadableError, match=r"format 3, this release of Holdfast reads 2"):
+        Offsets.parse(Offsets().text().replace('"format":2', '"format":3'))
+
+
+def test_offsets_with_a_digit_that_is_another_are_refused() -> None:
+    with pytest.raises(OffsetsUnreadableError, match="does not fit its checksum"):
+        Offsets.parse(Offsets(batch=7).text().replace('"batch":7', '"batch":6'))
 
 
 ends = st.dictionaries(st.sampled_from([A0, A1, B0]), st.integers(0, 400), min_size=3)
@@ -167,3 +172,21 @@ def test_a_topic_that_was_made_anew_is_not_read_on_as_if_it_were_the_old_one() -
     assert next_offsets(first, READING, replace(seen(a_0=(0, 5)), ids={"a": "one"})) is first
     with pytest.raises(PositionLostError, match="stream a was deleted and made anew: it has the id two"):
         next_offsets(first, READING, replace(seen(a_0=(0, 9)), ids={"a": "two"}))
+
+
+def test_the_first_batch_takes_no_more_than_fits_though_no_record_was_read_yet() -> None:
+    limited = replace(READING, limits=Limits(50_000, 256 << 20))
+    unread = replace(seen(first=True, a_0=(0, 50_000), a_1=(0, 50_000)), assumed_bytes={"a": float(1 << 20), "b": 0.0})
+    first = next_offsets(Offsets(), limited, unread)
+    assert {one: first.positions[one] for one in first.starts} == {A0: 128, A1: 128}
+    then = next_offsets(first, limited, replace(unread, record_bytes={"a": 999.5}, assumed_bytes={"b": 0.0}))
+    assert {one: then.positions[one] - first.positions[one] for one in then.starts} == {A0: 49_872, A1: 49_872}
+
+
+def test_the_next_attempt_knows_how_large_records_are() -> None:
+    limited = replace(READING, limits=Limits(50_000, 256 << 20))
+    before = next_offsets(Offsets(), limited, replace(seen(first=True, a_0=(0, 9)), record_bytes={"a": 99_999.5}))
+    assert before.record_bytes == {"a": 100_000}
+    assert Offsets.parse(before.text()) == before
+    after = next_offsets(before, limited, seen(first=True, a_0=(0, 50_000)))
+    assert after.positions[A0] - 9 == (256 << 20) // 100_000

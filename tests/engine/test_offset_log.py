@@ -1,11 +1,13 @@
 """Spark's own logs, as they are read from outside."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.offset_log import Logged, read_offset_log
+from holdfast.errors import UserActionError
+from holdfast_runtime.offset_log import Logged, check_query, read_offset_log
 from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 
@@ -52,3 +54,60 @@ def test_an_entry_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "offsets" / "0").write_text(text)
     with pytest.raises(OffsetsUnreadableError):
         read_offset_log(tmp_path)
+
+
+def of_spark(query: Path, last: int) -> Path:
+    """A checkpoint as Spark leaves it, but for checksums of logs, which its file system may do without."""
+    for number in range(last + 1):
+        planned(query, number, Offsets(number + 1))
+        (query / "offsets" / f".{number}.crc").unlink()
+        text = "\n".join(["v1", '{"batchTimestampMs":1}', json.dumps({"offsets": Offsets(number + 1).text()})])
+        (query / "offsets" / str(number)).write_text(text)
+        done(query, number)
+    # Bytes of a run of Spark 4.3.
+    (query / "metadata").write_text('{"id":"7dc9cffc-85c6-47e0-afb5-2a3bec39992d"}')
+    (query / ".metadata.crc").write_bytes(bytes.fromhex("6372630000000200f54827c2"))
+    return query
+
+
+def test_a_checkpoint_as_spark_left_it_is_gone_on_with(tmp_path: Path) -> None:
+    check_query(tmp_path / "none")
+    query = of_spark(tmp_path, 4)
+    check_query(query)
+    # The batch runs again; older entries nobody reads.
+    (query / "commits" / "4").unlink()
+    (query / "offsets" / "2").unlink()
+    (query / ".metadata.crc").unlink()
+    check_query(query)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 2
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "says"),
+    [
+        ("offsets/4", Path.unlink, "offsets/4 is missing, though its batch is done"),
+        ("offsets/4", lambda path: path.write_bytes((path.parent / "3").read_bytes()), "offsets/4 is of batch 4"),
+        ("offsets/3", Path.unlink, "offsets/3 is missing, though the batch after it is planned"),
+        ("offsets/4", flip, "offsets/4: the offset log holds"),
+        ("offsets/3", flip, "offsets/3: the offset log holds"),
+        ("offsets/4", lambda path: path.write_bytes(b""), "offsets/4"),
+        ("commits/4", lambda path: path.write_bytes(b"v1"), "commits/4"),
+        ("commits/4", lambda path: path.write_bytes(b"\xff\xfe"), "commits/4"),
+        ("metadata", flip, "metadata does not fit its checksums"),
+        (".metadata.crc", flip, "metadata does not fit its checksums"),
+        ("metadata", lambda path: path.write_bytes(b""), "metadata"),
+    ],
+)
+def test_damage_that_spark_would_stumble_over_is_named_before_it_starts(
+    tmp_path: Path, name: str, damage: Callable[[Path], object], says: str
+) -> None:
+    query = of_spark(tmp_path, 4)
+    damage(query / name)
+    with pytest.raises(UserActionError, match=says) as refused:
+        check_query(query)
+    assert "put the checkpoint back" in str(refused.value)

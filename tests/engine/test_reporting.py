@@ -1,10 +1,13 @@
 """When a driver's report is written: at once what matters, now and then how far it is, every minute that it lives."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 
 from holdfast.placement.driver_report import BEAT, Report
+from holdfast_runtime.coordination.report_map import ReportMap
+from holdfast_runtime.coordination.reporter import Reporter
 from holdfast_runtime.coordination.reporting import APART, EVERY, due, shortened
 
 SAID = Report(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
@@ -59,3 +62,34 @@ def test_a_report_stays_small_whatever_holds_back() -> None:
     assert text is not None
     assert len(text.encode()) <= 400
     assert text.endswith("é...")
+
+
+class _Failing(ReportMap):
+    """Its second write fails as nobody foresaw."""
+
+    def __init__(self) -> None:
+        self.written: list[Report] = []
+        self.failed, self.went_on = threading.Event(), threading.Event()
+
+    def write(self, report: Report) -> None:
+        if self.written and not self.failed.is_set():
+            self.failed.set()
+            message = "an answer without a body"
+            raise AttributeError(message)
+        self.written.append(report)
+        if self.failed.is_set():
+            self.went_on.set()
+
+
+def test_a_foreign_error_does_not_end_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast_runtime.coordination.reporter._AFTER_FAILURE", 0.01)
+    reports = _Failing()
+    reporter = Reporter(reports, 1, lambda: SAID.at + 10 * BEAT * len(reports.written))
+    reporter.start()
+    try:
+        reporter.placed(1, 4, 8, 4)
+        assert reports.failed.wait(10)
+        assert reports.went_on.wait(10)
+    finally:
+        reporter.close()
+    assert reports.written[-1].tasks == 4

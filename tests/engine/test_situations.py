@@ -13,6 +13,7 @@ from holdfast_runtime.data_dir import DataInUseError
 from holdfast_runtime.report import SlotStoppedError, SlotUserError, SlotWorldError
 from holdfast_runtime.state.errors import StoreBusyError
 from holdfast_runtime.streams.log_partition import LogUnavailableError
+from holdfast_runtime.streams.written import OutputsAheadError
 from holdfast_runtime.testing import Crashed, Lab, TestDriver, TestMisuseError
 from tests.engine.totals import CODE, SNAPSHOTS, app, orders, settled
 
@@ -88,8 +89,8 @@ def test_a_clock_that_jumps_back_and_forth_neither_repeats_nor_forgets_a_timer(d
     driver.advance(-3600)
     driver.feed("orders", orders(4))
     (second,) = driver.run()
-    assert second.now == first.now
-    driver.advance(timedelta(hours=1, seconds=59))
+    assert second.now == first.now - timedelta(hours=1), "functions are told the host's clock"
+    driver.advance(59)
     assert driver.run_until_idle() == ()
     driver.advance(2)
     driver.run_until_idle()
@@ -307,13 +308,16 @@ def test_a_checkpoint_of_another_time_than_the_state_is_refused(tmp_path: Path) 
         driver.run()
     shutil.rmtree(query)
     shutil.copytree(tmp_path / "then", query)
+    with pytest.raises(OutputsAheadError, match=r"totals/\d holds batch 2 .* has come to batch 1: it is an older copy"):
+        TestDriver(app(), data)
+    shutil.rmtree(data / "log/totals")
     with TestDriver(app(), data) as driver:
         driver.feed("orders", orders(8))
         with pytest.raises(
             SlotUserError, match=r"orders/\d up to offset 3, but what was written of it read up to 2.*of one history"
         ):
             driver.run_until_idle()
-        assert [row["n"] for row in driver.rows("totals")] == [0, 4]
+        assert driver.rows("totals") == []
 
 
 def test_a_bounded_app_completes_and_stays_complete(tmp_path: Path) -> None:
@@ -394,6 +398,38 @@ def test_a_record_that_cannot_be_decoded_is_skipped_and_counted_where_the_stream
         assert sorted(row["n"] for row in driver.rows("totals") if row["n"] is not None) == [0, 1, 2, 3]
 
 
+TIMES = """
+def total(customer, rows, state):
+    for row in rows:
+        if row["wall"].tzinfo or row["ts"].utcoffset():
+            raise ValueError(row)
+        yield {"customer": customer, "n": row["n"], "total": (row["ts"].year, row["wall"].year)[row["n"]]}
+"""
+
+
+def test_microseconds_taken_for_milliseconds_are_bad_records_and_times_without_a_zone_are_naive(tmp_path: Path) -> None:
+    columns = "customer STRING, n BIGINT, ts TIMESTAMP, wall TIMESTAMP_NTZ"
+    spec = app(code=TIMES, schema=columns, onDecodeError="Skip", eventTime={"column": "ts"})
+    good = b'{"customer":"a","n":%d,"ts":1700000000000,"wall":"9999-12-31T23:59:59.999999"}'
+    with TestDriver(spec, tmp_path) as driver:
+        bad = [good.replace(b"1700000000000", b"1700000000000000"), good.replace(b'"9999', b'"0000')]
+        driver.feed_bytes("orders", [good % 0, *(one % 0 for one in bad), good % 1], key=b"a")
+        driver.run_until_idle()
+        assert driver.undecoded == 2
+        assert [row["total"] for row in driver.rows("totals")] == [2023, 9999]
+
+
+def test_records_without_a_value_are_skipped_and_counted_whatever_becomes_of_bad_ones(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path) as driver:
+        driver.feed("orders", orders(0, 1))
+        driver.feed_bytes("orders", [None, None], key=b"customer-0")
+        driver.feed_bytes("orders", [None])
+        (batch,) = driver.run()
+        assert {task.task: task.tombstones for task in batch.tasks if task.tombstones}
+        settled(driver, 2)
+        assert (driver.tombstones, driver.undecoded) == (3, 0)
+
+
 def test_a_record_that_cannot_be_decoded_is_written_once_as_a_dead_letter(tmp_path: Path) -> None:
     with TestDriver(app(onDecodeError="DeadLetter", deadLetter="unreadable"), tmp_path) as driver:
         driver.feed("orders", orders(0, 1, 2, 3))
@@ -434,3 +470,30 @@ def test_a_task_with_nothing_to_do_takes_no_part_and_writes_nothing(driver: Test
     assert sorted(copy_of(tmp_path, rested).iterdir()) == before[rested]
     assert sorted(copy_of(tmp_path, worked).iterdir()) != before[worked]
     assert driver.run() == ()
+
+
+def test_what_other_slots_committed_before_a_function_failed_stays_and_is_named(tmp_path: Path) -> None:
+    """Slots do not wait for each other: a mended function computes the rest of the batch, and all later ones."""
+    doubled = CODE.replace('state["total"]}', 'state["total"] * 2}').replace("< 0", "< -1")
+    with TestDriver(app(), tmp_path / "data", slots=2) as driver:
+        driver.feed("orders", orders(*range(4)))
+        driver.run()
+        task_of = {row.key: f"partition-{row.partition}" for row in driver.records("orders")}
+        good, bad = (
+            next(key.decode() for key, task in task_of.items() if key and task == name) for name in driver.tasks
+        )
+        driver.feed("orders", [{"customer": good, "n": 4, "amount": 1}, {"customer": bad, "n": 5, "amount": -1}])
+        with pytest.raises(
+            SlotUserError, match=r"a negative amount[\s\S]*other slots have .* as it is: partition-0; the"
+        ):
+            driver.run()
+        stays = [row for row in driver.rows("totals") if row["n"] in (4, 5)]
+        assert stays == [{"customer": good, "n": 4, "total": 2}]
+        driver.restart(app(code=doubled))
+        driver.feed("orders", [{"customer": good, "n": 6, "amount": 1}])
+        driver.run_until_idle()
+        assert sorted((row["n"], row["total"]) for row in driver.rows("totals") if row["n"] > 3) == [
+            (4, 2),
+            (5, 0),
+            (6, 6),
+        ]

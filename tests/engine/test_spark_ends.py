@@ -1,11 +1,15 @@
 """Spark itself ends under a run: what is said is what happened, and the next run loses and doubles nothing."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from holdfast_runtime.data_dir import DataDir
-from tests.engine.runs import APP, Run, check, die, feed
+from holdfast_runtime.state.claim import claim
+from holdfast_runtime.state.place import Identity, Place
+from tests.engine.runs import APP, DEADLINE, Run, check, die, feed, unfinished
+from tests.kafka.broker import wait_until
 
 ROWS = 4000
 OVERTAKEN = """
@@ -14,7 +18,7 @@ OVERTAKEN = """
         def overtaken(batch):
             commits = pathlib.Path("%s")
             if commits.exists() and (commits / "1").exists():
-                (commits / "2").write_text("v1\\n{}")
+                (commits / "2").write_text('v1\\n{"nextBatchWatermarkMs":0}')
             return batch
 """
 SLOW = """
@@ -49,6 +53,22 @@ def test_a_killed_jvm_is_said_with_its_signal_and_the_next_run_goes_on(app: Path
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:
         run.ended()
     check(data, ROWS)
+
+
+def test_a_run_that_is_to_end_while_its_batch_waits_ends_well_and_leaves_the_batch(app: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    places = DataDir(data).places("counted", "1")
+    feed(data, ROWS)
+    # As if another process had it open.
+    held = claim(Place(places.state / "partition-1", Identity("counted", "1", "partition-1")))
+    with Run(app, data, "--master", "local[2]") as run:
+        run.until("started")
+        wait_until((places.query / "offsets" / "0").exists, DEADLINE, "a batch is planned")
+        run.process.send_signal(signal.SIGTERM)
+        assert "The run ends here, and the next one repeats the batch" in run.until("waiting")["why"]
+        assert run.ended()["ending"] == "drained"
+    held.release()
+    assert unfinished(data)
 
 
 def test_a_batch_that_another_attempt_ended_first_is_done_once_and_said_so(app: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the driver knows of tasks between batches."""
 
+from holdfast_runtime.batch_clock import BatchTime
 from holdfast_runtime.report import TaskReport
 from holdfast_runtime.standing import Standing
 
@@ -7,10 +8,10 @@ from holdfast_runtime.standing import Standing
 def test_all_tasks_are_asked_until_a_batch_of_the_attempt_itself_has_run() -> None:
     standing = Standing()
     standing.note([TaskReport("partition-0", replayed=True)], 5, replay=True)
-    assert standing.seen({}, 9).first
+    assert standing.seen({}, BatchTime(9)).first
     standing.note([TaskReport("partition-0"), TaskReport("partition-1")], 6, replay=False)
     standing.note([TaskReport("partition-0")], 7, replay=False)
-    assert not standing.seen({}, 9).first
+    assert not standing.seen({}, BatchTime(9)).first
 
 
 def test_a_task_whose_turn_was_replayed_did_not_say_when_to_wake_it_and_is_asked_at_once() -> None:
@@ -24,11 +25,26 @@ def test_a_task_whose_turn_was_replayed_did_not_say_when_to_wake_it_and_is_asked
 
 def test_ends_stay_and_sizes_follow_slowly() -> None:
     standing = Standing()
-    standing.note([TaskReport("partition-0", ended=True, bytes_in=100, read={"clicks": 10})], 5, replay=False)
-    standing.note([TaskReport("partition-0", bytes_in=200, read={"clicks": 10}, state_bytes=7)], 6, replay=False)
-    standing.note([TaskReport("partition-0", state_bytes=8)], 7, replay=False)
+    standing.note(
+        [TaskReport("partition-0", ended=True, bytes_read={"clicks": 100}, read={"clicks": 10})], 5, replay=False
+    )
+    standing.note(
+        [TaskReport("partition-0", bytes_read={"clicks": 200}, read={"clicks": 10}, state_bytes=7)], 6, replay=False
+    )
+    standing.note(
+        [TaskReport("partition-0", state_bytes=8, bytes_read={"clicks": 0}, read={"clicks": 9})], 7, replay=False
+    )
     assert (standing.ended, standing.record_bytes, standing.state_bytes) == (
         {"partition-0"},
         {"clicks": 12.0},
         {"partition-0": 8},
     )
+
+
+def test_each_stream_has_records_of_its_own_size() -> None:
+    standing = Standing()
+    read = {"images": 10, "clicks": 50_000}
+    standing.note(
+        [TaskReport("partition-0", bytes_read={"images": 10 << 20, "clicks": 500_000}, read=read)], 5, replay=False
+    )
+    assert standing.record_bytes == {"images": 1 << 20, "clicks": 10}

@@ -1,12 +1,12 @@
 """How event time moves through a task from batch to batch, and what the task tells the streams it writes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.task_clock import Brought, ClockPlan, Moved, Source, Stored, Told, moved
+from holdfast_runtime.task_clock import Brought, ClockPlan, Moved, Outgoing, Source, Stored, Told, moved, outgoing
 
 A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)
 PLAN = ClockPlan(
@@ -16,6 +16,26 @@ PLAN = ClockPlan(
     steps={"sum": frozenset("a")},
     told={"out": Told(3, frozenset("a"), ("t", "u"))},
 )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What became of a task's event time in a batch, before the steps and behind them."""
+
+    steps: Moved
+    behind: Outgoing
+
+    @property
+    def watermarks(self) -> Mapping[str, int | None]:
+        return self.steps.watermarks
+
+    @property
+    def says(self) -> Sequence[tuple[str, tuple[int, ...], bytes]]:
+        return self.behind.says
+
+    @property
+    def watermark(self) -> int | None:
+        return self.behind.watermark
 
 
 @dataclass
@@ -34,11 +54,14 @@ class Task:
         first: bool = False,
         deliveries: tuple[Delivery, ...] = (),
         ended: tuple[StreamPartition, ...] = (),
-    ) -> Moved:
+        unfired: Mapping[str, int] | None = None,
+    ) -> "Batch":
         self.turn += 1
         brought = Brought(self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
-        after = moved(self.plan, Stored(self.stored["control"], self.stored["marks"]), brought)
-        for name, changes in (("control", after.control), ("marks", after.marks)):
+        at_steps = moved(self.plan, Stored(self.stored["control"], self.stored["marks"]), brought)
+        behind = outgoing(self.plan, self.stored["marks"], at_steps.telling, unfired or {})
+        after = Batch(at_steps, behind)
+        for name, changes in (("control", at_steps.control), ("marks", behind.marks)):
             for key, value in changes.items():
                 if value is None:
                     self.stored[name].pop(key)
@@ -47,7 +70,7 @@ class Task:
         return after
 
 
-def messages(after: Moved) -> list[tuple[str, tuple[int, ...], object]]:
+def messages(after: Batch) -> list[tuple[str, tuple[int, ...], object]]:
     return [(stream, partitions, decode(message)) for stream, partitions, message in after.says]
 
 
@@ -55,14 +78,14 @@ def test_no_watermark_before_every_partition_has_spoken() -> None:
     task = Task()
     after = task.batch(0, {A0: 100})
     assert (after.watermarks, after.watermark, after.says) == ({"sum": None}, None, [])
-    assert "a/1: no watermark yet" in str(after.held_back)
+    assert "a/1: no watermark yet" in str(after.behind.held_back)
 
 
 def test_the_watermark_is_the_lowest_partition_less_its_lateness_and_is_told_to_all() -> None:
     task = Task()
     task.batch(0, {A0: 100})
     after = task.batch(1, {A1: 70})
-    assert (after.watermarks, after.before) == ({"sum": 60}, {"sum": None})
+    assert (after.watermarks, after.steps.before) == ({"sum": 60}, {"sum": None})
     assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(60, Position(2, 0), "t", 2))]
 
 
@@ -83,7 +106,7 @@ def test_a_silent_partition_of_a_source_is_left_out_when_its_time_has_come_and_t
     task = Task()
     task.batch(0, {A0: 100, A1: 70})
     after = task.batch(500, {A0: 200})
-    assert (after.watermarks, after.wake) == ({"sum": 60}, 1000)
+    assert (after.watermarks, after.steps.wake) == ({"sum": 60}, 1000)
     assert task.batch(1000).watermarks == {"sum": 190}
 
 
@@ -96,9 +119,9 @@ def test_after_a_stop_nobody_counts_as_silent() -> None:
 
 def test_the_end_of_all_partitions_is_the_end_of_what_follows() -> None:
     task = Task()
-    assert not task.batch(0, {A0: 100}, ended=(A0,)).ended["sum"]
+    assert not task.batch(0, {A0: 100}, ended=(A0,)).steps.ended["sum"]
     after = task.batch(1, {A1: 50}, ended=(A1,))
-    assert (after.ended, after.all_ended) == ({"sum": True}, True)
+    assert (after.steps.ended, after.behind.all_ended) == ({"sum": True}, True)
     assert messages(after)[-1] == ("out", (0, 1, 2), EndOfStreamMessage("out", Position(2, 1), "t", 2))
     assert task.batch(2, ended=(A0, A1)).says == [], "what was said is not said again"
 
@@ -109,7 +132,7 @@ def test_an_intermediate_stream_moves_when_all_its_producers_have_spoken() -> No
     said = [Delivery(M0, WatermarkMessage(time, Position(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))]
     assert task.batch(0, deliveries=(said[0],)).watermarks == {"sum": None}
     assert task.batch(1, deliveries=(said[1],)).watermarks == {"sum": 40}
-    assert task.batch(2, deliveries=tuple(said)).control == {}, "a replay changes nothing"
+    assert task.batch(2, deliveries=tuple(said)).steps.control == {}, "a replay changes nothing"
 
 
 def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -> None:
@@ -122,8 +145,8 @@ def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -
     )
     task = Task(plan)
     after = task.batch(0, {A0: 7})
-    assert (after.watermarks, after.ended, after.watermark) == ({"sum": 7}, {"sum": False}, 7)
-    assert task.batch(1, ended=(A0, M0)).ended == {"sum": True}
+    assert (after.watermarks, after.steps.ended, after.watermark) == ({"sum": 7}, {"sum": False}, 7)
+    assert task.batch(1, ended=(A0, M0)).steps.ended == {"sum": True}
 
 
 def test_a_partition_that_is_new_in_an_attempt_is_waited_for_however_long_it_is_silent() -> None:
@@ -138,6 +161,54 @@ def test_a_partition_that_is_new_in_an_attempt_is_waited_for_however_long_it_is_
 def test_what_comes_out_depends_on_what_is_stored_alone() -> None:
     one, other = Task(), Task()
     for now, latest in enumerate([{A0: 10}, {A1: 90}, {A0: 55, A1: 91}]):
-        before = Task(PLAN, one.turn, {name: dict(rows) for name, rows in one.stored.items()})
+        before = Task(PLAN, one.turn, stored={name: dict(rows) for name, rows in one.stored.items()})
         after = one.batch(now, latest)
         assert before.batch(now, latest) == after == other.batch(now, latest)
+
+
+def test_event_time_does_not_pass_timers_that_have_not_fired_for_whoever_reads_what_they_write() -> None:
+    plan = replace(
+        PLAN,
+        partitions=(A0,),
+        steps={"remind": frozenset("a"), "sum": frozenset("a")},
+        behind={"sum": frozenset({"remind"}), "out": frozenset({"remind"})},
+    )
+    task = Task(plan)
+    task.batch(0, {A0: 100})
+    after = task.batch(1, {A0: 500}, unfired={"remind": 200})
+    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(200, Position(2, 0), "t", 2))]
+    assert after.watermark == 200
+    assert "step remind: more timers are due than fire in one batch" in str(after.behind.held_back)
+    then = task.batch(2, ended=(A0,), unfired={"remind": 50})
+    assert then.steps.before == {"remind": 490, "sum": 200}, "the step itself is not held back"
+    assert (then.says, then.watermark, then.behind.all_ended) == ([], 200, False), "nothing goes back, nothing ends"
+    last = task.batch(3)
+    assert [type(message) for _, _, message in messages(last)] == [EndOfStreamMessage]
+    assert last.behind.all_ended
+
+
+def test_a_stored_watermark_that_can_not_be_true_is_taken_back_and_the_next_one_counts_and_is_told() -> None:
+    task = Task(replace(PLAN, partitions=(A0,)))
+    task.batch(0, {A0: 10**12})
+    task.plan = replace(task.plan, sources={"a": Source(10, 1000, max_ahead=5000)}, max_ahead=5000)
+    after = task.batch(1000, first=True)
+    assert (after.watermarks, after.steps.before, after.watermark) == ({"sum": None}, {"sum": None}, None)
+    after = task.batch(1001, {A0: 100})
+    assert (after.watermarks, after.steps.horizon) == ({"sum": 90}, 6001)
+    assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(90, Position(3, 0), "t", 2))]
+
+
+def test_a_message_that_can_not_be_true_is_not_heard_and_is_named_and_its_producer_may_speak_again() -> None:
+    source = Source(producers=Producers.of(["t", "u"]), max_ahead=4000)
+    task = Task(ClockPlan("t", (M0,), {"m": source}, {"sum": frozenset("m")}, {}, max_ahead=4000))
+
+    def say(turn: int, **times: int) -> Batch:
+        said = [Delivery(M0, WatermarkMessage(at, Position(turn, 0), name, 2)) for name, at in times.items()]
+        return task.batch(1000 + turn, deliveries=tuple(said))
+
+    after = say(1, t=5002, u=40)
+    assert (after.watermarks, list(after.steps.disbelieved)) == (
+        {"sum": None},
+        ["m/0: a watermark of 1970-01-01T00:00:05.002Z from t"],
+    )
+    assert say(2, t=50).watermarks == {"sum": 40}

@@ -15,6 +15,12 @@ def count(key, rows, state):
         state["n"] = state.get("n", 0) + 1
         yield {"k": key, "id": row["id"], "n": state["n"]}
 
+def odd(key, rows, state):
+    return [row for row in rows if row["id"] > 1]
+
+def but_first(batch):
+    return batch.slice(1)
+
 def late(key, rows, state):
     for row in rows:
         state.at_event_time(row["ts"], str(row["id"]))
@@ -54,6 +60,27 @@ def app(streams: list[dict[str, Any]], *steps: dict[str, Any], name: str = "verb
 
 def rows(*ids: int, keys: int = 3) -> list[dict[str, Any]]:
     return [{"k": f"k{one % keys}", "id": one, "ts": START + timedelta(seconds=one)} for one in ids]
+
+
+@pytest.mark.parametrize("verb", ["process", "apply"])
+@pytest.mark.parametrize("repartitioned", [False, True])
+def test_rows_whose_event_time_is_kept_have_it_also_behind_a_repartition(verb: str, repartitioned: bool) -> None:
+    function = {"function": f"f:{'odd' if verb == 'process' else 'but_first'}", "keeps": ["k", "ts"]}
+    spec = app(
+        [stream("a", 1)],
+        *([{"name": "spread", "from": ["a"], "repartition": {"by": ["k"]}}] if repartitioned else []),
+        {
+            "name": "some",
+            "from": ["spread" if repartitioned else "a"],
+            verb: function | ({"by": ["k"]} if verb == "process" else {}),
+        },
+        {"name": "out", "from": ["some"], "to": "numbered"},
+    )
+    with TestDriver(spec) as driver:
+        driver.feed("a", rows(1, 3, 5, 7, keys=1))
+        driver.run_until_idle()
+        times = sorted(record.timestamp - int(START.timestamp() * 1000) for record in driver.records("numbered"))
+        assert times == [3000, 5000, 7000]
 
 
 def test_merge_gives_the_rows_of_all_inputs_each_in_its_order() -> None:

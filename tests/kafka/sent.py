@@ -33,7 +33,15 @@ class Attempt:
     slots: int = 2
     run: str = "1"
     owner: str = "namespace shop"
-    before: dict[str, int] = field(default_factory=dict)
+    life: str = "life"
+    content: str = "planned"
+    """Batches of other content have another digest."""
+    before: dict[str, Marker] = field(default_factory=dict)
+
+    @property
+    def turns(self) -> dict[str, int]:
+        """Task -> the last batch that earlier attempts have written."""
+        return {task: marker.batch for task, marker in self.before.items()}
 
     @property
     def who(self) -> Who:
@@ -70,7 +78,7 @@ def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:
     """Each task's rows, half of them to each partition."""
     found: dict[StreamPartition, list[tuple[object, Marker]]] = {}
     for task in tasks:
-        marker = Marker("owner", task, batch, attempt.number)
+        marker = Marker(attempt.who.owner, task, batch, attempt.number, attempt.life, f"{attempt.content}-{batch}")
         for partition in (0, 1):
             values = [b"%s-%d-%d" % (task.encode(), batch, row) for row in range(partition, rows, 2)]
             if values:

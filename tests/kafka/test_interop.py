@@ -95,7 +95,7 @@ def holdfast(
     broker: Broker, topic: str, records: Sequence[Record], places: Sequence[int], *, fast: bool = True
 ) -> None:
     """Written by Holdfast in a transaction, by its calls of librdkafka or those of the package."""
-    producer = TransactionalProducer(settings_of(broker.bootstrap), f"{topic}-writer", fast)
+    producer = TransactionalProducer(settings_of(broker.bootstrap), f"{topic}-writer", fast=fast)
     producer.open()
     producer.begin()
     keys, values = zip(*records, strict=True)

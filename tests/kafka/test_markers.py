@@ -17,9 +17,13 @@ from holdfast_runtime.streams.kafka.markers import (
     taken_back,
 )
 from holdfast_runtime.streams.kafka.times import event_times, kafka_times
-from holdfast_runtime.streams.records import NO_TIME
+from holdfast_runtime.streams.records import NO_TIME, Marker
 
 ONE, TWO, OTHER = Who("app", "1", 1), Who("app", "1", 2), Who("app", "2", 1)
+
+
+def turns(who: Who, **batches: int) -> dict[str, Marker]:
+    return {task: Marker(who.owner, task, batch, who.number, "life", "digest") for task, batch in batches.items()}
 
 
 def test_the_newest_attempt_is_the_highest_of_the_run_that_began_last() -> None:
@@ -40,9 +44,14 @@ def test_the_name_is_whose_note_is_first_and_stands() -> None:
 
 def test_what_a_run_has_written_is_the_highest_turn_of_each_task() -> None:
     notes = Notes("app").add(
-        [slot_note(ONE, 0, {"a": 3, "b": 1}), before_note(TWO, {"b": 2}), slot_note(OTHER, 0, {"a": 9})]
+        [
+            slot_note(ONE, 0, turns(ONE, a=3, b=1)),
+            before_note(TWO, turns(ONE, b=2)),
+            slot_note(ONE, 1, turns(ONE, a=2)),
+            slot_note(OTHER, 0, turns(OTHER, a=9)),
+        ]
     )
-    assert notes.of_run("1") == {"a": 3, "b": 2}
+    assert notes.of_run("1") == turns(ONE, a=3, b=2)
     assert notes.of_run("3") == {}
 
 
@@ -59,7 +68,15 @@ def test_a_note_says_where_it_is(note: tuple[bytes, bytes], place: tuple[int, bo
 
 
 @pytest.mark.parametrize(
-    "note", [(b"", b""), (b"[1]", b"{}"), (b'["attempt","1",1]', b"{}"), (b'["slot","1",1,0]', b"")]
+    "note",
+    [
+        (b"", b""),
+        (b"[1]", b"{}"),
+        (b'["attempt","1",1]', b"{}"),
+        (b'["slot","1",1,0]', b""),
+        (b'["slot","1",1,0]', b'{"turns":{"partition-0":7}}'),
+        (b'["before","1",1]', b'{"turns":{"partition-0":[7,1]}}'),
+    ],
 )
 def test_a_note_of_somebody_else_is_not_taken_for_ours(note: tuple[bytes, bytes]) -> None:
     with pytest.raises(MarkerUnreadableError, match="did not write"):

@@ -1,8 +1,9 @@
 """Why: what `read_counts` says to real brokers that answer, refuse, hang or are not there."""
 
+import functools
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -13,6 +14,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     AclPermissionType,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from holdfast_operator.partition_counts import (
@@ -122,28 +126,26 @@ def test_settings_of_consumers_and_producers_are_accepted_in_silence(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_broker_that_is_down_is_named_with_the_time_waited_and_the_cause(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_is_down_is_named_at_once_with_the_cause(capfd: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
-    with ends_within(SILENCE + 1), pytest.raises(BrokerUnreachableError) as raised:
-        read_counts("events", f"127.0.0.1:{port}", {}, ["clicks"], timeout=SILENCE)
-    message = str(raised.value)
-    assert f"Kafka system events: no answer from 127.0.0.1:{port} in 1.0 s" in message
-    assert "Connection refused" in message
-    assert "Check that a broker runs there" in message
+    with ends_within(ANSWER / 2), pytest.raises(BrokerUnreachableError) as raised:
+        read_counts("events", f"127.0.0.1:{port}", {}, ["clicks"], timeout=ANSWER)
+    assert f"Kafka system events: no broker at 127.0.0.1:{port} gave an answer. Check that" in str(raised.value)
+    assert "Connection refused" in raised.value.tried
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_host_name_nobody_knows_is_named_in_time(capfd: pytest.CaptureFixture[str]) -> None:
-    with ends_within(SILENCE + 1), pytest.raises(BrokerUnreachableError, match=r"resolve 'no-such-host\.invalid:9092'"):
+    with ends_within(SILENCE + 1), pytest.raises(BrokerUnreachableError, match=r"no-such-host\.invalid:9092") as raised:
         read_counts("events", "no-such-host.invalid:9092", {}, ["clicks"], timeout=SILENCE)
+    assert raised.value.tried == "no-such-host.invalid:9092: there is no such name"
     assert capfd.readouterr() == ("", "")
 
 
 def test_an_address_that_takes_connections_and_never_answers_ends_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        nothing = f"no answer from {address} in 1.0 s"
-        with ends_within(SILENCE + 1), pytest.raises(BrokerUnreachableError, match=nothing):
+        with ends_within(SILENCE + 1), pytest.raises(BrokerUnreachableError, match=f"no broker at {address}"):
             read_counts("events", address, {}, ["clicks"], timeout=SILENCE)
 
 
@@ -180,12 +182,13 @@ def test_a_wrong_password_is_a_refused_login_at_once_and_is_not_repeated(
 
 def test_a_login_mechanism_the_broker_lacks_is_a_refused_login(guarded_broker: Broker) -> None:
     config = {**login(), "sasl.mechanism": "SCRAM-SHA-512"}
-    with pytest.raises(BrokerLoginRefusedError, match="Unsupported SASL mechanism"):
+    with pytest.raises(BrokerLoginRefusedError) as raised:
         read_counts("events", guarded_broker.sasl_bootstrap, config, ["clicks"], timeout=ANSWER)
+    assert raised.value.tried == "the broker does not take sasl.mechanism ***, but PLAIN"
 
 
 def test_a_listener_that_wants_a_login_is_not_mistaken_for_a_missing_topic(guarded_broker: Broker) -> None:
-    with pytest.raises(BrokerUnreachableError, match=r"security\.protocol is the one of this listener"):
+    with pytest.raises(BrokerUnreachableError, match=r"security\.protocol and the certificates are"):
         read_counts("events", guarded_broker.sasl_bootstrap, {}, ["clicks"], timeout=SILENCE)
 
 
@@ -201,24 +204,57 @@ def test_topics_the_login_may_not_see_are_forbidden_and_not_missing(guarded_brok
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"sasl.pasword": "hunter2"}, 'No such configuration property: "sasl.pasword"'),
-        ({"socket.timeout.ms": "hunter2"}, 'Invalid value for configuration property "socket.timeout.ms"'),
-        ({"security.protocol": "hunter2"}, 'Invalid value "***" for configuration property "security.protocol"'),
-        ({**login(), "ssl.key.pem": "hunter2", "security.protocol": "SASL_SSL"}, "ssl.key.pem failed"),
-        ({**login(), "sasl.mechanism": "GSSAPI", "sasl.kerberos.kinit.cmd": "hunter2"}, '"sasl.kerberos.kinit.cmd"'),
-        ({"plugin.library.paths": "hunter2"}, '"plugin.library.paths" would run code'),
+        ({"sasl.pasword": "hunter2"}, '"sasl.pasword" is no setting that can be given; did you mean sasl.password?'),
+        ({"security.protocol": "hunter2"}, '"security.protocol" is one of'),
+        ({**login(), "ssl.key.pem": "hunter2", "security.protocol": "SASL_SSL"}, "ssl.key.pem or"),
+        ({**login(), "ssl.ca.pem": "hunter2", "security.protocol": "SASL_SSL"}, "ssl.ca.pem can't be read"),
+        ({"ssl.cipher.suites": "hunter2", "security.protocol": "SSL"}, "ssl.cipher.suites can't be read"),
+        ({"plugin.library.paths": "hunter2"}, '"plugin.library.paths" would load a library'),
         ({"bootstrap.servers": "hunter2"}, '"bootstrap.servers" is set by Holdfast'),
-        ({"stats_cb": "hunter2"}, '"stats_cb" is set by Holdfast'),
     ],
 )
-def test_a_config_the_client_rejects_names_the_key_and_no_value(
+def test_a_config_that_no_login_can_be_made_of_names_the_key_and_no_value(
     config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(BrokerConfigInvalidError) as raised:
         read_counts("events", "127.0.0.1:9092", config, ["clicks"], timeout=SILENCE)
     message = str(raised.value)
-    assert message.startswith("Kafka system events: its config can't be used: ")
+    assert message.startswith("Kafka system events: its config can't be used to ask brokers: ")
     assert said in message
     assert "hunter2" not in message
     assert raised.value.__context__ is None  # or a traceback would show what the message leaves out
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_login_by_scram_sees_the_topic_and_a_wrong_password_does_not(mechanism: str) -> None:
+    kind = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}[mechanism]
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    settings = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.login.scram-sha-256.sasl.jaas.config": scram,
+        "listener.name.login.scram-sha-512.sasl.jaas.config": scram,
+        "super.users": "User:ANONYMOUS;User:a,b=c",
+    }
+    with Broker(sasl=True, settings=settings) as broker:
+        broker.create_topic("guarded", 3)
+        with broker.admin() as admin:
+            made = UserScramCredentialUpsertion("a,b=c", ScramCredentialInfo(kind, 8192), b"a right password")
+            admin.alter_user_scram_credentials([made])["a,b=c"].result(ANSWER)
+        own = {**login(), "sasl.mechanism": mechanism, "sasl.username": "a,b=c"}
+        right, wrong = {**own, "sasl.password": "a right password"}, {**own, "sasl.password": "a wrong one"}
+        ask = functools.partial(read_counts, "events", broker.sasl_bootstrap, topics=["guarded"], timeout=ANSWER)
+        wait_until(lambda: is_let_in(functools.partial(ask, config=right)), ANSWER, "the login is known")
+        assert ask(config=right) == {"guarded": 3}
+        with pytest.raises(BrokerLoginRefusedError) as raised:
+            ask(config=wrong)
+    assert "a wrong one" not in f"{raised.value} {raised.value.tried}"
+
+
+def is_let_in(ask: Callable[[], object]) -> bool:
+    """Whether a login is accepted; a new one is not known everywhere at once."""
+    try:
+        ask()
+    except BrokerLoginRefusedError:
+        return False
+    return True

@@ -1,5 +1,6 @@
 """Encrypted brokers: read and written by the right certificate, refused by a wrong one with the cure and no secret."""
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_operator.partition_counts import BrokerUnreachableError, read_counts
 from holdfast_runtime.streams.kafka.credentials import kafka_settings
 from holdfast_runtime.streams.kafka.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.system import Kafka
@@ -87,6 +89,30 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
     wait_until(lambda: fetched() == expected, 30, "all is read")
     kafka.close()
     assert capfd.readouterr() == ("", "")
+
+
+def test_who_asks_for_counts_takes_the_same_texts_and_tells_a_wrong_certificate(sealed: Sealed) -> None:
+    own = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD}
+    right, wrong = ({**own, "ssl.ca.pem": one.read_text()} for one in (sealed.right, sealed.wrong))
+    ask = functools.partial(read_counts, "events", topics=[TOPIC], timeout=30)
+    assert ask(sealed.broker.sasl_bootstrap, right) == {TOPIC: 2}
+    for bootstrap, config, said in (
+        (sealed.broker.sasl_bootstrap, wrong, "certificate verify failed"),
+        (
+            sealed.broker.sasl_bootstrap.replace("127.0.0.1", "localhost"),
+            right,
+            "certificate is not valid for 'localhost'",
+        ),
+        (sealed.broker.sasl_bootstrap, {**right, "security.protocol": "SASL_PLAINTEXT"}, ""),
+    ):
+        with pytest.raises(BrokerUnreachableError) as raised:
+            ask(bootstrap, config)
+        assert said in raised.value.tried
+        assert PASSWORD not in f"{raised.value} {raised.value.tried}"
+    unnamed = {**right, "ssl.endpoint.identification.algorithm": "none"}
+    assert ask(sealed.broker.sasl_bootstrap.replace("127.0.0.1", "localhost"), unnamed) == {TOPIC: 2}
+    unproven = {**wrong, "enable.ssl.certificate.verification": "false"}
+    assert ask(sealed.broker.sasl_bootstrap, unproven) == {TOPIC: 2}
 
 
 def asks(settings: KafkaSettings) -> None:

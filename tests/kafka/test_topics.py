@@ -69,7 +69,14 @@ def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
         (so(1, replication=2), "replication 1, but 2 is asked for"),
         (so(1, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
         (so(1, retention="Forever"), "retention.ms 5400000, but -1 is asked for"),
-        (so(1, Use.INTERMEDIATE), "retention.ms 5400000, but -1 is asked for"),
+        (
+            so(1, Use.INTERMEDIATE),
+            "retention.ms 5400000, but -1 is asked for, and message.timestamp.after.max.ms 3600000, but 9.*event times",
+        ),
+        (
+            so(1, Use.TIMED),
+            "message.timestamp.after.max.ms 3600000, but 9223372036854775807 is asked for; event times",
+        ),
         (so(1, Use.READ, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
         (so(1, Use.MARKERS, replication=2), "replication 1, but 2 is asked for"),
         (

@@ -14,10 +14,10 @@ from holdfast_runtime.streams.kafka.beginning import NameTakenError
 from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.producer import TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.transactions import OutputsAheadError
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, KafkaConfigError
+from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, RecordRefusedError
 from holdfast_runtime.streams.kafka.wanted import Use
-from holdfast_runtime.streams.records import NO_TIME, FencedError, Range, written_batch
+from holdfast_runtime.streams.records import NO_TIME, FencedError, Marker, Range, written_batch
+from holdfast_runtime.streams.written import OutputsAheadError
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
@@ -51,7 +51,7 @@ def test_only_the_tasks_that_are_missing_are_written(broker: Broker, app: str) -
     with first.worker() as worker:
         worker.send(1, "a", slot=0)
     second = attempt(broker, app, 2).begin()
-    assert second.before == {"a": 1}
+    assert second.turns == {"a": 1}
     with second.worker() as worker:
         worker.send(1, "ab", slot=1)
     assert seen(broker, f"{app}-out") == rows_of("ab", range(1, 2))
@@ -62,7 +62,7 @@ def test_what_several_attempts_wrote_is_known_to_the_next(broker: Broker, app: s
         now = attempt(broker, app, number).begin()
         with now.worker() as worker:
             worker.send(number, "ab"[number % 2])
-    assert attempt(broker, app, 4).begin().before == {"a": 2, "b": 3}
+    assert attempt(broker, app, 4).begin().turns == {"a": 2, "b": 3}
 
 
 def test_a_slot_may_go_to_and_fro_between_processes(broker: Broker, app: str) -> None:
@@ -80,7 +80,7 @@ def test_an_open_transaction_of_another_slot_hides_no_marker(broker: Broker, app
     holder = TransactionalProducer(settings_of(broker.bootstrap), first.who.transactional_id(1))
     holder.open()
     holder.begin()
-    key, value = slot_note(first.who, 1, {"b": 1})
+    key, value = slot_note(first.who, 1, {"b": Marker(first.who.owner, "b", 1, 1, "life", "digest")})
     holder.put(f"{app}.holdfast", slot_partition(1), written_batch([key], [value], 1_000))
     holder.put(f"{app}-out", 0, written_batch([b"b"], [b"b-1-0"], 1_000))
     holder.flush()
@@ -137,7 +137,7 @@ def test_another_run_shuts_out_the_run_before(broker: Broker, app: str) -> None:
     with old.worker() as zombie:
         zombie.send(5)
         new = attempt(broker, app, 1, run="2").begin()
-        assert new.before == {}
+        assert new.turns == {}
         with pytest.raises(FencedError, match="attempt 1 of run 2"):
             zombie.send(6)
         with new.worker() as worker:
@@ -158,7 +158,7 @@ def test_an_app_of_the_same_name_and_another_owner_is_refused_and_shuts_nobody_o
         worker.send(2)
         with first.worker() as fresh:
             fresh.send(3)
-    assert attempt(broker, app, 2).begin().before == {"a": 3}
+    assert attempt(broker, app, 2).begin().turns == {"a": 3}
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 4))
 
 
@@ -178,13 +178,25 @@ def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app:
     assert not begins(owners[begun.index(False)])
 
 
-def test_a_checkpoint_older_than_what_was_written_is_said_and_not_skipped(broker: Broker, app: str) -> None:
+@pytest.mark.parametrize(
+    ("batch", "more", "why"),
+    [
+        (3, {}, "batch 3 is to be written, up to batch 9"),
+        (9, {"content": "planned anew"}, "batch 9 is to be written, with other content"),
+        (9, {"life": "another"}, "batch 9 is to be written, of another checkpoint"),
+        (10, {"life": "another"}, "batch 10 is to be written, of another checkpoint"),
+    ],
+)
+def test_a_batch_that_does_not_follow_what_is_written_is_refused_and_nothing_of_it_is_there(
+    broker: Broker, app: str, batch: int, more: dict[str, str], why: str
+) -> None:
     first = attempt(broker, app, 1).begin()
     with first.worker() as worker:
         worker.send(9)
-    second = attempt(broker, app, 2).begin()
-    with second.worker() as worker, pytest.raises(OutputsAheadError, match=r"a has written its batch 9 .* is at 3"):
-        worker.send(3)
+    second = attempt(broker, app, 2, **more).begin()
+    with second.worker() as worker, pytest.raises(OutputsAheadError, match=rf"holds batch 9 of a of {app}/1 .*{why}"):
+        worker.send(batch, "ba")
+    assert seen(broker, f"{app}-out") == rows_of("a", range(9, 10))
 
 
 def test_an_attempt_with_more_slots_gets_room_for_their_markers(broker: Broker, app: str) -> None:
@@ -192,7 +204,7 @@ def test_an_attempt_with_more_slots_gets_room_for_their_markers(broker: Broker, 
     wide = attempt(broker, app, 2, slots=5).begin()
     with wide.worker() as worker:
         worker.send(1, "a", slot=4)
-    assert attempt(broker, app, 3, slots=1).begin().before == {"a": 1}
+    assert attempt(broker, app, 3, slots=1).begin().turns == {"a": 1}
 
 
 def test_a_crash_between_beginning_and_tidying_loses_no_marker(
@@ -211,7 +223,7 @@ def test_a_crash_between_beginning_and_tidying_loses_no_marker(
             patched.setattr(beginning, step, dies)
             with pytest.raises(KeyboardInterrupt):
                 now.begin()
-    assert attempt(broker, app, 5).begin().before == {"a": 1}
+    assert attempt(broker, app, 5).begin().turns == {"a": 1}
 
 
 def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps_own(broker: Broker, app: str) -> None:
@@ -246,7 +258,7 @@ def test_a_record_that_brokers_never_take_is_not_tried_for_ever(broker: Broker, 
     producer.open()
     producer.begin()
     producer.put(topic, 0, written_batch([None], [b"x" * 5_000], 1_000))
-    with pytest.raises(KafkaConfigError, match="the settings of the topic"):
+    with pytest.raises(RecordRefusedError, match="as soon as its topic takes it"):
         producer.commit()
     producer.close()
 

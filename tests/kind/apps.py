@@ -151,8 +151,8 @@ class App:
         return re.findall("holdfast: restored ([^ :]+)", self.driver_log())
 
     def kill(self, pod: str) -> None:
-        """End a pod as a power cut would."""
-        self._kubectl("delete", "pod", pod, *_GRACE)
+        """End a pod as a power cut would; one that the operator has ended meanwhile is gone as well."""
+        self._kubectl("delete", "pod", pod, "--ignore-not-found", *_GRACE)
 
     def kill_driver(self) -> None:
         """The latest attempt's."""

@@ -8,13 +8,16 @@ from holdfast.spec.status import Status
 from holdfast_operator.checks.start import Judged, judge
 from holdfast_operator.decide import decide
 from holdfast_operator.decision import Decision, Limits
+from holdfast_operator.driver_pod import Release
 from holdfast_operator.facts import AppSeen, Phase, PodSeen, Snapshot
 from holdfast_operator.names import attempt_name
+from holdfast_operator.pod_policy import PodPolicy
 from holdfast_operator.specs import read_spec
 
 NOW = 1_800_000_000_000
 LIMITS = Limits()
 UID = "uid-of-app"
+POLICY = PodPolicy(Release("registry/holdfast:1"))
 _JUDGED: dict[str, Judged] = {}
 
 TREE: dict[str, Any] = {
@@ -66,7 +69,7 @@ def decided(snapshot: Snapshot, now: int = NOW, limits: Limits = LIMITS) -> Deci
     """What the operator does."""
     facts = repr((snapshot.app.tree, snapshot.counts, snapshot.record, snapshot.missing, snapshot.storage_class))
     if facts not in _JUDGED:
-        _JUDGED[facts] = judge(snapshot, read_spec(snapshot.app.tree))
+        _JUDGED[facts] = judge(snapshot.grounds, read_spec(snapshot.app.tree), POLICY)
     return decide(snapshot, _JUDGED[facts], now, limits)
 
 

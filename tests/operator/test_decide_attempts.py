@@ -13,7 +13,7 @@ from holdfast_operator.decision import (
     KeepFinalizer,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase
+from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase, Unknown
 from holdfast_operator.names import app_id
 from holdfast_runtime.report import Failure
 from holdfast_runtime.state.errors import StoreFullError
@@ -136,7 +136,7 @@ def test_a_failed_driver_is_followed_by_another_after_a_wait() -> None:
 def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_until_there_is_space() -> None:
     full = StoreFullError("the disk under /state has no space for the state of task partition-3: free or add space")
     with pytest.raises(WorldChangeError) as error:
-        Failure.of(full, "slot 1").throw()
+        Failure.of(full, "slot 1").throw(())
     pod = driver(phase=Phase.FAILED, ended=ContainerEnd(1, "Error", failed(error.value)))
     decision = decided(seen(app(started()), driver=pod))
     assert (decision.status.ended, decision.status.failures) == (Outcome.FAILED, 1)
@@ -258,6 +258,15 @@ def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
     assert condition(decision, "Stalled") == ("True", "CreateRefused")
     assert isinstance(decision.actions[0], StartDriver)
     assert decision.wake == Again(LIMITS.look)
+
+
+def test_a_setting_that_no_client_is_given_is_said_before_brokers_are_asked() -> None:
+    kafka = {"bootstrapServers": "kafka:9092", "config": {"ssl.providers": "/mine"}}
+    decision = decided(
+        seen(app(systems=[{"name": "events", "kafka": kafka}]), counts=Unknown("being asked", asked=False))
+    )
+    assert decision.actions == ()
+    assert condition(decision, "Stalled") == ("True", Reason.INVALID_SPEC)
 
 
 def test_an_embedded_log_has_no_place_on_a_cluster() -> None:

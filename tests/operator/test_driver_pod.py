@@ -18,6 +18,8 @@ from holdfast_operator.driver_pod import (
     needs_default_class,
     spark_settings,
 )
+from holdfast_operator.names import app_id
+from holdfast_operator.pod_security import PodProfile, violations
 from holdfast_runtime.spark_settings import check_settings
 from tests.operator.apps import TREE, tree
 
@@ -34,26 +36,26 @@ def runtime(**fields: Any) -> dict[str, Any]:
 
 
 def test_driver_and_executors_pass_restricted_pod_security() -> None:
-    for pod in (driver_pod(app(), 1, OWNER, RELEASE), executor_template(StartDriver(app(), 1), RELEASE)):
-        spec = pod["spec"]
-        assert spec["securityContext"]["runAsNonRoot"] is True
-        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert spec["enableServiceLinks"] is False
-        for container in spec["containers"]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "capabilities": {"drop": ["ALL"]},
-            }
+    for pod in (driver_pod(app(), 1, OWNER, RELEASE), executor_template(StartDriver(app(), 1), OWNER, RELEASE)):
+        assert list(violations(pod, PodProfile.RESTRICTED)) == []
+        assert pod["spec"]["enableServiceLinks"] is False
 
 
 def test_executors_have_no_token_of_their_account_unless_the_user_wants_it() -> None:
     def mounted(pod: dict[str, Any]) -> bool:
         return bool(pod["spec"].get("automountServiceAccountToken", True))
 
-    assert not mounted(executor_template(StartDriver(app(), 1), RELEASE))
+    assert not mounted(executor_template(StartDriver(app(), 1), OWNER, RELEASE))
     assert mounted(driver_pod(app(), 1, OWNER, RELEASE))
     wanted = app(runtime=runtime(executors={"podTemplate": {"spec": {"automountServiceAccountToken": True}}}))
-    assert mounted(executor_template(StartDriver(wanted, 1), RELEASE))
+    assert mounted(executor_template(StartDriver(wanted, 1), OWNER, RELEASE))
+
+
+def test_executors_have_the_account_of_their_template() -> None:
+    named = app(runtime=runtime(executors={"podTemplate": {"spec": {"serviceAccountName": "loader"}}}))
+    for made, account in ((app(), "holdfast-app"), (named, "loader")):
+        spec = executor_template(StartDriver(made, 1), OWNER, RELEASE)["spec"]
+        assert spec["serviceAccountName"] == spec["serviceAccount"] == account
 
 
 def test_the_app_id_and_so_the_claims_are_the_same_in_every_attempt_of_a_run() -> None:
@@ -66,12 +68,12 @@ def test_the_app_id_and_so_the_claims_are_the_same_in_every_attempt_of_a_run() -
 
 def test_each_place_of_state_has_its_volume() -> None:
     def volumes(location: str) -> list[dict[str, Any]]:
-        spec = executor_template(StartDriver(app(state={"location": location}), 1), RELEASE)["spec"]
+        spec = executor_template(StartDriver(app(state={"location": location}), 1), OWNER, RELEASE)["spec"]
         return [one for one in spec["volumes"] if one["name"] == "state"]
 
     assert volumes("Claim") == []
     assert "emptyDir" in volumes("Pod")[0]
-    assert "hostPath" in volumes("Node")[0]
+    assert volumes("Node")[0]["hostPath"]["path"] == f"/var/lib/holdfast/apps/{app_id('ads', '1')}"
     claim = "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.claimName"
     assert claim in spark_settings(app(), 1, OWNER, RELEASE)
     assert claim not in spark_settings(app(state={"location": "Node"}), 1, OWNER, RELEASE)
@@ -109,7 +111,7 @@ def test_secrets_are_mounted_and_never_copied() -> None:
     kafka = {"bootstrapServers": "kafka:9092", "secretName": "login"}
     secret = app(systems=[{"name": "events", "kafka": kafka}])
     pod = driver_pod(secret, 1, OWNER, RELEASE)
-    template = executor_template(StartDriver(secret, 1), RELEASE)
+    template = executor_template(StartDriver(secret, 1), OWNER, RELEASE)
     for one in (pod, template):
         assert {"name": "secret-0", "secret": {"secretName": "login"}} in one["spec"]["volumes"]
 
@@ -147,7 +149,7 @@ def test_executors_have_room_beside_their_heap_for_python_unless_the_user_says_h
 
 def test_executors_prefer_the_nodes_that_hold_most_state() -> None:
     start = StartDriver(app(state={"location": "Node"}), 2, nodes={"node-a": 6, "node-b": 3})
-    affinity = executor_template(start, RELEASE)["spec"]["affinity"]
+    affinity = executor_template(start, OWNER, RELEASE)["spec"]["affinity"]
     wishes = affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     found = [(one["preference"]["matchExpressions"][0]["values"], one["weight"]) for one in wishes]
     assert found == [(["node-a"], 100), (["node-b"], 50)]
@@ -155,6 +157,6 @@ def test_executors_prefer_the_nodes_that_hold_most_state() -> None:
 
 
 def test_spark_tells_the_driver_in_which_pod_an_executor_runs() -> None:
-    (container,) = executor_template(StartDriver(app(), 1), RELEASE)["spec"]["containers"]
+    (container,) = executor_template(StartDriver(app(), 1), OWNER, RELEASE)["spec"]["containers"]
     source = {"fieldRef": {"fieldPath": "metadata.name"}}
     assert container["env"] == [{"name": "SPARK_EXECUTOR_ATTRIBUTE_POD", "valueFrom": source}]

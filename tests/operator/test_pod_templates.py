@@ -25,6 +25,9 @@ def runtime(part: str, template: dict[str, Any]) -> Any:
         ({"metadata": {"labels": {"holdfast.dev/attempt": "9"}}}, "metadata.labels[holdfast.dev/attempt]"),
         ({"metadata": {"annotations": 7}}, "metadata.annotations"),
         ({"spec": 7}, "metadata, spec"),
+        ({"spec": None}, "metadata, spec"),
+        ({"spec": {"containers": None}}, "spec.containers"),
+        ({"spec": {"containers": [{"name": "driver", "env": 7}]}}, "spec.containers[driver].env"),
     ],
 )
 def test_what_carries_the_engine_is_refused_by_name(template: dict[str, Any], named: str) -> None:
@@ -78,6 +81,8 @@ def test_templates_merge_as_kubernetes_does() -> None:
     assert ours["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
 
 
-@pytest.mark.parametrize("users", [{"spec": {"containers": [7]}}, {"spec": {"containers": [{"name": None}]}}])
+@pytest.mark.parametrize(
+    "users", [{"spec": {"containers": [7]}}, {"spec": {"containers": [{"name": None}, {"name": []}]}}]
+)
 def test_odd_templates_merge_without_a_word(users: dict[str, Any]) -> None:
     merged({"spec": {"containers": [{"name": "driver"}]}}, users)

@@ -1,16 +1,13 @@
-import re
 import threading
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from holdfast.errors import WorldChangeError
-from holdfast.kafka_settings import unacceptable_for_others
 from holdfast.spec.parse import parse_app
 from holdfast_operator.cache import Key
 from holdfast_operator.facts import Unknown
+from holdfast_operator.partition_counts import BrokerUnreachableError
 from holdfast_operator.topics import Topics
 from tests.operator.apps import TREE, tree
 
@@ -98,28 +95,22 @@ def test_the_settings_of_a_secret_count_and_are_never_shown() -> None:
     assert "hush" not in repr(topics)
 
 
-OURS = (
-    ("sasl.oauthbearer.assertion.file", "/var/run/secrets/kubernetes.io/serviceaccount/token", "private.key.pem"),
-    ("sasl.oauthbearer.assertion.private.key.file", "/key", "assertion.private.key.pem"),
-    ("sasl.oauthbearer.assertion.jwt.template.file", "/template", "leave it out"),
-    ("sasl.oauthbearer.metadata.authentication.type", "azure_imds", "log in as the operator"),
-    ("sasl.oauthbearer.token.endpoint.url", "file:///etc/passwd", "https://"),
-    ("sasl.kerberos.principal", "x; id", "another sasl.mechanism"),
-    ("sasl.kerberos.keytab", "/etc/keytab", "another sasl.mechanism"),
+REFUSED = (
+    ("sasl.oauthbearer.assertion.file", "/var/run/secrets/kubernetes.io/serviceaccount/token", "use SCRAM"),
+    ("sasl.oauthbearer.metadata.authentication.type", "azure_imds", "use SCRAM"),
+    ("sasl.oauthbearer.token.endpoint.url", "http://169.254.169.254/", "use SCRAM"),
+    ("sasl.kerberos.keytab", "/etc/keytab", "use SCRAM"),
     ("ssl.key.location", "/key", "as ssl.key.pem"),
-    ("ssl.certificate.location", "/certificate", "as ssl.certificate.pem"),
-    ("ssl.keystore.location", "/store", "ssl.certificate.pem and ssl.key.pem"),
-    ("ssl.truststore.location", "/store", "leave it out"),
-    ("ssl.crl.location", "/crl", "leave it out"),
     ("ssl.ca.location", "/etc/ssl/../../dev/zero", "as ssl.ca.pem"),
-    ("ssl.ca.location", "/dev/zero", "as ssl.ca.pem"),
-    ("https.ca.location", "/dev/zero", "as https.ca.pem"),
+    ("ssl.providers", "/mine", "load a library"),
+    ("plugin.library.paths", "/mine", "load a library"),
+    ("sasl.pasword", "hush", "did you mean sasl.password?"),
 )
 
 
-@pytest.mark.parametrize(("key", "value", "cure"), OURS)
+@pytest.mark.parametrize(("key", "value", "cure"), REFUSED)
 @pytest.mark.parametrize("where", ["config", "Secret"])
-def test_a_setting_that_names_a_file_or_an_identity_of_the_operator_never_comes_to_a_client(
+def test_a_setting_that_is_not_for_who_asks_is_refused_by_name_before_anybody_is_asked(
     key: str, value: str, cure: str, where: str
 ) -> None:
     brokers = Brokers()
@@ -139,29 +130,34 @@ def test_a_setting_that_names_a_file_or_an_identity_of_the_operator_never_comes_
     assert value not in found.why
 
 
-def test_logins_of_the_app_itself_and_the_certificates_of_the_system_are_used() -> None:
+def test_of_what_the_app_is_told_who_asks_gets_the_login() -> None:
     login = {
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": "app",
-        "sasl.oauthbearer.client.secret": "hush",
-        "sasl.oauthbearer.token.endpoint.url": "https://login/token",
-        "ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt",
-        "ssl.key.pem": "key",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "app",
+        "sasl.password": "hush",
     }
+    rest = {"compression.type": "zstd", "group.id": "orders", "ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"}
     brokers = Brokers()
     topics = Topics(brokers.ask, lambda _: None)
-    topics.counts(A, SECRET, {"login": login})
+    topics.counts(A, SECRET, {"login": {**login, **rest}})
     topics.refresh()
     assert brokers.asked[0][1] == login
 
 
-def test_every_setting_of_the_client_that_names_a_file_is_refused() -> None:
-    """As far as its name says so: all names are in the library itself."""
-    (library,) = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs").glob("librdkafka-*")
-    names = {name.decode() for name in re.findall(rb"\0((?:ssl|sasl|https)\.[a-z0-9.]+)(?=\0)", library.read_bytes())}
-    files = {name for name in names if re.search(r"location|file|path|keytab|kerberos|metadata[.]auth", name)}
-    assert {"ssl.key.location", "sasl.oauthbearer.assertion.file", "sasl.kerberos.keytab"} <= files
-    assert {name for name in files if unacceptable_for_others({name: "/x"}) is None} == set()
+def test_what_was_tried_is_for_the_log_alone_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    def ask(*_: object) -> Mapping[str, int | None]:
+        message = "no broker gave an answer."
+        raise BrokerUnreachableError(message, ["10.0.0.7:22: Connection refused"])
+
+    topics = Topics(ask, lambda _: None)
+    for _ in range(3):
+        found = topics.counts(A, APP, {})
+        topics.refresh()
+    assert found == Unknown("no broker gave an answer.")
+    assert [one.message for one in caplog.records] == [
+        "no broker gave an answer. Tried: 10.0.0.7:22: Connection refused."
+    ]
 
 
 def test_who_does_not_ask_any_more_is_forgotten() -> None:
@@ -212,3 +208,45 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
     assert sorted(changed) == [A, B]
     assert isinstance(topics.counts(A, gone, {}), Unknown)
     assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
+
+
+def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of_a_few() -> None:
+    asked, changed, wanted = list[str](), list[Key](), list[str]()
+    lock = threading.Lock()
+
+    def ask(
+        _system: str, bootstrap: str, _config: Mapping[str, str], topics: Collection[str]
+    ) -> Mapping[str, int | None]:
+        with lock:
+            asked.append(bootstrap)
+        if bootstrap.startswith("gone"):
+            message = "no broker"
+            raise WorldChangeError(message)
+        return dict.fromkeys(topics, 4)
+
+    def rounds(count: int, *, everything: bool) -> list[int]:
+        sizes = []
+        for _ in range(count):
+            asked.clear()
+            topics.refresh(everything=everything)
+            sizes.append(len([one for one in asked if one.startswith("gone")]))
+        return sizes
+
+    topics = Topics(ask, changed.append, lambda: wanted.append("now"))
+    for number in range(40):
+        kafka = {"bootstrapServers": f"gone-{number}:9092"}
+        topics.counts(Key("bad", f"a{number}"), parse_app(tree(systems=[{"name": "events", "kafka": kafka}])), {})
+    topics.counts(B, APP, {})
+    wanted.clear()
+    topics.refresh(everything=False)
+    assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
+    assert len(asked) == 17
+    assert wanted == ["now"]  # for those that nobody has asked yet
+    assert rounds(3, everything=False) == [16, 8, 0]
+    # Those that are silent are asked again, in turns, beside all that answer.
+    seen = set()
+    for _ in range(10):
+        assert rounds(1, everything=True) == [4]
+        assert "kafka:9092" in asked
+        seen |= set(asked)
+    assert len(seen) == 41

@@ -153,7 +153,7 @@ def changed(**fields: object) -> bytes:
     [
         (b"", RecordUnreadableError, "it is not JSON"),
         (b"\xff\xfe", RecordUnreadableError, "it is not JSON"),
-        (b"[" * 100_000, RecordUnreadableError, "it is not JSON"),
+        (b"[" * 100_000, RecordUnreadableError, "it is nested deeper than 64 levels"),
         (b"1" * 5000, RecordUnreadableError, "it is not JSON"),
         (b"[]", RecordForeignError, "it is no placement record, but a list"),
         (b"null", RecordForeignError, "it is no placement record, but a NoneType"),

@@ -15,7 +15,14 @@ from holdfast.placement.metadata_store import (
     ValueTooLargeError,
     VersionConflictError,
 )
-from holdfast.placement.record_format import RecordForeignError, RecordNewerError, RecordUnreadableError
+from holdfast.placement.record_format import (
+    RecordForeignError,
+    RecordNewerError,
+    RecordUnreadableError,
+    digest_of,
+    head_bytes,
+)
+from holdfast.placement.record_keys import RecordKeys
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import Record, record_tree
 from tests.placement.records import BUDGET, large, records, several_shards
@@ -276,3 +283,42 @@ def test_a_plain_record_put_there_by_hand_is_loaded_and_replaced_by_the_newest_f
     mine.save(several_shards("one"))
     assert b'"format":1' in contents(store)[HEAD]
     assert saver(store).load("1") == several_shards("one")
+
+
+def test_a_head_that_names_one_shard_thousands_of_times_is_refused_before_it_is_read(
+    store: MemoryStore,
+) -> None:
+    shard = b"," * (1 << 19)
+    digest = digest_of(shard)
+    store.put(RecordKeys("app").shard("1", digest), shard, None)
+    for times, why in ((2_000, "has more than"), (7_000, "names 7000 shards, and at most")):
+        head = store.get(HEAD)
+        store.put(HEAD, head_bytes("app", "1", 1, [digest] * times), None if head is None else head.version)
+        with pytest.raises(RecordUnreadableError, match=why):
+            saver(store).load("1")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b'{"runId": "1", "grouping": {}, "x": [' + b"[]," * 1_000_001 + b"]}", "holds 1000003 values"),
+        (b'{"runId": "1", "grouping": ' + b"[" * 1000, "nested deeper than"),
+        (b'{"runId": "1", "grouping": {"a": "' + b"x" * 900_000 + b'"}}', "must be a list of stream partitions"),
+    ],
+)
+def test_a_record_that_an_app_put_there_to_harm_is_refused_in_a_short_sentence(
+    store: MemoryStore, text: bytes, why: str
+) -> None:
+    pieces = [text[at : at + (1 << 19)] for at in range(0, len(text), 1 << 19)]
+    for piece in dict.fromkeys(pieces):
+        store.put(RecordKeys("app").shard("1", digest_of(piece)), piece, None)
+    store.put(HEAD, head_bytes("app", "1", 1, [digest_of(piece) for piece in pieces]), None)
+    with pytest.raises(RecordUnreadableError, match=why) as refused:
+        saver(store).load("1")
+    assert len(str(refused.value)) < 1_000
+
+
+def test_a_generation_beyond_all_numbers_is_refused(store: MemoryStore) -> None:
+    store.put(HEAD, head_bytes("app", "1", 10**30, []), None)
+    with pytest.raises(RecordUnreadableError, match="generation"):
+        saver(store).load("1")

@@ -1,5 +1,7 @@
 """What operator and driver write for each other comes back as it was, and what is spoilt is said to be."""
 
+import json
+
 import pytest
 
 from holdfast.placement.assignment import Assignment
@@ -25,6 +27,34 @@ def test_what_is_spoilt_is_told_apart(text: str) -> None:
     assert read_report(text) is None
     with pytest.raises(HandedInvalidError, match="delete its ConfigMap"):
         read_handed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"attempt": 1, "at": 1, "batch": 1e400}',
+        '{"attempt": 1, "at": 1, "progressed": NaN}',
+        '{"attempt": 1, "at": 1, "lag": -1}',
+        f'{{"attempt": {"9" * 4000}, "at": 1}}',
+        f'{{"attempt": {"9" * 5000}, "at": 1}}',
+        f'{{"attempt": 1, "at": 1, "more": "{"x" * 100_000}"}}',
+        '{"version": Infinity, "attempt": 1, "assignment": {}, "processors": {}}',
+    ],
+)  # fmt: skip
+def test_what_an_app_may_have_put_in_its_place_is_as_unreadable(text: str) -> None:
+    assert read_report(text) is None
+    with pytest.raises(HandedInvalidError, match="delete its ConfigMap") as refused:
+        read_handed(text)
+    assert len(str(refused.value)) < 400
+
+
+def test_a_sentence_of_a_driver_is_short_and_does_nothing_to_a_terminal() -> None:
+    held = read_report(json.dumps({"attempt": 1, "at": 1, "heldBack": "a\x1b[2J\n" * 1000}))
+    assert held is not None
+    assert held.held_back is not None
+    assert held.held_back.isprintable()
+    assert len(held.held_back) == 500
 
 
 def test_a_processor_without_a_location_is_refused() -> None:

@@ -131,3 +131,22 @@ def test_a_location_template_that_names_nothing_is_refused_before_any_pod_is_mad
     problem = only(plan_of([stream("a")], [step("x", "a", filter="v > 1")], state={"location": "{node.label.rack}"}))
     assert problem.reason is Reason.INVALID_SPEC
     assert "node.labels" in problem.message
+
+
+FAILING = {"onError": "DeadLetter", "deadLetter": "failed"}
+
+
+def test_a_stream_for_dead_letters_of_a_step_is_used() -> None:
+    streams = [stream("given"), stream("failed"), stream("out")]
+    steps = [step("some", "given", filter="v > 0", **FAILING), step("put", "some", to="out")]
+    assert not plan_of(streams, steps).warnings
+
+
+def test_a_select_that_makes_rows_cannot_put_rows_aside() -> None:
+    plain = {"schema": None, "eventTime": None}
+    tags = stream("given", schema="k STRING, tags ARRAY<STRING>", eventTime=None)
+    streams = [tags, stream("failed", **plain), stream("out", **plain)]
+    steps = [step("each", "given", select=["k", "explode(tags) AS tag"], **FAILING), step("put", "each", to="out")]
+    (problem,) = plan_of(streams, steps).problems
+    assert problem.step == "each"
+    assert "explode can't stand in a step with onError: DeadLetter" in problem.message

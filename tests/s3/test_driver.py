@@ -32,7 +32,8 @@ def test_a_driver_that_comes_up_elsewhere_goes_on_with_what_is_in_an_object_stor
         second.close()
     check(home, ROWS)
     run = bucket.storage.below(theatre.told.namespace, "counted", "1")
-    claim, owner = sorted(run.names())
+    claim, life, owner = sorted(run.names())
     assert claim.startswith("claim-0000000002-")
+    assert life.startswith("life-0000000002-")
     assert owner == "owner.json"
     assert any(name.startswith("done-") for name in run.below("query").names())

@@ -65,6 +65,13 @@ def test_a_table_is_as_good_as_a_batch(count: int) -> None:
     assert out.rows["n"].to_pylist() == ([1, 2, 3, 4] if count else [])
 
 
+def test_a_time_that_no_step_can_use_is_refused_by_column() -> None:
+    columns = schema("e STRUCT<at: TIMESTAMP>")
+    given = pa.array([{"at": 1_700_000_000_000_000_000}], columns.field("e").type)
+    with pytest.raises(FunctionResultError, match=r"gave a time outside of the years 1 to 9999 in column e.at"):
+        apply(step(lambda _: pa.record_batch({"e": given}), columns), rows(1))
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [

@@ -35,10 +35,11 @@ BASE: dict[str, Any] = {
                 "partitioner": "crc32",
                 "format": "arrow",
                 "schema": "ad_id STRING, campaign STRING, ts TIMESTAMP",
-                "eventTime": {"column": "ts", "lateness": "10s", "idleAfter": "30s"},
+                "eventTime": {"column": "ts", "lateness": "10s", "maxAhead": "1h", "idleAfter": "30s"},
                 "bounded": True,
                 "control": True,
                 "onDecodeError": "DeadLetter",
+                "onUnwritable": "Fail",
                 "deadLetter": "unread",
             },
             {
@@ -69,7 +70,13 @@ BASE: dict[str, Any] = {
             {"name": "last-click", "key": ["ad_id"], "schema": "ad_id STRING, ts TIMESTAMP"},
         ],
         "steps": [
-            {"name": "valid", "from": ["clicks"], "filter": "ad_id IS NOT NULL"},
+            {
+                "name": "valid",
+                "from": ["clicks"],
+                "filter": "ad_id IS NOT NULL",
+                "onError": "DeadLetter",
+                "deadLetter": "unread",
+            },
             {"name": "short", "from": ["valid"], "select": ["ad_id", "ts"]},
             {"name": "all-clicks", "from": ["valid", "ticks"], "merge": {}},
             {
@@ -79,6 +86,7 @@ BASE: dict[str, Any] = {
             },
             {
                 "name": "tracked",
+                "was": "seen",
                 "from": ["scored"],
                 "process": {
                     "function": "ads.track:track",
@@ -126,6 +134,7 @@ BASE: dict[str, Any] = {
             "driver": {"cores": 2, "memory": "2g", "podTemplate": {"spec": {"priorityClassName": "high"}}},
             "executors": {"count": 3, "cores": 2, "memory": "4g", "podTemplate": {"metadata": {"labels": {"a": "b"}}}},
             "sparkConf": {"spark.ui.enabled": "false"},
+            "replan": 3,
         },
         "state": {"location": "Claim", "storageClass": "local", "size": "20Gi"},
         "restart": {"policy": "OnFailure", "backoff": {"initial": "1s", "max": "1m"}, "resetAfter": "1m"},

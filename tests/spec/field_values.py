@@ -95,10 +95,12 @@ _STREAMS = (
     Row("spec.streams.impressions.eventTime", "object", ({"column": "other"},), ({}, {"column": "ts", "late": "1s"})),
     Row("spec.streams.impressions.eventTime.column", "text", ("x", "x" * 255), ("", "x" * 256), required=True),
     Row("spec.streams.impressions.eventTime.lateness", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
+    Row("spec.streams.impressions.eventTime.maxAhead", "text", (*_LENGTH, *_ZERO), _NO_LENGTH),
     Row("spec.streams.impressions.eventTime.idleAfter", "text", _LENGTH, (*_NO_LENGTH, *_ZERO)),
     Row("spec.streams.impressions.bounded", "bool", (False,)),
     Row("spec.streams.impressions.control", "bool", (False,)),
     Row("spec.streams.clicks.onDecodeError", "text", ("Fail",), ("", "fail", "DeadLetter")),
+    Row("spec.streams.impressions.onUnwritable", "text", ("DeadLetter",), ("", "fail", "Skip")),
     Row("spec.streams.impressions.deadLetter", "text", ("attributed",), (*_NAME_BAD, "nowhere", "impressions")),
 )
 _TABLES = (
@@ -122,6 +124,8 @@ _STEPS = (
     Row(
         "spec.steps.all-clicks.from", "list", (["valid"], ["valid"] * 16), (["valid"] * 17, [""], ["?"]), required=True
     ),
+    Row("spec.steps.valid.onError", "text", (), ("", "fail", "Skip", "Fail")),
+    Row("spec.steps.valid.deadLetter", "text", ("attributed",), (*_NAME_BAD, "nowhere", "valid")),
     Row("spec.steps.valid.filter", "text", ("x", "x" * 8192), ("", "x" * 8193), required=True),
     Row("spec.steps.short.select", "list", _EXPRESSIONS, _NO_EXPRESSIONS, required=True),
     Row("spec.steps.all-clicks.merge", "object", ({},), ({"x": 1},), required=True),
@@ -129,6 +133,7 @@ _STEPS = (
     Row("spec.steps.scored.apply.function", "text", _FUNCTION, _NO_FUNCTION, required=True),
     Row("spec.steps.scored.apply.schema", "text", _DDL, _NO_DDL),
     Row("spec.steps.scored.apply.keeps", "list", _COLUMNS, _NO_COLUMNS),
+    Row("spec.steps.tracked.was", "text", ("a", "A9-b", _LONG), _NAME_BAD),
     Row(
         "spec.steps.tracked.process",
         "object",
@@ -221,6 +226,7 @@ _RUN = (
     Row("spec.runtime.executors.cores", "int", _CORES, (1025,)),
     Row("spec.runtime.executors.memory", "text", _MEMORY, _NO_MEMORY),
     Row("spec.runtime.executors.podTemplate", "object", _POD),
+    Row("spec.runtime.replan", "int", (1, 1_000_000_000_000), (1_000_000_000_001,)),
     Row("spec.runtime.sparkConf", "map", ({}, {"a": ""}, {"a": None}), ({"a": 5}, {"a": True})),
     Row("spec.state", "object", ({},), ({"x": 1},)),
     Row("spec.state.location", "text", (), ("", "claim", "{}", "{a", "a}", "x" * 254, "Node", "{node.name}")),

@@ -13,7 +13,8 @@ from holdfast_cli.crd_command import text
 from holdfast_cli.yaml_out import to_yaml
 from tests.crd.harness import CRD, Verdicts, ask
 
-LARGEST = 64 * 1024
+LARGEST = 128 * 1024
+"""Half of what `kubectl apply` takes: it keeps what was applied in an annotation of at most 256 KiB."""
 
 
 def test_the_file_is_the_model() -> None:
@@ -78,6 +79,23 @@ def test_named_lists_merge_by_name() -> None:
 def test_pod_templates_are_open() -> None:
     open_at = [path for path, node in _nodes(_schema(), "") if "x-kubernetes-preserve-unknown-fields" in node]
     assert open_at == [".spec.runtime.driver.podTemplate", ".spec.runtime.executors.podTemplate"]
+
+
+def test_every_list_map_and_text_has_a_bound() -> None:
+    endless = []
+    for path, node in _nodes(_schema(), ""):
+        values = node.get("additionalProperties", {})
+        endless += [f"{path}[]"] * (node.get("type") == "array" and "maxItems" not in node)
+        endless += [f"{path}{{}}"] * ("additionalProperties" in node and "maxProperties" not in node)
+        endless += [path] * _endless_text(node)
+        endless += [f"{path}.*"] * _endless_text(values)
+    # Two that Kubernetes describes, and two times that the operator writes. Pod templates are open: how deep and large
+    # they are, no schema can say, and the operator counts before it reads them.
+    assert endless == [".apiVersion", ".kind", ".status.retryAt", ".status.conditions[].lastTransitionTime"]
+
+
+def _endless_text(node: dict[str, Any]) -> bool:
+    return node.get("type") == "string" and "maxLength" not in node and "enum" not in node
 
 
 def _schema() -> Any:

@@ -139,11 +139,13 @@ def test_the_store_of_another_app_run_or_task_is_not_used(
 def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None:
     history(disk, last=5)
     shutil.copytree(disk.place.path, tmp_path / "old")
+    shutil.copy2(disk.place.lock_path, tmp_path / "old.lock")
     for batch in range(6, 10):
         disk.run(batch)
     before = disk.rows(9)
     lose(disk)
     shutil.copytree(tmp_path / "old", disk.place.path)
+    shutil.copy2(tmp_path / "old.lock", disk.place.lock_path)
     opened = disk.open(10)
     opened.store.close()
     assert opened.distrust is not None
@@ -403,6 +405,8 @@ GOOD = Sidecar(1, TASK, "boot")
         (Facts(GOOD, 4, 3), Reason.NEWER_EPOCH),
         (Facts(GOOD, 3, 1), Reason.OTHER_BATCH),
         (Facts(GOOD, 6, 1), Reason.OTHER_BATCH),
+        (Facts(GOOD, 4, 1, frozenset({1, 2})), None),
+        (Facts(GOOD, 4, 1, frozenset({2})), Reason.OTHER_HISTORY),
     ],
 )
 def test_a_store_is_trusted_only_if_everything_fits(facts: Facts, reason: Reason | None) -> None:

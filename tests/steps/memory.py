@@ -11,6 +11,7 @@ from holdfast_runtime.timed import Timed
 class MemoryTable:
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
+        self.kept: dict[bytes, bytes] = {}
         self.written = 0
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -25,6 +26,9 @@ class MemoryTable:
             else:
                 self.rows[key] = value
 
+    def forget(self) -> None:
+        self.rows = dict(self.kept)
+
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         there = sorted(self.rows.items())
         return iter(
@@ -38,6 +42,10 @@ class MemoryTables:
 
     def table(self, name: str) -> MemoryTable:
         return self.tables.setdefault(name, MemoryTable())
+
+    def keep(self) -> None:
+        for table in self.tables.values():
+            table.kept = dict(table.rows)
 
     def content(self) -> dict[str, dict[bytes, bytes]]:
         return {name: dict(table.rows) for name, table in self.tables.items() if table.rows}

@@ -19,6 +19,11 @@ class NaiveState(dict[Any, Any]):
         self.touched: int | None = None
         self.fired: tuple[Any, ...] = ()
         self.deaf = False
+        self.watermark: int | None = None
+        self.late: list[dict[str, Any]] = []
+
+    def is_late(self, row: dict[str, Any]) -> bool:
+        return any(row is one for one in self.late)
 
     def at_event_time(self, when: int, name: str = "") -> None:
         if not self.deaf:
@@ -49,6 +54,10 @@ class NaiveProcess:
     function: Function
     by: str
     ttl: int | None
+    most: int = 1 << 60
+    """How many calls for timers of a kind there are in a batch."""
+    late: int = 0
+    unfired: int | None = None
     states: dict[Any, NaiveState] = field(default_factory=dict)
 
     def run(self, rows: list[tuple[dict[str, Any], int | None]], clock: Clock) -> Found:
@@ -56,10 +65,14 @@ class NaiveProcess:
             if self.ttl is not None and state.touched is not None and clock.now >= self._noted(state) + self.ttl:
                 del self.states[key]
         found: Found = []
+        self.late, self.unfired = 0, None
         for key in dict.fromkeys(row[self.by] for row, _ in rows):
             mine = [(copy.deepcopy(row), time) for row, time in rows if row[self.by] == key]
             state = self.states.setdefault(key, NaiveState())
             time = max((time for _, time in mine if time is not None), default=None)
+            state.watermark = clock.before
+            state.late = [row for row, at in mine if self._late(at, clock)]
+            self.late += len(state.late)
             found += [(row, time) for row in self._call(key, [row for row, _ in mine], state, clock)]
         if clock.ended or clock.watermark is not None:
             found += self._fire("event", 1 << 62 if clock.ended else clock.watermark or 0, clock)
@@ -67,6 +80,10 @@ class NaiveProcess:
             found += self._fire("processing", clock.now, clock)
         self.states = {key: state for key, state in self.states.items() if state or state.waiting}
         return found
+
+    def _late(self, time: int | None, clock: Clock) -> bool:
+        behind = time is not None and clock.before is not None and time < clock.before
+        return behind or (time is not None and clock.horizon is not None and time > clock.horizon)
 
     def _noted(self, state: NaiveState) -> int:
         granule = max((self.ttl or 0) // 32, 1000)
@@ -81,7 +98,7 @@ class NaiveProcess:
         # A timer that was set to a time already served waits for the next batch.
         served: tuple[int, bytes] = (-(1 << 63), b"")
         late: set[tuple[Any, str, int]] = set()
-        while True:
+        for _ in range(self.most):
             due = [
                 (time, _order(key), key)
                 for key, state in self.states.items()
@@ -99,11 +116,17 @@ class NaiveProcess:
             for name in fired:
                 del state.waiting[kind, name]
             state.fired = tuple(NaiveTimer(kind, name, time) for name in fired)
-            state.deaf = clock.ended
+            state.deaf, state.watermark = clock.ended, clock.watermark
             rows = self._call(key, [], state, clock)
             state.fired, state.deaf = (), False
             late |= {(key, n, t) for (k, n), t in state.waiting.items() if k == kind and t <= time}
             found += [(row, time if kind == "event" else clock.watermark) for row in rows]
+        if kind == "event":
+            times = [
+                t for state in self.states.values() for (k, _), t in state.waiting.items() if k == kind and t <= until
+            ]
+            self.unfired = min(times, default=None)
+        return found
 
 
 def _order(key: Any) -> bytes:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from holdfast.spec.steps import Process
 from holdfast_runtime.steps.clock import Clock
-from holdfast_runtime.steps.process import ProcessStep
+from holdfast_runtime.steps.process import Inherited, ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed
 
 GIVEN = pa.schema([("sku", pa.string()), ("shop", pa.int32()), ("cents", pa.int64())])
@@ -26,9 +26,11 @@ class Running:
         ttl: str | None = None,
         out: pa.Schema = OUT,
         given: pa.Schema = GIVEN,
+        event_time: str | None = None,
     ) -> None:
         self.given, self.tables = given, MemoryTables()
-        self.step = ProcessStep("counted", Process(function="shop:count", by=by, ttl=ttl), function, given, out)
+        verb = Process(function="shop:count", by=by, ttl=ttl)
+        self.step = ProcessStep("counted", verb, function, given, out, Inherited(event_time))
 
     def __call__(
         self,
@@ -38,8 +40,10 @@ class Running:
         now: int = NOON,
         watermark: int | None = None,
         ended: bool = False,
+        before: int | None = None,
     ) -> list[tuple[dict[str, Any], int | None]]:
-        return listed(self.step.run(timed(self.given, rows or [], times), self.tables, Clock(now, watermark, ended)))
+        clock = Clock(now, watermark, ended, before)
+        return listed(self.step.run(timed(self.given, rows or [], times), self.tables, clock))
 
     @property
     def keys(self) -> list[bytes]:

@@ -1,7 +1,7 @@
 """What `process` does with rows and state, and with functions that are wrong."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from holdfast.errors import UserActionError
 from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.process import StateValueError
+from holdfast_runtime.steps.row_dicts import TimeUnusableError
 from tests.steps.running import Running, count, rows_of, values
 
 
@@ -213,6 +214,33 @@ def test_a_row_that_does_not_fit_is_refused_with_its_key(row: Any, told: str) ->
         Running(function, out=KINDS)(rows_of("a", "b", "c"))
     assert str(caught.value).startswith("step counted: for key 'b', shop:count ")
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+    ],
+)
+def test_a_time_that_leaves_the_years_1_to_9999_in_utc_is_refused_with_its_key(moment: Any) -> None:
+    fine = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def function(sku: str, *_: Any) -> list[Any]:
+        return [{"at": [fine]}, {"at": [moment if sku == "b" else None]}]
+
+    out = pa.schema([("at", pa.list_(pa.timestamp("us", "UTC")))])
+    with pytest.raises(FunctionResultError, match=r"for key 'b', .* column at\[\] is outside of the years 1 to 9999"):
+        Running(function, out=out)(rows_of("a", "b", "c"))
+
+
+def test_a_row_with_a_time_that_python_has_no_datetime_for_names_step_and_column() -> None:
+    given = pa.schema([("sku", pa.string()), ("wall", pa.timestamp("us"))])
+    run = Running(lambda *_: pytest.fail("called"), given=given)
+    with pytest.raises(
+        TimeUnusableError, match="step counted: column wall holds a time outside of the years 1 to 9999"
+    ):
+        run([{"sku": "a", "wall": 1_700_000_000_000_000_000}])
 
 
 @pytest.mark.parametrize("given", [1, object()])

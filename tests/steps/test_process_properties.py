@@ -54,7 +54,7 @@ def act(key: Any, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, 
         elif what == "clear":
             state.clear()
         elif what == "tell":
-            yield {"key": key, "what": f"{sorted(state.items())}"}
+            yield {"key": key, "what": f"{sorted(state.items())} {state.watermark} {state.is_late(row)}"}
 
 
 rows = st.lists(
@@ -119,14 +119,26 @@ def test_serving_few_at_once_changes_nothing(drawn: list[Any], ttl: int | None, 
         compare(batches(drawn), ttl, 1 if ttl is None else 1_000)
 
 
-def compare(made: list[Batch], ttl: int | None, pace: int) -> None:
-    tables, real, naive = MemoryTables(), step(ttl), NaiveProcess(act, "key", ttl)
+@settings(max_examples=60)
+@given(st.lists(steps_in_time, max_size=8), st.sampled_from([None, 5_000]), st.integers(1, 4), st.integers(1, 3))
+def test_more_timers_than_a_batch_can_bear_fire_in_the_next_ones(
+    drawn: list[Any], ttl: int | None, most: int, at_once: int
+) -> None:
+    with patch.object(process, "_MOST_FIRED", most), patch.object(process, "_FIRED_AT_ONCE", at_once):
+        compare(batches(drawn), ttl, 1 if ttl is None else 1_000, most)
+
+
+def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) -> None:
+    tables, real, naive = MemoryTables(), step(ttl), NaiveProcess(act, "key", ttl, most)
+    before = None
     for some, now, watermark, ended in made:
-        clock = Clock(now * pace, watermark, ended)
+        clock = Clock(now * pace, watermark, ended, before, horizon=50)
+        before = watermark
         got = real.run(timed(GIVEN, [row for row, _ in some], [time for _, time in some]), tables, clock)
         wanted = naive.run(some, clock)
         assert listed(got) == [({"key": None, "what": None, "n": None} | row, time) for row, time in wanted]
         check_index(tables)
+        assert (real.late, real.unfired) == (naive.late, naive.unfired)
         assert real.wake == real.look(tables, clock)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from holdfast_runtime.steps.errors import UserFunctionError
@@ -241,3 +242,66 @@ def test_ttl_may_come_go_and_change() -> None:
     forever.tables = run.tables
     assert values(forever(rows_of("a"), now=100 * 3_600_000)) == [("a", 2)]
     assert sorted(forever.tables.content()) == ["counted"]
+
+
+# -- lateness and the event times of what comes out
+
+
+def judge(sku: Any, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
+    """`n`: whether a row is late; the watermark as `shop`s see it in calls for timers."""
+    for timer in state.fired:
+        assert state.watermark is not None
+        assert state.watermark >= timer.time, "a timer fires by the watermark with its batch"
+        yield {"sku": "fired", "n": state.watermark}
+    for row in rows:
+        yield {"sku": sku, "n": int(state.is_late(row))}
+        state.at_event_time(row["cents"])
+
+
+def test_rows_are_late_by_the_watermark_before_the_batch_however_it_is_cut() -> None:
+    rows, times = [at("a", 900), at("b", 900), at("a", 900), at("c", 900)], [50, 10, 20, None]
+    at_once, one_by_one = Running(judge), Running(judge)
+    whole = values(at_once(rows, times, before=20, watermark=50))
+    assert whole == [("a", 0), ("a", 0), ("b", 1), ("c", 0)]
+    assert at_once.step.late == 1
+    parts = [one_by_one([row], [time], before=20, watermark=50) for row, time in zip(rows, times, strict=True)]
+    assert sorted(row for part in parts for row in values(part)) == sorted(whole)
+
+
+def test_timers_see_the_watermark_that_they_fire_by_and_rows_the_one_before() -> None:
+    seen: list[Any] = []
+
+    def function(_: str, rows: list[dict[str, Any]], state: Any) -> None:
+        seen.append((len(rows), state.watermark))
+        if rows:
+            state.at_event_time(30)
+
+    Running(function)(rows_of("a"), [35], before=20, watermark=40)
+    assert seen == [(1, 20), (0, 40)]
+
+
+def test_only_rows_of_the_batch_themselves_can_be_asked_for() -> None:
+    def function(_: str, rows: list[dict[str, Any]], state: Any) -> None:
+        state.is_late(dict(rows[0]))
+
+    with pytest.raises(UserFunctionError, match="itself and no copy"):
+        Running(function)(rows_of("a"), [1], before=20, watermark=20)
+
+
+def test_rows_that_keep_the_column_of_their_event_time_keep_their_event_time() -> None:
+    schema = pa.schema([("sku", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
+    moments = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(3)]
+
+    def same(sku: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
+        yield from rows
+        yield from ({"sku": sku} for _ in state.fired)
+        if rows:
+            state.at_event_time(rows[0]["ts"])
+
+    times = [int(moment.timestamp() * 1000) for moment in moments]
+    rows = [{"sku": "a", "ts": moment} for moment in reversed(moments)]
+    run = Running(same, given=schema, out=schema, event_time="ts")
+    found = run(rows, list(reversed(times)), watermark=times[2])
+    assert [time for _, time in found] == [*reversed(times), times[2]], "a call for a timer may leave it out"
+    run = Running(same, given=schema, out=schema)
+    assert [time for _, time in run(rows, list(reversed(times)))] == [times[2]] * 3

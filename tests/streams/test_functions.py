@@ -37,7 +37,7 @@ def test_installed_modules_are_found_unless_the_spec_has_one_of_that_name() -> N
         ("dem:twice", "there is no module dem; did you mean demo.*put it into runtime.code or install it"),
         ("no.such.place:f", "there is no module no"),
         ("needs:f", "module needs imports no_such_package_at_all, which is not installed"),
-        ("broken:f", "module broken fails when it is imported: ZeroDivisionError"),
+        ("broken:f", "module broken fails when it is imported .line 1.: ZeroDivisionError"),
     ],
 )
 def test_what_is_missing_is_said(path: str, message: str) -> None:

@@ -5,6 +5,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import lmdb
 import pyarrow as pa
 import pytest
 
@@ -23,6 +24,7 @@ from holdfast_runtime.streams.records import (
     StreamMissingError,
     written_batch,
 )
+from holdfast_runtime.streams.written import OutputsAheadError
 
 FIRST = StreamPartition("clicks", 0)
 OWNER = "ads/1"
@@ -34,8 +36,10 @@ def numbered(start: int, end: int) -> pa.RecordBatch:
     return written_batch([b"k%d" % i for i in numbers], [b"v%d" % i for i in numbers], list(numbers))
 
 
-def mark(batch: int, epoch: int = 1, task: str = "partition-0") -> Marker:
-    return Marker(OWNER, task, batch, epoch)
+def mark(
+    batch: int, epoch: int = 1, task: str = "partition-0", *, owner: str = OWNER, life: str = "a", digest: str = "d"
+) -> Marker:
+    return Marker(owner, task, batch, epoch, life, digest)
 
 
 def values(log: EmbeddedLog, start: int, end: int) -> list[bytes | None]:
@@ -101,14 +105,53 @@ def test_a_batch_is_written_once(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     assert log.append(FIRST, numbered(0, 2), mark(5))
     assert not log.append(FIRST, numbered(0, 2), mark(5))
-    assert not log.append(FIRST, numbered(0, 2), mark(4, epoch=2))
+    assert not log.append(FIRST, numbered(0, 2), mark(5, epoch=2))
     assert log.append(FIRST, numbered(2, 3), mark(5, task="partition-1"))
-    assert log.append(FIRST, numbered(3, 4), Marker("other/1", "partition-0", 0, 1))
+    assert log.append(FIRST, numbered(3, 4), mark(0, owner="other/1"))
     assert log.append(FIRST, numbered(4, 5), mark(6))
     assert values(log, 0, 5) == [b"v0", b"v1", b"v2", b"v3", b"v4"]
     assert log.bounds("clicks") == {FIRST: Bounds(0, 5)}
     assert log.written(FIRST, OWNER, "partition-0") == mark(6)
     assert log.written(FIRST, OWNER, "partition-9") is None
+
+
+@pytest.mark.parametrize(
+    ("marker", "why"),
+    [
+        (mark(4), "batch 4 is to be written, up to batch 5 there already"),
+        (mark(5, digest="other"), "batch 5 is to be written, with other content there already"),
+        (mark(5, life="b"), "batch 5 is to be written, of another checkpoint there already"),
+        (mark(6, life="b"), "batch 6 is to be written, of another checkpoint there already"),
+    ],
+)
+def test_a_batch_that_does_not_follow_what_is_written_is_refused_with_the_cure(
+    log: EmbeddedLog, marker: Marker, why: str
+) -> None:
+    log.ensure("clicks", 1, now=0)
+    log.append(FIRST, numbered(0, 2), mark(5))
+    with pytest.raises(OutputsAheadError, match=rf"clicks/0 holds batch 5 .*{why}.*Bring back .* new spec\.runId"):
+        log.append_all(FIRST, [(numbered(2, 3), mark(1, task="b")), (numbered(2, 3), marker)])
+    assert log.markers("clicks", OWNER) == {FIRST: [mark(5)]}
+    assert values(log, 0, 2) == [b"v0", b"v1"]
+
+
+def test_the_markers_of_an_owner_are_those_of_no_other(log: EmbeddedLog) -> None:
+    log.ensure("clicks", 2, now=0)
+    for marker in (mark(1), mark(2), mark(7, task="b"), mark(3, owner="ads/10"), mark(4, owner="ads")):
+        log.append(FIRST, numbered(0, 1), marker)
+    assert log.markers("clicks", OWNER) == {FIRST: [mark(7, task="b"), mark(2)], StreamPartition("clicks", 1): []}
+
+
+def test_a_marker_that_the_log_did_not_write_is_refused_by_name(log: EmbeddedLog, tmp_path: Path) -> None:
+    log.ensure("clicks", 1, now=0)
+    log.append(FIRST, numbered(0, 2), mark(5))
+    close_all()
+    with lmdb.open(str(tmp_path / "log/clicks/0"), map_size=1 << 24) as env, env.begin(write=True) as txn:
+        (key,) = [key for key, _ in txn.cursor() if key.startswith(b"m")]
+        txn.put(key, b"\0" * 16)
+    for use in (lambda: log.append(FIRST, numbered(2, 3), mark(6)), lambda: log.markers("clicks", OWNER)):
+        with pytest.raises(LogDamagedError, match="partition-0' does not fit its checksum"):
+            use()
 
 
 def test_a_batch_without_records_leaves_its_marker(log: EmbeddedLog) -> None:
@@ -134,7 +177,7 @@ def test_an_older_attempt_is_refused_and_nothing_of_its_transaction_stays(log: E
             log.append_all(StreamPartition("clicks", i), [(numbered(0, 1), mark(1, 3)), (numbered(0, 1), mark(1, 2))])
     assert log.bounds("clicks") == {FIRST: Bounds(0, 0), StreamPartition("clicks", 1): Bounds(0, 0)}
     assert log.written(FIRST, OWNER, "partition-0") is None
-    assert log.append(FIRST, numbered(0, 1), Marker("other/1", "t", 1, 1))
+    assert log.append(FIRST, numbered(0, 1), mark(1, owner="other/1"))
 
 
 def test_the_first_write_of_a_newer_attempt_fences_too_and_a_fence_never_goes_back(log: EmbeddedLog) -> None:
@@ -256,8 +299,8 @@ def test_a_stream_without_its_file_is_named(log: EmbeddedLog, tmp_path: Path, te
 def test_another_format_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("clicks", 1, now=0)
     path = tmp_path / "log" / "clicks" / "stream.json"
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "format": 2}), encoding="utf-8")
-    with pytest.raises(LogDamagedError, match=r"is in format 2 .* this release reads 1"):
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "format": 3}), encoding="utf-8")
+    with pytest.raises(LogDamagedError, match=r"is in format 3 .* this release reads 2"):
         log.bounds("clicks")
 
 
@@ -299,9 +342,10 @@ def test_threads_share_an_open_partition(log: EmbeddedLog) -> None:
 
 def test_a_growth_that_ended_halfway_goes_on(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("clicks", 1, now=0)
-    log.grow("clicks", 2)
     path = tmp_path / "log" / "clicks" / "stream.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"partitions": 2', '"partitions": 1'), encoding="utf-8")
+    before = path.read_text(encoding="utf-8")
+    log.grow("clicks", 2)
+    path.write_text(before, encoding="utf-8")
     log.fence(["clicks"], OWNER, 7)
     log.grow("clicks", 3)
     for i in range(3):

@@ -27,7 +27,11 @@ def write_batches(folder: Path, task: str, until: int) -> None:
     seen = log.written(HERE, "app/1", task)
     for batch in range(0 if seen is None else seen.batch, until):  # the last one again, as after a crash
         keys = [f"{task}:{batch}:{i}".encode() for i in range(PER_BATCH)]
-        log.append(HERE, written_batch(keys, [b"x" * 100] * PER_BATCH, 0), Marker("app/1", task, batch, 1))
+        log.append(HERE, written_batch(keys, [b"x" * 100] * PER_BATCH, 0), marker(task, batch))
+
+
+def marker(task: str, batch: int) -> Marker:
+    return Marker("app/1", task, batch, 1, "life", "digest")
 
 
 def start(folder: Path, task: str, until: int) -> ForkServerProcess:
@@ -89,7 +93,7 @@ def test_killed_appenders_leave_whole_batches_with_their_markers(log: EmbeddedLo
                 writer.join(DEADLINE)
         for task, batches in batches_of(log).items():
             assert batches == list(range(len(batches)))
-            assert log.written(HERE, "app/1", task) == Marker("app/1", task, batches[-1], 1)
+            assert log.written(HERE, "app/1", task) == marker(task, batches[-1])
     assert log.append(HERE, written_batch([b"k"], [b"v"], 0)), "the lock of the dead is free"
 
 

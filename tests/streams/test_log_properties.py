@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log import EmbeddedLog
 from holdfast_runtime.streams.open_partitions import close_all
 from holdfast_runtime.streams.records import Bounds, Marker, Range, written_batch
+from holdfast_runtime.streams.written import OutputsAheadError
 
 HERE = StreamPartition("s", 0)
 small = st.lists(st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=400)), max_size=12)
@@ -37,7 +39,12 @@ def test_any_range_after_any_history_is_what_the_model_says(
                 continue
             records = written_batch([key for key, _ in what], [value for _, value in what], 1)
             new = by is None or by[1] > newest[by[0]]
-            assert log.append(HERE, records, None if by is None else Marker("app/1", by[0], by[1], 1)) is new
+            marker = None if by is None else Marker("app/1", by[0], by[1], 1, "life", "digest")
+            if by is not None and by[1] < newest[by[0]]:
+                with pytest.raises(OutputsAheadError):
+                    log.append(HERE, records, marker)
+                continue
+            assert log.append(HERE, records, marker) is new
             if new:
                 model += what
                 newest |= {} if by is None else {by[0]: by[1]}

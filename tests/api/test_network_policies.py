@@ -1,0 +1,189 @@
+"""NetworkPolicies of apps on a real API server: there before the pod, renewed by each attempt, gone with nothing else.
+
+It stores and checks them; nothing here enforces them (tests/operator/test_network_policy.py says who reaches whom).
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kubernetes.aio import client, config
+
+from holdfast.reasons import Reason
+from holdfast_operator.act import Hands
+from holdfast_operator.cache import Cache
+from holdfast_operator.cluster import POD, Cluster, ClusterUnreachableError, Kind
+from holdfast_operator.decision import StartDriver
+from holdfast_operator.driver_pod import Release
+from holdfast_operator.facts import Finding
+from holdfast_operator.names import api_policy_name, policy_name
+from holdfast_operator.network_policy import AppNetwork
+from holdfast_operator.nodes import Nodes
+from holdfast_operator.snapshot import app_seen
+from holdfast_operator.specs import read_spec
+from tests.api.admin import APPS, Admin
+from tests.api.conftest import NAMESPACE, RESTRICTED, Site
+from tests.api.plane import ADMIN, Plane
+from tests.kafka.broker import wait_until
+from tests.operator.apps import tree
+from tests.operator.test_network_policy import ANYWHERE
+
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
+NETWORK = AppNetwork(brokers=ANYWHERE, stores=ANYWHERE)
+
+
+class Broken(Cluster):
+    """An API server that answers no more when a pod is to be made."""
+
+    async def create(self, kind: Kind, namespace: str | None, tree: dict[str, Any]) -> dict[str, Any]:
+        if kind is POD:
+            message = "it has just gone"
+            raise ClusterUnreachableError(message)
+        return await super().create(kind, namespace, tree)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace with the app `ads`, whose attempts tests start themselves."""
+
+    plane: Plane
+    admin: Admin
+    namespace: str
+
+    def start(
+        self,
+        attempt: int = 1,
+        network: AppNetwork | None = NETWORK,
+        user: str = ADMIN,
+        reached: type[Cluster] = Cluster,
+        **spec: Any,
+    ) -> Finding | None:
+        """What becomes of it."""
+        seen = app_seen(self.app())
+        parsed = read_spec({**self.app(), "spec": tree(**spec)["spec"]}).app
+        assert parsed is not None
+
+        async def act() -> Finding | None:
+            configuration = client.Configuration()
+            await config.load_kube_config(  # type: ignore[no-untyped-call]
+                str(self.plane.kubeconfig(user)), client_configuration=configuration
+            )
+            configuration.client_session_kwargs = {"trust_env": False}
+            async with client.ApiClient(configuration) as api:
+                hands = Hands(reached(api), Cache(nodes=Nodes(0)), Release("image"), network)
+                return await hands.act(StartDriver(parsed, attempt), seen)
+
+        return asyncio.run(act())
+
+    def app(self) -> dict[str, Any]:
+        return self.admin.get(f"{APPS.format(self.namespace)}/ads")
+
+    @property
+    def name(self) -> str:
+        """Of the policy of all its pods."""
+        return policy_name("ads", self.app()["metadata"]["uid"])
+
+    def policies(self) -> dict[str, dict[str, Any]]:
+        """By name."""
+        return {one["metadata"]["name"]: one for one in self.admin.items(POLICIES.format(self.namespace))}
+
+    def things(self, what: str) -> list[str]:
+        """Names of pods or of ConfigMaps."""
+        return [one["metadata"]["name"] for one in self.admin.items(f"/api/v1/namespaces/{self.namespace}/{what}")]
+
+    def ports(self) -> set[int]:
+        """To which the app is let out."""
+        rules = self.policies()[self.name]["spec"]["egress"]
+        return {port["port"] for rule in rules for port in rule.get("ports", [])}
+
+
+@pytest.fixture
+def place(plane: Plane) -> Place:
+    admin = Admin(plane)
+    made = admin.create("/api/v1/namespaces", NAMESPACE | {"metadata": {"generateName": "net-", "labels": RESTRICTED}})
+    namespace = made["metadata"]["name"]
+    admin.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "holdfast-app"}})
+    admin.create(APPS.format(namespace), tree())
+    return Place(plane, admin, namespace)
+
+
+def test_an_app_that_runs_has_them_and_they_are_its_own(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        site.until("Ready", "True", "Running")
+    made = site.admin.items(POLICIES.format(site.namespace))
+    uid = site.app()["metadata"]["uid"]
+    assert [one["metadata"]["name"] for one in made] == [policy_name("ads", uid), api_policy_name("ads", uid)]
+    for one in made:
+        (owner,) = one["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("StreamApp", uid)
+
+
+def test_they_are_there_before_the_pod_and_starting_again_changes_nothing(place: Place) -> None:
+    with pytest.raises(ClusterUnreachableError):
+        place.start(reached=Broken)
+    before = place.policies()
+    assert list(before) == [place.name, f"{place.name}.api"]
+    assert place.things("pods") == []
+    assert place.start() is None
+    assert len(place.things("pods")) == 1
+    assert place.policies() == before
+
+
+def test_the_next_attempt_admits_what_the_app_is_then(place: Place) -> None:
+    place.start()
+    assert place.ports() == {53, 443, 9092}
+    place.start(2, systems=[{"name": "events", "kafka": {"bootstrapServers": "kafka:19092"}}])
+    assert place.ports() == {53, 443, 19092}
+    place.start(3, AppNetwork(open=True))
+    assert place.policies()[place.name]["spec"]["egress"] == [{}]
+
+
+def test_what_an_app_of_this_name_left_behind_does_not_stand_in_the_way(site: Site) -> None:
+    with site.operator():
+        site.apply()
+        site.until("Ready", "True", "Running")
+        site.admin.delete(f"{APPS.format(site.namespace)}/ads")
+        wait_until(lambda: not site.app(), 60, "the app is gone")
+        left = len(site.admin.items(POLICIES.format(site.namespace)))
+        site.apply()
+        site.until("Ready", "True", "Running")
+    uid = site.app()["metadata"]["uid"]
+    made = {one["metadata"]["name"] for one in site.admin.items(POLICIES.format(site.namespace))}
+    assert made >= {policy_name("ads", uid), api_policy_name("ads", uid)}
+    assert left == 2, "nobody collects garbage here"
+
+
+def test_somebody_elses_policy_of_this_name_is_left_alone_and_no_pod_is_made(place: Place) -> None:
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"]}
+    theirs = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec}
+    name = f"{place.name}.api"
+    theirs["metadata"] = {"name": name}
+    place.admin.create(POLICIES.format(place.namespace), theirs)
+    found = place.start()
+    assert found is not None
+    assert found.reason is Reason.CREATE_REFUSED
+    assert name in found.message
+    assert place.policies()[name]["spec"] == spec
+    assert place.things("pods") == []
+
+
+def test_without_the_right_to_make_them_no_pod_is_made_and_the_app_says_why(place: Place) -> None:
+    found = place.start(user="nobody")
+    assert found is not None
+    assert found.reason is Reason.CREATE_REFUSED
+    assert "networkpolicies" in found.message
+
+
+def test_rules_that_the_api_server_does_not_take_are_said(place: Place) -> None:
+    found = place.start(network=AppNetwork(egress=({"ports": [{"port": 70000}]},)))
+    assert found is not None
+    assert found.reason is Reason.CREATE_REFUSED
+    assert "70000" in found.message
+
+
+def test_none_are_made_where_they_are_switched_off(place: Place) -> None:
+    assert place.start(network=None) is None
+    assert place.policies() == {}
+    assert len(place.things("pods")) == 1

@@ -1,0 +1,202 @@
+"""What fails is said in one line, before a JVM starts, and as JSON where JSON is asked for."""
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast_cli.main import main
+from holdfast_runtime.data_dir import DataUnusableError, usable
+from tests.cli.conftest import EXAMPLE, RUNNABLE, Holdfast, Ran
+
+
+def write(old: str = "", new: str = "") -> None:
+    """The app, with this instead of that."""
+    assert old in RUNNABLE
+    Path("app.yaml").write_text(RUNNABLE.replace(old, new), encoding="utf-8")
+
+
+def failed_before_spark(ran: Ran, code: int = 3) -> str:
+    """The one line it says."""
+    assert ran.code == code
+    (line,) = ran.err.splitlines()
+    assert not list(Path().rglob("spark.log"))
+    return line
+
+
+def test_a_verb_this_release_does_not_run_starts_nothing(holdfast: Holdfast) -> None:
+    ran = holdfast("run", "app.yaml")
+    assert ran.code == 1
+    assert "holdfast: step matched: this release can plan join but not run it; it runs filter, select" in ran.err
+    assert "table campaign-info: this release can plan tables but not run them" in ran.err
+    assert not Path(".holdfast").exists()
+    failed = json.loads(holdfast("run", "app.yaml", "-o", "json").out)
+    assert (failed["event"], failed["error"]) == ("failed", "NotBuilt")
+
+
+def test_a_plan_says_what_this_release_does_not_run(holdfast: Holdfast) -> None:
+    ran = holdfast("plan", "app.yaml")
+    assert ran.code == 0
+    assert (
+        "not run by this release: table campaign-info, aggregate (counts), lookup (enriched), join (matched) (NotBuilt)"
+    ) in ran.out
+    tree = json.loads(holdfast("plan", "app.yaml", "-o", "json").out)
+    assert {problem["reason"] for problem in tree["notBuilt"]} == {"NotBuilt"}
+    write()
+    assert "not run by this release" not in holdfast("plan", "app.yaml").out
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local[0]",
+        "local[00]",
+        "local[x]",
+        "local[-1]",
+        "local[10000]",
+        "local[2,0]",
+        "local-cluster[0,1,1024]",
+        "local[",
+    ],
+)
+def test_a_master_that_spark_would_choke_on_is_refused_in_a_line(holdfast: Holdfast, master: str) -> None:
+    ran = holdfast("run", "app.yaml", "--master", master)
+    assert ran.code == 2
+    assert f"{master} must be local[N] with N from 1 to 9999, or local[*]" in ran.err.splitlines()[-1]
+
+
+def test_a_data_directory_that_is_a_file_is_said_in_a_line(holdfast: Holdfast) -> None:
+    write()
+    Path("data").write_text("", encoding="utf-8")
+    line = failed_before_spark(holdfast("run", "app.yaml", "--data", "data"))
+    assert line == (
+        "holdfast: the data directory data (data/apps/counts) can't be used: Not a directory; a file is in its way; "
+        "choose another --data DIR"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"),
+    [
+        (errno.EROFS, "choose a --data DIR that this user may write"),
+        (errno.EACCES, "choose a --data DIR that this user may write"),
+        (errno.ENOSPC, "free some space, or choose another --data DIR"),
+        (errno.EDQUOT, "free some space, or choose another --data DIR"),
+    ],
+)
+def test_what_a_disk_refuses_names_the_directory_and_the_cure(number: int, cure: str) -> None:
+    said = rf"the data directory here \(here/x\) can't be used: .*; {cure}"
+    with pytest.raises(DataUnusableError, match=said), usable(Path("here")):
+        raise OSError(number, os.strerror(number), "here/x")
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        ConnectionResetError(errno.ECONNRESET, "gone"),
+        FileNotFoundError(errno.ENOENT, "no such file", "java"),
+        FileNotFoundError(errno.ENOENT, "no such file"),
+    ],
+)
+def test_what_is_no_trouble_of_the_directory_goes_on_as_it_is(trouble: OSError) -> None:
+    with pytest.raises(type(trouble)) as raised, usable(Path("here")):
+        raise trouble
+    assert raised.value is trouble
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("def count", "import nosuch\n        def count", "f:count: module f imports nosuch, which is not installed"),
+        (
+            "def count",
+            "\n        1 / 0\n        def count",
+            "f:count: module f fails when it is imported (line 2): ZeroDivisionError: division by zero",
+        ),
+        ("def count", "raise SystemExit(7)\n        def count", "fails when it is imported (line 1): SystemExit: 7"),
+        ('"f:count"', '"nosuch.module:count"', "nosuch.module:count: there is no module nosuch (there are: f); put it"),
+        ('"f:count"', '"json:count"', "json:count: count is missing (there are: "),
+    ],
+)
+def test_an_import_that_fails_is_said_in_a_line(holdfast: Holdfast, old: str, new: str, says: str) -> None:
+    write(old, new)
+    assert says in failed_before_spark(holdfast("run", "app.yaml"))
+
+
+def test_what_a_module_prints_as_it_is_imported_is_not_among_the_events(holdfast: Holdfast) -> None:
+    write("def count", 'print("hello")\n        import nosuch\n        def count')
+    ran = holdfast("run", "app.yaml", "-o", "json")
+    assert json.loads(ran.out)["error"] == "FunctionMissingError"
+    assert ran.err.splitlines()[0] == "hello"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "code"),
+    [
+        (("diff", "app.yaml", "broken.yaml"), "InvalidSpec", 1),
+        (("diff", "app.yaml", "nowhere.yaml"), "FileUnreadableError", 2),
+        (("plan", "nowhere.yaml"), "FileUnreadableError", 2),
+        (("plan", "app.yaml", "--partitions", "nothing=1"), "UsageError", 2),
+        (("run", "nowhere.yaml"), "FileUnreadableError", 2),
+        (("offsets", "broken.yaml"), "InvalidSpec", 1),
+        (("offsets", "app.yaml"), "UsageError", 2),
+        (("offsets", "app.yaml", "--set", "clicks"), "UsageError", 2),
+        (("state", "ls", "broken.yaml"), "InvalidSpec", 1),
+        (("state", "ls", "app.yaml"), "UsageError", 2),
+        (("streams", "nowhere.yaml"), "FileUnreadableError", 2),
+        (("tail", "app.yaml", "nothing"), "UsageError", 2),
+        (("explain", "Nothing"), "ReasonUnknownError", 2),
+        (("status", "app", "--kubeconfig", "nowhere"), "NoClusterError", 2),
+        (("drain", "app", "--kubeconfig", "nowhere"), "NoClusterError", 2),
+    ],
+)
+def test_what_fails_is_json_where_json_was_asked_for(
+    holdfast: Holdfast, arguments: tuple[str, ...], error: str, code: int
+) -> None:
+    write()
+    Path("broken.yaml").write_text("kind: StreamApp\n", encoding="utf-8")
+    ran = holdfast(*arguments, "-o", "json")
+    tree = json.loads(ran.out)
+    assert (ran.code, tree["error"]) == (code, error)
+    assert tree["message"]
+    assert ("event" in tree) == (arguments[0] == "run")
+    assert ran.err
+
+
+@contextmanager
+def nobody_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Standard output is a pipe whose other end is closed."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", encoding="utf-8") as file, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", file)
+        yield
+        # What was not written stays in the file and would fail again when it is closed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", str(EXAMPLE)),
+        ("plan", str(EXAMPLE), "--color", "always"),
+        ("plan", str(EXAMPLE), "-o", "json"),
+        ("plan", str(EXAMPLE), "-o", "svg"),
+        ("plan", str(EXAMPLE), "--partitions", "clicks=7"),
+        ("diff", str(EXAMPLE), str(EXAMPLE)),
+        ("explain",),
+        ("crd",),
+        ("streams", str(EXAMPLE)),
+    ],
+)
+def test_a_reader_that_has_seen_enough_is_no_failure(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nobody_reads(monkeypatch):
+        assert main(arguments) == 0
+        assert sys.stdout is None, "nothing may be written any more, not even at exit"

@@ -1,0 +1,28 @@
+"""Whatever a record holds: it is good or bad by itself, ends no process, and what is good is taken by every step.
+
+`HOLDFAST_SEED` draws other records, `HOLDFAST_POISON` more of them; `make soak` does both.
+"""
+
+import os
+import secrets
+import subprocess
+import sys
+
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+RECORDS = int(os.environ.get("HOLDFAST_POISON", "100000" if SOAK else "2400"))
+SEED = int(os.environ.get("HOLDFAST_SEED", str(secrets.randbits(32)) if SOAK else "20260901"))
+DEADLINE = 60 + RECORDS / 50
+
+
+def test_mutated_records_are_good_or_bad_by_themselves_and_end_no_process() -> None:
+    told = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-m", "tests.codecs.poison", str(RECORDS), str(SEED)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert told.returncode == 0, f"HOLDFAST_SEED={SEED}: {told.returncode}\n{told.stdout}{told.stderr[-4000:]}"
+    kinds = told.stdout.splitlines()
+    assert len(kinds) == 5
+    assert all("good" in kind and "bad" in kind for kind in kinds), told.stdout

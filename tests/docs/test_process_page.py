@@ -1,0 +1,31 @@
+"""What the page of `process` says of late rows is so."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast_runtime.testing import TestDriver
+from tests.docs.pages import ROOT, blocks_of
+
+PAGE = ROOT / "docs" / "verbs" / "process.md"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1000])
+def test_rows_within_the_lateness_are_never_late_however_batches_are_cut(cut: int) -> None:
+    """An hour of readings in order, but for each tenth, which comes eight seconds late."""
+    (app,) = (block.text for block in blocks_of(PAGE) if block.title == "late.yaml")
+    seconds = [second - 8 * (second % 10 == 0) for second in range(10, 310, 2)]
+    with TestDriver(app) as driver:
+        for place in range(0, len(seconds), cut):
+            rows = [
+                {"sensor": f"s{second % 3}", "celsius": 1.0, "ts": START + timedelta(seconds=second)}
+                for second in seconds[place : place + cut]
+            ]
+            driver.feed("readings", rows)
+            driver.run()
+        assert [row["late"] for row in driver.rows("judged")] == [False] * len(seconds)
+        driver.feed("readings", [{"sensor": "s0", "celsius": 1.0, "ts": START}])
+        driver.run()
+        assert driver.rows("judged")[-1]["late"]
+        assert driver.late == 1

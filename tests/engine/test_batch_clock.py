@@ -1,0 +1,84 @@
+"""How much time has passed, whatever happens to the host's clock."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast_runtime.batch_clock import TOLERATED, BatchClock, BatchTime, Instant
+
+NOON, YEARS, HOUR = 1_767_268_800_000, 10 * 365 * 86_400_000, 3_600_000
+
+
+def test_time_passes_as_on_the_clock_that_nobody_sets_while_the_hosts_is_years_ahead_and_put_right() -> None:
+    clock, time = BatchClock(), BatchTime(0)
+    time, said = clock.at(Instant(NOON, 5), time)
+    assert (time, said) == (BatchTime(NOON), None)
+    time, said = clock.at(Instant(NOON + YEARS + 1000, 1005), time)
+    assert time == BatchTime(NOON + 1000, -YEARS)
+    assert "the host's clock was put ahead by 3650 d" in str(said)
+    time, said = clock.at(Instant(NOON + YEARS + 2000, 2005), time)
+    assert (time, said) == (BatchTime(NOON + 2000, -YEARS), None), "it is said once"
+    time, said = clock.at(Instant(NOON + 3000, 3005), time)
+    assert time == BatchTime(NOON + 3000)
+    assert "put back by 3650 d" in str(said)
+
+
+def test_a_clock_that_is_put_back_between_attempts_freezes_nothing() -> None:
+    last = BatchTime(NOON + YEARS)
+    clock = BatchClock()
+    time, said = clock.at(Instant(NOON, 5), last)
+    assert time == BatchTime(NOON + YEARS, YEARS)
+    assert "3650 d earlier than it was in the last batch" in str(said)
+    time, said = clock.at(Instant(NOON + HOUR, HOUR + 5), time)
+    assert (time, said) == (BatchTime(NOON + YEARS + HOUR, YEARS), None)
+    again = BatchClock()
+    time, said = again.at(Instant(NOON + 2 * HOUR, 7), time)
+    assert (time, said) == (BatchTime(NOON + YEARS + 2 * HOUR, YEARS), None), "the next attempt knows"
+
+
+def test_a_jump_that_is_put_right_between_attempts_leaves_nothing_behind() -> None:
+    time, _ = BatchClock().at(Instant(NOON + 60, 5), BatchTime(NOON, -YEARS))
+    assert time == BatchTime(NOON + 60)
+    time, _ = BatchClock().at(Instant(NOON + YEARS + 60, 5), BatchTime(NOON, -YEARS))
+    assert time == BatchTime(NOON + 60, -YEARS), "and one that is not put right goes on"
+
+
+def test_small_corrections_are_followed_and_back_the_clock_waits() -> None:
+    clock = BatchClock()
+    time, _ = clock.at(Instant(NOON, 0), BatchTime(0))
+    ahead, said = clock.at(Instant(NOON + TOLERATED, 0), time)
+    assert (ahead, said) == (BatchTime(NOON + TOLERATED), None)
+    back, said = clock.at(Instant(NOON + 1000, 1000), ahead)
+    assert (back, said) == (BatchTime(NOON + TOLERATED), None)
+    then, _ = clock.at(Instant(NOON + TOLERATED + 1, TOLERATED + 1), back)
+    assert then == BatchTime(NOON + TOLERATED + 1)
+
+
+def test_a_stop_of_months_is_time_that_has_passed() -> None:
+    time, said = BatchClock().at(Instant(NOON + 90 * 24 * HOUR, 3), BatchTime(NOON))
+    assert (time, said) == (BatchTime(NOON + 90 * 24 * HOUR), None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, HOUR),
+            st.sampled_from([0, 0, 1, -1, TOLERATED, -TOLERATED, HOUR, -HOUR, YEARS, -YEARS]),
+            st.booleans(),
+        ),
+        max_size=30,
+    )
+)
+def test_it_never_goes_back_and_never_jumps(moves: list[tuple[int, int, bool]]) -> None:
+    """`moves`: time that passes, by how much the host's clock is set, whether an attempt begins before that."""
+    clock, time = BatchClock(), BatchTime(0)
+    wall, passed = NOON, 0
+    time, _ = clock.at(Instant(wall, passed), time)
+    for later, jump, restarts in moves:
+        wall, passed, before = wall + later + jump, passed + later, time
+        if restarts:
+            clock = BatchClock()
+        time, said = clock.at(Instant(wall, passed), before)
+        assert time.now >= before.now
+        if not restarts:
+            assert time.now <= before.now + later + TOLERATED * (len(moves) + 1)
+            assert (said is not None) == (abs(jump) > TOLERATED)

@@ -1,0 +1,199 @@
+"""A batch that is planned and not done is planned anew: what can be seen stays, nothing is lost, nothing is doubled."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.attempt import Attempt
+from holdfast_runtime.coordination.local import LocalCoordinator
+from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.offset_log import Logged, read_offset_log
+from holdfast_runtime.offsets import Offsets
+from holdfast_runtime.outputs import WRITE_STEPS
+from holdfast_runtime.replanning import Replan, ReplanRefusedError, TurnState, replan
+from holdfast_runtime.spark_plan_log import PlanChangedError, SparkPlanLog
+from holdfast_runtime.state.commit import COMMIT_STEPS
+from holdfast_runtime.taking_back import REPLAN_STEPS, TakingBack
+from holdfast_runtime.testing import Crashed, TestDriver
+from holdfast_runtime.testing.apps import app_of
+from holdfast_runtime.testing.history import History
+from tests.engine.test_offset_log import done as entry_done
+from tests.engine.test_offset_log import planned as entry_planned
+from tests.engine.totals import app, orders, settled
+
+A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))
+INPUTS = {"partition-0": (A0, B0), "partition-1": (A1,)}
+DONE = Offsets(4, 500, {A0: 10, A1: 20}, {"partition-0": 4})
+PLANNED = Offsets(
+    batch=5,
+    now=600,
+    positions={A0: 15, A1: 29, B0: 7},
+    turns={"partition-0": 5, "partition-1": 1},
+    starts={A0: 10, A1: 20},
+    taking_part=("partition-0", "partition-1"),
+)
+OPEN, DECIDED, SEEN = TurnState
+DEATHS = [("offsets durable", 1), *((step, slot) for step in (*COMMIT_STEPS, *WRITE_STEPS) for slot in (1, 2))]
+
+
+def decided(planned: Offsets, *states: TurnState) -> Replan:
+    return replan(DONE, planned, dict(zip(INPUTS, states, strict=True)), INPUTS)
+
+
+@pytest.mark.parametrize("states", [(OPEN, OPEN), (DECIDED, OPEN), (DECIDED, DECIDED)])
+def test_a_batch_that_nobody_has_seen_is_planned_anew_as_a_whole(states: tuple[TurnState, ...]) -> None:
+    found = decided(PLANNED, *states)
+    assert (found.instead, found.taken_back) == (None, ("partition-0", "partition-1"))
+
+
+def test_of_a_batch_that_is_written_in_part_that_part_stays() -> None:
+    first, second = decided(PLANNED, SEEN, DECIDED), decided(PLANNED, OPEN, SEEN)
+    assert first.taken_back == ("partition-1",)
+    assert first.instead == replace(
+        PLANNED,
+        positions={A0: 15, A1: 20, B0: 7},
+        turns={"partition-0": 5},
+        starts={A0: 10},
+        taking_part=("partition-0",),
+    )
+    assert second.instead == replace(
+        PLANNED,
+        positions={A0: 10, A1: 29, B0: 7},
+        turns={"partition-0": 4, "partition-1": 1},
+        starts={A1: 20},
+        taking_part=("partition-1",),
+    )
+
+
+def test_a_batch_that_is_written_needs_no_plan() -> None:
+    with pytest.raises(ReplanRefusedError, match="written already: run the app"):
+        decided(PLANNED, SEEN, SEEN)
+
+
+def test_what_can_be_neither_kept_nor_taken_back_is_refused() -> None:
+    with pytest.raises(ReplanRefusedError, match="positions that were set"):
+        decided(replace(PLANNED, jump="j2"), SEEN, OPEN)
+    both = {"partition-0": (A0, B0), "partition-1": (A1, B0)}
+    shared = replace(PLANNED, starts={**PLANNED.starts, B0: 3})
+    with pytest.raises(ReplanRefusedError, match="reads b/0 for tasks that have written"):
+        replan(DONE, shared, dict(zip(both, (SEEN, OPEN), strict=True)), both)
+    assert replan(DONE, shared, dict(zip(both, (OPEN, OPEN), strict=True)), both).instead is None
+    with pytest.raises(ReplanRefusedError, match="planned for partition-1, which the app does not have"):
+        replan(DONE, PLANNED, dict.fromkeys(INPUTS, OPEN), {"partition-0": (A0,)})
+
+
+def taken_back(data: Path, spec: dict[str, Any], at: Callable[[str], None] = lambda _: None) -> Replan | None:
+    """As `holdfast offsets --replan` does it, on the log of a TestDriver; None: nothing is planned."""
+    run = DataDir(data).app("totals").run("1")
+    history = History(run.query)
+    planned = history.unfinished()
+    with LocalCoordinator(run.metadata, "totals", "1") as coordinator:
+        places = DataDir(data).places("totals", "1")
+        attempt = Attempt(app_of(spec), places, coordinator, lambda: 0)
+        if planned is None:
+            return None
+        number = attempt.shut_out(len(attempt.tasks))
+        attempt.take_up(number, Logged(history.done(), planned))
+        found = TakingBack(attempt, number, places, ("totals", "1"), at)
+        what = found.decide(history.done(), planned)
+        found.do(planned, what, history)
+    return what
+
+
+def dead(data: Path, step: str, after: int) -> None:
+    """An app of two slots that has read twenty orders and died in the batch of twenty more."""
+    with TestDriver(app(), data, slots=2) as driver:
+        driver.feed("orders", orders(*range(20)))
+        driver.run_until_idle()
+        driver.feed("orders", orders(*range(20, 40)))
+        driver.crash_at(step, after)
+        with pytest.raises(Crashed):
+            driver.run_until_idle()
+
+
+@pytest.mark.parametrize(("step", "after"), DEATHS)
+@pytest.mark.parametrize("disk_is_lost", [False, True])
+def test_whatever_a_batch_died_of_it_is_planned_anew_with_other_limits_and_each_order_counts_once(
+    tmp_path: Path, step: str, after: int, disk_is_lost: bool
+) -> None:
+    dead(tmp_path, step, after)
+    narrow = app(most=3)
+    try:
+        found = taken_back(tmp_path, narrow)
+    except ReplanRefusedError as error:
+        assert (step, after) in {("outputs committed", 2), ("state committed", 2), ("partition written", 2)}
+        assert "is written already" in str(error)
+        found = None
+    with TestDriver(narrow, tmp_path, slots=2) as driver:
+        if disk_is_lost:
+            driver.lose_local_state()
+        first = driver.run()[0]
+        if found is not None and found.instead is None:
+            assert (first.replay, first.rows_in) == (False, 6)
+        driver.feed("orders", orders(*range(40, 60)))
+        settled(driver, 60)
+
+
+@pytest.mark.parametrize(
+    ("step", "after", "dies_at"),
+    [*(("delta written", 2, step) for step in REPLAN_STEPS), ("outputs committed", 1, "plan changed")],
+)
+def test_a_plan_that_dies_while_it_is_taken_back_is_taken_back_again(
+    tmp_path: Path, step: str, after: int, dies_at: str
+) -> None:
+    dead(tmp_path, step, after)
+
+    def dies(at: str) -> None:
+        if at == dies_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        taken_back(tmp_path, app(), dies)
+    try:
+        taken_back(tmp_path, app(most=3))
+    except ReplanRefusedError as error:
+        assert dies_at == "plan changed"
+        assert "is written already" in str(error)
+    with TestDriver(app(most=3), tmp_path, slots=2) as driver:
+        settled(driver, 40)
+
+
+def test_a_run_that_comes_between_the_steps_of_taking_back_repeats_the_batch_as_it_was(tmp_path: Path) -> None:
+    dead(tmp_path, "delta written", 2)
+
+    def dies(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        taken_back(tmp_path, app(), dies)
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        assert driver.run()[0].replay
+        settled(driver, 40)
+
+
+def test_outputs_without_what_was_decided_are_not_taken_back(tmp_path: Path) -> None:
+    dead(tmp_path, "outputs committed", 1)
+    state = DataDir(tmp_path).app("totals").run("1").durable
+    for delta in state.rglob("delta-*2-*"):
+        delta.unlink()
+    with pytest.raises(ReplanRefusedError, match="has written its batch 2, but what it has written is not in"):
+        taken_back(tmp_path, app())
+
+
+@pytest.mark.parametrize("instead", [None, replace(PLANNED, taking_part=("partition-0",))])
+def test_sparks_log_says_what_is_planned_instead(tmp_path: Path, instead: Offsets | None) -> None:
+    entry_planned(tmp_path, 0, DONE)
+    entry_done(tmp_path, 0)
+    entry_planned(tmp_path, 1, PLANNED)
+    SparkPlanLog(tmp_path).take_back(PLANNED, instead)
+    logged = read_offset_log(tmp_path)
+    assert logged is not None
+    assert (logged.done, logged.planned) == (DONE, instead)
+    left = sorted(path.name for path in (tmp_path / "offsets").iterdir())
+    assert left == [".0.crc", "0", *(["1"] if instead else [])]
+    with pytest.raises(PlanChangedError, match="does not plan batch 5 any more"):
+        SparkPlanLog(tmp_path).take_back(PLANNED, instead)

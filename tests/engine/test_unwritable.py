@@ -1,0 +1,139 @@
+"""A row whose record its topic never takes stops the app by name, or becomes a dead letter, before it is decided."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.outputs import Outbox, Target
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
+from holdfast_runtime.streams.records import WRITTEN, Range, RecordLimit
+from holdfast_runtime.timed import Timed
+from holdfast_runtime.unwritable import RecordTooLargeError, fitting
+
+Format = Literal["json", "arrow"]
+SCHEMA = pa.schema([("k", pa.string()), ("text", pa.string())])
+LIMIT = RecordLimit(1_000, "max.message.bytes of topic out")
+ROWS = [{"k": "a", "text": "x"}, {"k": "b", "text": "x" * 2_000}, {"k": "c", "text": "y"}]
+READ = (Range(StreamPartition("rows", 0), 5, 8),)
+
+
+def letters_to(limit: RecordLimit | None = None, format_: Format = "json") -> Target:
+    return Target("broken", 1, None, "murmur2", codec_for(format_, DEAD_LETTER_SCHEMA), typed=False, limit=limit)
+
+
+def out(letters: Target | None, limit: RecordLimit | None = LIMIT) -> Target:
+    return Target("out", 2, ("k",), "murmur2", codec_for("json", SCHEMA), False, "said", limit, letters)
+
+
+def rows_of(rows: list[dict[str, Any]]) -> Timed:
+    return Timed(pa.RecordBatch.from_pylist(rows, SCHEMA), pa.array([1_000_000 + at for at in range(len(rows))]))
+
+
+def sent(outbox: Outbox, stream: str) -> list[dict[str, Any]]:
+    schema = {"out": SCHEMA, "broken": DEAD_LETTER_SCHEMA}[stream]
+    found: list[dict[str, Any]] = []
+    for name, content in outbox.packed().items():
+        if name.startswith(f"{stream}/"):
+            with pa.ipc.open_stream(pa.py_buffer(content)) as read:
+                values = pa.concat_arrays([pa.array([], pa.binary()), *(one.column("value") for one in read)])
+            found += codec_for("json", schema).decode(values).rows.to_pylist()
+    return found
+
+
+def test_a_record_that_is_too_large_is_named_with_step_partition_size_limit_and_where_it_came_from() -> None:
+    with pytest.raises(RecordTooLargeError) as failed:
+        Outbox(1, 7, READ).add(out(None), rows_of(ROWS))
+    told = str(failed.value)
+    assert told.startswith("step said: a row for out/")
+    for part in (
+        "with key b'b'",
+        "record of 2020 bytes",
+        "1000 are taken",
+        LIMIT.where,
+        "rows/0 [5, 8)",
+        "onUnwritable",
+    ):
+        assert part in told
+
+
+def test_a_row_too_large_becomes_a_dead_letter_and_its_neighbours_go_out() -> None:
+    outbox = Outbox(1, 7, READ)
+    outbox.add(out(letters_to()), rows_of(ROWS))
+    assert sorted(row["k"] for row in sent(outbox, "out")) == ["a", "c"]
+    assert (outbox.unwritable, outbox.rows) == (1, {"broken": 1, "out": 2})
+    (letter,) = sent(outbox, "broken")
+    assert letter["reason"] == "its record has 2020 bytes, and 1000 are taken (max.message.bytes of topic out)"
+    assert (letter["stream"], letter["step"], letter["offset"], letter["key"]) == ("out", "said", None, b"b")
+    assert letter["partition"] in (0, 1)
+    assert letter["value"] == b'{"k":"b","text":"' + b"x" * 2_000 + b'"}'
+    assert letter["timestamp"].timestamp() == 1_000.001
+
+
+def test_a_dead_letter_has_the_value_that_readers_would_see() -> None:
+    outbox = Outbox(1, 7, READ)
+    outbox.add(replace(out(letters_to()), typed=True), rows_of(ROWS[1:2]))
+    assert sent(outbox, "broken")[0]["value"].startswith(b'{"k":"b"')
+
+
+def test_where_all_rows_are_too_large_none_goes_out() -> None:
+    outbox = Outbox(1, 7)
+    outbox.add(out(letters_to()), rows_of([ROWS[1]] * 3))
+    assert (sent(outbox, "out"), len(sent(outbox, "broken"))) == ([], 3)
+
+
+def test_without_a_limit_nothing_is_too_large() -> None:
+    outbox = Outbox(1, 7)
+    outbox.add(out(None, limit=None), rows_of(ROWS))
+    assert len(sent(outbox, "out")) == 3
+
+
+@pytest.mark.parametrize("format_", ["json", "arrow"])
+def test_a_dead_letter_of_a_large_record_is_cut_and_says_so(format_: Format) -> None:
+    # Bytes are in base64 there: a record of 900 KB makes a letter of 1.2 MB.
+    value = bytes(range(256)) * 3_600
+    letter = {"reason": "no JSON", "stream": "rows", "partition": 3, "offset": 9, "key": b"k", "value": value}
+    limit, codec = RecordLimit(1_000_000, "message.max.bytes"), codec_for(format_, DEAD_LETTER_SCHEMA)
+    small = {**letter, "value": b"small", "offset": 10}
+    cut, whole = fitting(
+        pa.RecordBatch.from_pylist([letter, small], DEAD_LETTER_SCHEMA), codec.encode, limit
+    ).to_pylist()
+    if format_ == "json":
+        assert cut["reason"].startswith(f"no JSON; too large for this stream, it is cut: of {len(value)} bytes")
+        assert len(cut["value"]) > 700_000
+    assert value.startswith(cut["value"])
+    assert (cut["key"], cut["offset"], whole["value"]) == (b"k", 9, b"small")
+
+
+@given(
+    st.integers(700, 3_000),
+    st.binary(max_size=4_000),
+    st.none() | st.binary(max_size=4_000),
+    st.text(max_size=3_000),
+    st.sampled_from(["json", "arrow"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_dead_letter_fits_or_the_limit_is_said(
+    most: int, value: bytes, key: bytes | None, reason: str, format_: Format
+) -> None:
+    letter = {"reason": reason, "stream": "rows", "partition": 3, "offset": 9, "key": key, "value": value}
+    codec = codec_for(format_, DEAD_LETTER_SCHEMA)
+    outbox = Outbox(1, 7)
+    try:
+        outbox.add_letters(
+            letters_to(RecordLimit(most, "here"), format_), pa.RecordBatch.from_pylist([letter], DEAD_LETTER_SCHEMA)
+        )
+    except RecordTooLargeError as error:
+        assert "raise the limit of the stream that takes dead letters" in str(error)
+        return
+    (content,) = outbox.packed().values()
+    with pa.ipc.open_stream(pa.py_buffer(content)) as read:
+        (records,) = read
+    assert records.schema == WRITTEN
+    assert len(records.column("value")[0].as_py()) <= most
+    (found,) = codec.decode(records.column("value")).rows.to_pylist()
+    assert value.startswith(found["value"])

@@ -1,0 +1,140 @@
+"""What is found out about specs is remembered, and nobody waits for what takes long."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast.reasons import Reason
+from holdfast_operator.cache import Key
+from holdfast_operator.examiner import BeingExaminedError, Examiner
+from holdfast_operator.facts import Grounds
+from holdfast_operator.lanes import Lanes, NotAnsweredError, TooMuch
+from holdfast_operator.questions import Failed
+from holdfast_operator.specs import read_spec
+from tests.operator.apps import POLICY, tree
+
+KEY = Key("apps", "ads")
+GROUNDS = Grounds("apps", {"clicks": 4, "out": 4}, None, (), "")
+T = TypeVar("T")
+
+
+class Played(Lanes):
+    """Lanes whose answers a test gives."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.size = 1
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:  # noqa: ARG002 - as lanes are asked
+        """The next one."""
+        self.asked.append(question)
+        await self.hold.wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer, self.size
+
+
+def examined(work: Callable[[Examiner, Played, list[Key]], Awaitable[T]], *answers: Any) -> T:
+    """What comes of this work with an examiner whose lanes answer so."""
+
+    async def run() -> T:
+        changed: list[Key] = []
+        lanes = Played(*answers)
+        return await work(Examiner(lanes, changed.append, POLICY), lanes, changed)
+
+    return asyncio.run(run())
+
+
+def app(generation: int = 1) -> Any:
+    """The object, as a watch told it."""
+    made = tree()
+    made["metadata"] |= {"uid": "u", "generation": generation, "namespace": "apps"}
+    return made
+
+
+def test_an_object_is_read_once_per_generation() -> None:
+    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> list[str]:
+        for generation in (1, 1, 2, 2):
+            assert (await examiner.spec(KEY, app(generation))).app is not None
+        return lanes.asked
+
+    assert examined(work, read_spec(tree()), read_spec(tree())) == ["spec", "spec"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (TooMuch("it takes more than 10 s of CPU time"), "it takes more than 10 s of CPU time; make it smaller"),
+        (Failed("0a1b2c3d", "Traceback: secret"), "by a fault of Holdfast (0a1b2c3d); the operator's log has it"),
+    ],
+)
+def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(answer: Any, said: str) -> None:
+    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> list[str]:
+        for _look in range(3):
+            spec = await examiner.spec(KEY, app())
+            assert spec.app is None
+            assert said in spec.wrong
+            assert "secret" not in spec.wrong
+            verdict = await examiner.verdict(KEY, "u", 1, spec, GROUNDS)
+            assert verdict.against is not None
+            assert verdict.against.reason is Reason.INVALID_SPEC
+        assert (await examiner.spec(KEY, app(2))).app is not None
+        return lanes.asked
+
+    assert examined(work, answer, read_spec(tree())) == ["spec", "spec"]
+
+
+def test_a_look_does_not_wait_for_what_takes_long_and_is_asked_for_when_it_is_there() -> None:
+    async def work(examiner: Examiner, lanes: Played, changed: list[Key]) -> None:
+        lanes.hold.clear()
+        for _ in range(2):
+            with pytest.raises(BeingExaminedError):
+                await examiner.spec(KEY, app())
+        assert changed == []
+        lanes.hold.set()
+        async with asyncio.timeout(10):
+            while not changed:
+                await asyncio.sleep(0)
+        assert (await examiner.spec(KEY, app())).app is not None
+        assert lanes.asked == ["spec"]
+
+    examined(work, read_spec(tree()))
+
+
+def test_a_question_that_was_lost_is_asked_again() -> None:
+    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> list[str]:
+        assert (await examiner.spec(KEY, app())).app is not None
+        return lanes.asked
+
+    assert examined(work, NotAnsweredError("gone"), read_spec(tree())) == ["spec", "spec"]
+
+
+def test_what_could_not_be_read_of_an_object_is_said_without_asking_anybody() -> None:
+    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> None:
+        cut = app()
+        del cut["spec"]
+        cut["unread"] = {"spec": "it is nested deeper than 64 levels"}
+        spec = await examiner.spec(KEY, cut)
+        assert spec.wrong == "spec: it can't be read: it is nested deeper than 64 levels"
+        assert lanes.asked == []
+
+    examined(work)
+
+
+def test_of_answers_that_are_large_few_are_remembered() -> None:
+    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> int:
+        lanes.size = 6 << 20
+        for uid in ("a", "b", "c", "c", "a"):
+            large = app()
+            large["metadata"]["uid"] = uid
+            await examiner.spec(KEY, large)
+        return len(lanes.asked)
+
+    assert examined(work, *[read_spec(tree())] * 4) == 4

@@ -1,0 +1,181 @@
+"""Specs are read by processes that may be ended at any time: each question has one answer, and nobody waits long."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast_operator.checks.start import Judged
+from holdfast_operator.facts import Grounds
+from holdfast_operator.lanes import Lanes, NotAnsweredError, TooMuch
+from holdfast_operator.questions import Failed
+from holdfast_operator.sandbox import Lane
+from holdfast_operator.specs import Spec, read_spec
+from tests.kafka.broker import wait_until
+from tests.operator.apps import POLICY, tree
+
+T = TypeVar("T")
+GROUNDS = Grounds("apps", {"clicks": 4, "out": 4}, None, (), "")
+ROOM = 128 << 20
+FILTER = "length(k) > 1 AND k IS NOT NULL AND concat(k, 'x') <> 'y'"
+
+
+def long_app(steps: int = 400) -> Any:
+    """Takes some 0.3 s to plan; an ordinary one takes 0.005."""
+    names = ["clicks", *(f"s{number}" for number in range(steps))]
+    return tree(steps=[{"name": new, "from": [old], "filter": FILTER} for old, new in pairwise(names)])
+
+
+LONG, SHORT = read_spec(long_app()).app, read_spec(tree()).app
+
+
+def answered(work: Callable[[Lanes], Awaitable[T]], *lanes: Lane) -> T:
+    """What comes of this work beside lanes that run."""
+
+    async def run() -> T:
+        made = Lanes(lanes)
+        running = asyncio.create_task(made.run())
+        try:
+            return await asyncio.wait_for(asyncio.ensure_future(work(made)), 60)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+async def asked_of(lanes: Lanes, *question: Any) -> Any:
+    """The answer alone."""
+    answer, size = await lanes.ask(*question)
+    assert size > 0
+    return answer
+
+
+def test_an_answer_is_what_reading_here_would_give() -> None:
+    async def work(lanes: Lanes) -> tuple[Any, Any]:
+        return await asked_of(lanes, "a", "spec", tree()), await asked_of(lanes, "a", "verdict", SHORT, GROUNDS, POLICY)
+
+    spec, verdict = answered(work, Lane(10, ROOM))
+    assert spec == read_spec(tree())
+    assert isinstance(verdict, Judged)
+    assert verdict.plan is not None
+    assert verdict.against is None
+
+
+def test_what_takes_long_is_asked_again_where_there_is_more_time() -> None:
+    async def work(lanes: Lanes) -> Any:
+        return await asked_of(lanes, "a", "verdict", LONG, GROUNDS, POLICY)
+
+    assert isinstance(answered(work, Lane(0.05, ROOM), Lane(30, ROOM)), Judged)
+
+
+def test_what_takes_more_than_there_is_is_said_and_the_next_one_is_answered() -> None:
+    async def work(lanes: Lanes) -> list[Any]:
+        return [await asked_of(lanes, "a", "verdict", app, GROUNDS, POLICY) for app in (LONG, SHORT, LONG, SHORT)]
+
+    long, short, again, last = answered(work, Lane(0.06, ROOM), Lane(0.06, ROOM))
+    assert long == again == TooMuch("it takes more than 0.06 s of CPU time")
+    assert isinstance(short, Judged)
+    assert short == last
+
+
+def test_memory_that_is_not_there_is_said_and_the_next_one_is_answered() -> None:
+    wide = f"[{'[],' * 300_000}[]]"
+
+    async def work(lanes: Lanes) -> list[Any]:
+        return [await asked_of(lanes, "a", "told", text) for text in (wide, "{}", wide, "{}")]
+
+    first, good, again, last = answered(work, Lane(10, 8 << 20))
+    assert first == again == TooMuch("it takes more than 8 MiB of memory")
+    assert isinstance(good, Spec)
+    assert good == last
+
+
+def test_namespaces_take_turns_whatever_one_of_them_asks() -> None:
+    order: list[str] = []
+
+    async def asked(lanes: Lanes, namespace: str, app: Any) -> None:
+        await asked_of(lanes, namespace, "verdict", app, GROUNDS, POLICY)
+        order.append(namespace)
+
+    async def work(lanes: Lanes) -> None:
+        bad = [asyncio.create_task(asked(lanes, "bad", LONG)) for _ in range(12)]
+        good = [asyncio.create_task(asked(lanes, f"good-{number}", SHORT)) for number in range(3)]
+        await asyncio.gather(*bad, *good)
+
+    answered(work, Lane(30, ROOM))
+    assert sorted(order[:4]) == ["bad", "good-0", "good-1", "good-2"]
+
+
+def test_whatever_is_raised_is_an_answer_with_a_code_and_a_traceback() -> None:
+    async def work(lanes: Lanes) -> Any:
+        return await asked_of(lanes, "a", "verdict", SHORT, None, POLICY)
+
+    failed = answered(work, Lane(10, ROOM))
+    assert isinstance(failed, Failed)
+    assert len(failed.code) == 8
+    assert "Traceback" in failed.traceback
+
+
+def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None:
+    async def work(lanes: Lanes) -> Any:
+        before = await asked_of(lanes, "a", "spec", tree())
+        killed = _sandboxes(os.getpid())
+        assert len(killed) == 3  # the root, a keeper and its worker
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(NotAnsweredError):
+            await asked_of(lanes, "a", "spec", tree())
+        assert before == await asked_of(lanes, "a", "spec", tree())
+        return before
+
+    assert isinstance(answered(work, Lane(10, ROOM)), Spec)
+    assert _sandboxes(os.getpid()) == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
+    program = """
+        import asyncio
+        from holdfast_operator.lanes import Lanes
+        async def main():
+            lanes = Lanes()
+            running = asyncio.create_task(lanes.run())
+            await lanes.ask("a", "told", "{}")
+            print("answered", flush=True)
+            await running
+        asyncio.run(main())
+    """
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE)
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"answered\n"
+        left = _sandboxes(child.pid)
+        assert len(left) == 5
+        child.send_signal(how)
+        child.wait(20)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), 20, "they end")
+
+
+def _sandboxes(parent: int) -> list[int]:
+    """The processes that read specs for this one: its child, and what that has forked."""
+    return [pid for pid in _children(parent) if b"holdfast_operator.sandbox" in _command(pid)]
+
+
+def _children(parent: int) -> Iterator[int]:
+    for task in Path(f"/proc/{parent}/task").glob("*/children"):
+        for pid in map(int, task.read_text().split()):
+            yield pid
+            yield from _children(pid)
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
