@@ -58,9 +58,9 @@ def log_rows(*, sync: bool) -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         log = EmbeddedLog(Path(folder), sync=sync)
         log.ensure("s", 1, now=0)
-        append = median_of(lambda run: log.append(here, rows, Marker("a/1", "t", run, 1)))
+        append = median_of(lambda run: log.append(here, rows, Marker("a/1", "t", run, 1, "life", "digest")))
         fetch = median_of(lambda run: log.fetch(Range(here, run * ROWS // 2, run * ROWS // 2 + ROWS)))
-        single = median_of(lambda run: log.append(here, one, Marker("a/1", "u", run, 1)))
+        single = median_of(lambda run: log.append(here, one, Marker("a/1", "u", run, 1, "life", "digest")))
         bounds = median_of(lambda _: log.bounds("s"))
         close_all()
     print(

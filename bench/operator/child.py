@@ -17,4 +17,4 @@ def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Co
 
 
 if __name__ == "__main__":
-    asyncio.run(main.serve(main.Options(Release("image"), (sys.argv[1],), ask=counts)))
+    asyncio.run(main.serve(main.Options(Release("image"), tuple(sys.argv[1:]), ask=counts)))

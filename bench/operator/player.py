@@ -26,8 +26,9 @@ _AT_ONCE = 32
 
 
 def app(name: str) -> Tree:
-    """An app of ordinary size: two inputs, a table, six steps."""
+    """An app of ordinary size: three inputs, state, six steps."""
     timed = {"system": "events", "key": ["ad"], "eventTime": {"column": "ts", "lateness": "10s"}}
+    columns = "ad STRING, campaign STRING, ts TIMESTAMP"
     return {
         "apiVersion": "holdfast.dev/v1alpha1",
         "kind": "StreamApp",
@@ -35,31 +36,27 @@ def app(name: str) -> Tree:
         "spec": {
             "systems": [{"name": "events", "kafka": {"bootstrapServers": "kafka:9092"}}],
             "streams": [
-                {"name": "impressions", "schema": "ad STRING, campaign STRING, ts TIMESTAMP", **timed},
-                {"name": "clicks", "schema": "ad STRING, user STRING, ts TIMESTAMP", **timed},
-                {"name": "campaigns", "system": "events", "key": ["campaign"], "schema": "campaign STRING, o STRING"},
+                {"name": "impressions", "schema": columns, **timed},
+                {"name": "clicks", "schema": columns, **timed},
+                {"name": "purchases", "schema": columns, **timed},
                 {"name": "out", "system": "events", "key": ["campaign"]},
             ],
-            "tables": [
-                {"name": "owners", "sources": ["campaigns"], "key": ["campaign"], "distribution": "Broadcast"},
-            ],
             "steps": [
-                {"name": "valid", "from": ["clicks"], "filter": "user IS NOT NULL"},
-                {
-                    "name": "matched",
-                    "from": ["valid", "impressions"],
-                    "join": {"on": ["ad"], "within": "10m", "select": ["ad", "left.user", "right.campaign"]},
-                },
-                {"name": "enriched", "from": ["matched"], "lookup": {"table": "owners", "on": ["campaign"]}},
-                {"name": "by-campaign", "from": ["enriched"], "repartition": {"by": ["campaign"]}},
+                {"name": "valid", "from": ["clicks"], "filter": "campaign IS NOT NULL"},
+                {"name": "all", "from": ["valid", "impressions", "purchases"], "merge": {}},
+                {"name": "picked", "from": ["all"], "select": ["upper(campaign) AS campaign", "ad"]},
+                {"name": "by-campaign", "from": ["picked"], "repartition": {"by": ["campaign"]}},
                 {
                     "name": "counts",
                     "from": ["by-campaign"],
-                    "aggregate": {"by": ["campaign"], "window": "1m", "compute": ["count(*) AS n"]},
+                    "process": {"function": "ads:count", "by": ["campaign"], "schema": "campaign STRING, n BIGINT"},
                 },
                 {"name": "written", "from": ["counts"], "to": "out"},
             ],
-            "runtime": {"checkpoint": {"location": "s3a://bucket/ads"}},
+            "runtime": {
+                "checkpoint": {"location": "s3a://bucket/ads"},
+                "code": {"ads": "def count(key, rows, state):\n    yield {}\n"},
+            },
         },
     }
 

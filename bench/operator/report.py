@@ -39,20 +39,21 @@ def main() -> None:
     print(f"{'apps':>6} {'launches/min':>12} {'CPU ms/app':>10} {'pod p50':>8} {'p99':>7} {'peak MiB':>8}", end="")
     print(f" {'status lag p50':>14} {'p99':>7} {'idle CPU':>9}")
     for apps in given.apps:
-        with Plane() as plane, operator(plane) as process:
+        with Plane() as plane, operator(plane, NAMESPACE) as process:
             asyncio.run(measure(plane, process.pid, apps, given.idle))
 
 
 @contextmanager
-def operator(plane: Plane) -> Iterator["subprocess.Popen[bytes]"]:
-    """An operator in a process of its own."""
+def operator(plane: Plane, *namespaces: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """An operator in a process of its own, and the namespaces it watches."""
     admin = Admin(plane)
     install_crd(admin)
     default_storage(admin)
-    admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for name in namespaces:
+        admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig()), "PYTHONPATH": str(_ROOT)}
     with (plane.directory / "operator.log").open("wb") as log:
-        command = [sys.executable, "-m", "bench.operator.child", NAMESPACE]
+        command = [sys.executable, "-m", "bench.operator.child", *namespaces]
         process = subprocess.Popen(command, env=environment, cwd=_ROOT, stdout=log, stderr=log)  # noqa: S603 - ours
     try:
         yield process
