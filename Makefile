@@ -77,6 +77,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/kafka
 	$(BIN)/python bench/engine
 	$(BIN)/python bench/operator
+	$(BIN)/python bench/operator/hostile.py
 
 .PHONY: bench-cluster
 bench-cluster: $(STAMP)  ## benchmarks on the cluster of `make cluster` (an hour or two)
@@ -84,7 +85,8 @@ bench-cluster: $(STAMP)  ## benchmarks on the cluster of `make cluster` (an hour
 
 .PHONY: soak
 soak: $(STAMP)  ## the random tests at full length
-	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 $(BIN)/python -m pytest -m "not kafka and not kind"
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/damage
+	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 HOLDFAST_HOSTILE=10000 HOLDFAST_HOSTILE_APPS=200 $(BIN)/python -m pytest -m "not kafka and not kind" --ignore tests/damage
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -s tests/kafka/test_killed.py tests/kafka/test_runs_killed.py
 
 .PHONY: soak-e2e
