@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -218,6 +219,29 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+@contextmanager
+def stopped(process: int) -> Iterator[None]:
+    """Keep a process and all below it from running, as on a host that hangs; a parent first, so that it forks no more.
+
+    Java starts short commands now and then: one that has ended between the look and the signal is none to stop.
+    """
+    held: list[int] = []
+    try:
+        while found := sorted(set(children(process, "")) - set(held)):
+            for pid in found:
+                held.append(pid)
+                _signal(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in reversed(held):
+            _signal(pid, signal.SIGCONT)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def die(pid: int) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.engine.runs import Run, children, die
+from tests.engine.runs import Run, children, die, stopped
 from tests.kafka.broker import Broker, wait_until
 
 KILLS = ("driver", "executor", "worker", "daemon", "writer", "broker")
@@ -172,16 +172,10 @@ class Disturbed:
 
     def _zombie(self) -> bool:
         zombie = self.run
-        stopped = children(zombie.process.pid, "")
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        try:
+        with stopped(zombie.process.pid):
             self._on_another_host()
             self.run = self._started()
             self.works(self._chance.randint(1, 3))
-        finally:
-            for pid in reversed(stopped):
-                os.kill(pid, signal.SIGCONT)
         with zombie:
             assert zombie.process.wait(_DEADLINE) != 0, "a driver whose successor works goes on"
         return True

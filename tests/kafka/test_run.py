@@ -1,7 +1,6 @@
 """Whole runs on real Spark and a real broker: whatever dies, readers of committed records see each row once."""
 
 import json
-import os
 import random
 import re
 import shlex
@@ -22,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 
 from holdfast_runtime.streams.partitioner import misplaced
-from tests.engine.runs import KEYS, Run, check_rows, children, die
+from tests.engine.runs import KEYS, Run, check_rows, die, stopped
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.sent import seen_by_partition
@@ -67,19 +66,13 @@ def test_a_driver_that_was_stopped_while_its_successor_worked_writes_nothing(bro
     counted.feed(ROWS)
     with Run(app, tmp_path / "data") as zombie:
         zombie.until("progress", 2)
-        stopped = children(zombie.process.pid, "")
-        for process in stopped:
-            os.kill(process, signal.SIGSTOP)
-        try:
+        with stopped(zombie.process.pid):
             # Locks are a matter of one host: on another, the successor has the same files and knows of none.
             for lock in (tmp_path / "data").rglob("*.lock"):
                 lock.unlink()
             with Run(app, tmp_path / "data", "--until-idle") as successor:
                 assert successor.ended()["ending"] == "idle"
             counted.check(ROWS)
-        finally:
-            for process in reversed(stopped):
-                os.kill(process, signal.SIGCONT)
         assert zombie.process.wait(120) != 0
     counted.check(ROWS)
 
