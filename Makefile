@@ -29,8 +29,13 @@ run: $(STAMP)  ## run an example app on embedded Spark for 30 s, and check what 
 	$(BIN)/python examples/page-totals/check.py .holdfast/page-totals
 
 .PHONY: test
-test: $(STAMP)  ## all tests but those on a cluster (needs Java, Maven and Go for the real components)
-	$(BIN)/python -m pytest --durations=30
+test: $(STAMP)  ## pure tests and a smoke on each real component (needs Java, Maven and Go)
+	$(BIN)/python -m pytest -q -n auto -m "not real" --durations=10
+	$(BIN)/python -m pytest -m "smoke" --durations=5
+
+.PHONY: test-real
+test-real: $(STAMP)  ## all other tests on real processes, Spark, Kafka, S3 and the API server
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "real and not smoke and not kind" --durations=40
 
 .PHONY: images
 images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)

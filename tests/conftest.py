@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.tiers import is_real
+
 SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 # CI draws the same examples each time, so that what lands is what was seen; `make soak` draws many fresh ones.
@@ -27,3 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="conformance cases to run instead of the project's own; a file's base name says its notation",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_real(item):
+            item.add_marker(pytest.mark.real)

@@ -28,6 +28,7 @@ def test_an_app_that_is_applied_becomes_ready(site: Site) -> None:
         assert "Starting" in site.events()
 
 
+@pytest.mark.smoke
 def test_executors_that_are_up_are_given_their_tasks(site: Site) -> None:
     with site.operator():
         site.apply()
@@ -71,6 +72,7 @@ def test_a_rejected_plan_never_makes_a_pod_and_its_repair_runs(site: Site) -> No
         assert sorted(site.events()) == ["NotBuilt", "PartitionCountMismatch", "Starting"]
 
 
+@pytest.mark.smoke
 def test_a_driver_that_fails_is_followed_by_another(site: Site) -> None:
     with site.operator():
         site.apply(restart={"backoff": {"initial": "1s"}})

@@ -4,11 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.engine.runs import Run
 
 FOLDER = Path(__file__).parents[2] / "examples" / "page-totals"
 
 
+@pytest.mark.smoke
 def test_page_totals_is_exactly_once_though_it_was_killed(tmp_path: Path) -> None:
     with Run(FOLDER / "app.yaml", tmp_path) as run:
         run.until("progress", 2)

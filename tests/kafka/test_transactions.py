@@ -35,6 +35,7 @@ def attempt(broker: Broker, app: str, number: int, **more: object) -> Attempt:
     return Attempt(broker.bootstrap, app, number, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.smoke
 def test_a_batch_that_is_sent_again_is_there_once(broker: Broker, app: str) -> None:
     first = attempt(broker, app, 1).begin()
     with first.worker() as worker:
@@ -93,6 +94,7 @@ def test_an_open_transaction_of_another_slot_hides_no_marker(broker: Broker, app
     assert seen(broker, f"{app}-out") == sorted([*rows_of("a", range(1, 2)), "b-1-0"])
 
 
+@pytest.mark.smoke
 def test_an_earlier_attempt_that_was_stopped_before_its_commit_commits_nothing(broker: Broker, app: str) -> None:
     first = attempt(broker, app, 1).begin()
     with first.worker() as zombie:

@@ -1,0 +1,74 @@
+"""The tiers of tests, found from what a test can start: a process, a Spark session, or neither.
+
+A test that starts one is `real`: it waits for others, and runs in `make test-real`. All others are pure and run in
+`make test`. What a test can start is followed from its own code and that of its fixtures through whatever they name of
+the tests, so that nobody has to keep a list. It must not run anything to find out.
+"""
+
+import multiprocessing
+import subprocess
+import types
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+_STARTERS: tuple[object, ...] = (subprocess, multiprocessing, SparkSession)
+_STARTING = frozenset({"fork", "getfixturevalue"})
+"""What code that calls it may start, whatever it is called on; a fixture asked for by name may be any."""
+
+
+def is_real(item: pytest.Item) -> bool:
+    """Whether a test can start a process or a Spark session."""
+    assert isinstance(item, pytest.Function)
+    fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way to what it will call
+    roots = [item.obj, *(one.func for several in fixtures.values() for one in several)]
+    return any(_starts(root, set()) for root in roots)
+
+
+def _starts(thing: object, seen: set[int]) -> bool:
+    if thing in _STARTERS:
+        return True
+    if id(thing) in seen:
+        return False
+    seen.add(id(thing))
+    return any(_starts(one, seen) for one in _reached(thing))
+
+
+def _reached(thing: object) -> Iterator[object]:
+    """What a function, a method or a class of the tests names."""
+    if isinstance(thing, types.MethodType):
+        thing = thing.__func__
+    thing = getattr(thing, "__wrapped__", thing)
+    if isinstance(thing, property):
+        yield from (one for one in (thing.fget, thing.fset) if one)
+    elif isinstance(thing, (staticmethod, classmethod)):
+        yield thing.__func__
+    elif isinstance(thing, type) and _of_tests(thing):
+        yield from vars(thing).values()
+        yield from thing.__bases__
+    elif isinstance(thing, types.FunctionType) and _of_tests(thing):
+        for code in _codes(thing.__code__):
+            if _STARTING.intersection(code.co_names):
+                yield subprocess
+            for name in code.co_names:
+                if name in thing.__globals__:
+                    yield from _named(thing.__globals__[name], code)
+
+
+def _named(thing: object, code: types.CodeType) -> Iterator[object]:
+    yield thing
+    if isinstance(thing, types.ModuleType) and _of_tests(thing):
+        yield from (vars(thing)[name] for name in code.co_names if name in vars(thing))
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _codes(one)
+
+
+def _of_tests(thing: object) -> bool:
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", "")
+    return str(name).startswith("tests")
