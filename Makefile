@@ -13,7 +13,7 @@ SOURCES := core runtime operator cli tests bench images
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-$(STAMP): requirements.lock pyproject.toml hatch_build.py runtime/holdfast_runtime/streams/kafka/gather.c
+$(STAMP): requirements.lock pyproject.toml hatch_build.py runtime/holdfast_runtime/streams/kafka/client/gather.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -59,11 +59,11 @@ check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
-	$(BIN)/python -m holdfast_cli.generated --check
+	$(BIN)/python -m holdfast_cli.generated_part --check
 
 .PHONY: generate
 generate: $(STAMP)  ## write the generated files anew: CRD and reference pages
-	$(BIN)/python -m holdfast_cli.generated
+	$(BIN)/python -m holdfast_cli.generated_part
 
 .PHONY: format
 format: $(STAMP)  ## format the code

@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("runtime/holdfast_runtime/streams/kafka/gather.c")
+SOURCE = Path("runtime/holdfast_runtime/streams/kafka/client/gather.c")
 BUILT = SOURCE.with_suffix(".so")
 PATIENCE = 120
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.planning.sql.ddl import parse_schema
+from holdfast.planning.types.ddl import parse_schema
 from holdfast_runtime.streams.codecs import ArrowCodec, BinaryCodec, JsonCodec, StringCodec, arrow_schema
 
 COUNT, RUNS = 200_000, 5

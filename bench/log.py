@@ -15,9 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.hashes import crc32, murmur2
-from holdfast_runtime.streams.log import EmbeddedLog
-from holdfast_runtime.streams.open_partitions import close_all
+from holdfast_runtime.columns.hashes import crc32, murmur2
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.open_partitions import close_all
 from holdfast_runtime.streams.partitioner import place, split
 from holdfast_runtime.streams.records import Marker, Range, written_batch
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 from holdfast.spec.steps import Process
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import TaskStore
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.process import ProcessStep
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 
 KEYS, IN_BATCH, BATCHES, WARM = 200_000, 20_000, 30, 10
 GIVEN = pa.schema([("sku", pa.string()), ("cents", pa.int64())])

@@ -25,13 +25,13 @@ from bench.engine import data
 from bench.engine.fresh import answer, process_started
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime import app as engine
-from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.driver import app as engine
+from holdfast_runtime.loop.until import Until
 from holdfast_runtime.progress import Event, Progress
-from holdfast_runtime.streams.log import EmbeddedLog
-from holdfast_runtime.streams.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.open_partitions import close_all
 from holdfast_runtime.streams.records import Range, written_batch
-from holdfast_runtime.until import Until
 
 GIVEN, MADE = "given", "made"
 WARM = 3

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from holdfast_runtime.streams.kafka.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.clients import destroy_client, new_client
-from holdfast_runtime.streams.kafka.fetching import make_fetcher
-from holdfast_runtime.streams.kafka.librdkafka import library
-from holdfast_runtime.streams.kafka.sending import send
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.client.clients import destroy_client, new_client
+from holdfast_runtime.streams.kafka.client.librdkafka import library
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.read.fetching import make_fetcher
+from holdfast_runtime.streams.kafka.write.sending import send
 from holdfast_runtime.streams.records import written_batch
 
 TIME = 1_700_000_000_000

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Mapping
 
 from holdfast_operator import main
-from holdfast_operator.driver_pod import Release
+from holdfast_operator.manifests.driver_pod import Release
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.placement.driver_report import BEAT, REPORT_KEY, REPORT_LABEL, Report
+from holdfast.protocol.report import BEAT, REPORT_KEY, REPORT_LABEL, Report
 from tests.api.plane import ADMIN, Plane
 
 Tree = dict[str, Any]

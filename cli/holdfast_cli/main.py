@@ -14,23 +14,12 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.safely import PlanningFailedError
-from holdfast_cli import (
-    crd_command,
-    diff_command,
-    drain_command,
-    explain_command,
-    feed_command,
-    logs_command,
-    offsets_command,
-    plan_command,
-    run_command,
-    state_command,
-    status_command,
-    streams_command,
-    tail_command,
-)
-from holdfast_cli.failures import print_failure
+from holdfast.safely import PlanningFailedError
+from holdfast_cli.cluster import drain_command, logs_command, status_command
+from holdfast_cli.local import feed_command, offsets_command, state_command, streams_command, tail_command
+from holdfast_cli.output.failures import print_failure
+from holdfast_cli.plan import crd_command, diff_command, explain_command, plan_command
+from holdfast_cli.run import run_command
 
 _COMMANDS = (
     plan_command,

@@ -20,31 +20,31 @@ from dataclasses import dataclass, field
 import kopf
 from kubernetes.aio import client, config
 
-from holdfast_operator.act import Hands
-from holdfast_operator.broker_addresses import AddressInvalidError, AddressPattern, AddressRule
-from holdfast_operator.cache import Cache, Key
-from holdfast_operator.cluster import LEASE, Called, Cluster
-from holdfast_operator.crd import crd_served
-from holdfast_operator.decision import Limits
-from holdfast_operator.driver_pod import Release
-from holdfast_operator.events import Regarding, Teller
-from holdfast_operator.examiner import Examiner
-from holdfast_operator.health import Health, late_looks, served, silent_watch
-from holdfast_operator.lanes import Lanes
-from holdfast_operator.leader import Place, led
-from holdfast_operator.looks import Looks
-from holdfast_operator.metrics import Metrics
-from holdfast_operator.network_policy import AppNetwork, read_app_network
-from holdfast_operator.nodes import Nodes
-from holdfast_operator.partition_counts import read_counts
-from holdfast_operator.pod_policy import ANY_ACCOUNT, PodPolicy
-from holdfast_operator.pod_security import PodProfile
+from holdfast_operator.act.actions import Hands
+from holdfast_operator.act.events import Regarding, Teller
+from holdfast_operator.act.lease import Place, led
+from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
+from holdfast_operator.brokers.partition_counts import read_counts
+from holdfast_operator.brokers.topic_counts import Ask, Topics
+from holdfast_operator.cluster.client import LEASE, Called, Cluster
+from holdfast_operator.cluster.nodes import Nodes
+from holdfast_operator.decide.decision import Limits
+from holdfast_operator.examine.examiner import Examiner
+from holdfast_operator.examine.lanes import Lanes
+from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
+from holdfast_operator.manifests.pod_policy import ANY_ACCOUNT, PodPolicy
+from holdfast_operator.manifests.pod_security import PodProfile
+from holdfast_operator.observe.cache import Cache, Key
+from holdfast_operator.observe.records import Records
+from holdfast_operator.observe.snapshot import World
+from holdfast_operator.observe.storage_class import StorageClasses
 from holdfast_operator.reconcile import Reconciler
-from holdfast_operator.records import Records
-from holdfast_operator.snapshot import World
-from holdfast_operator.storage_class import StorageClasses
-from holdfast_operator.topics import Ask, Topics
-from holdfast_operator.watches import registry
+from holdfast_operator.service.crd import crd_served
+from holdfast_operator.service.look_queue import Looks
+from holdfast_operator.service.metrics import Metrics
+from holdfast_operator.service.monitoring import Health, late_looks, served, silent_watch
+from holdfast_operator.service.watches import registry
 
 _LOG = logging.getLogger("holdfast")
 

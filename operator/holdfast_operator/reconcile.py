@@ -15,16 +15,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.spec.status import Status
-from holdfast_operator.act import Hands
-from holdfast_operator.cache import Key
-from holdfast_operator.cluster import APP, ConflictError
-from holdfast_operator.decide import decide
-from holdfast_operator.decision import Again, Decision, Final, HandOver, Limits, StartDriver, Told, Wake
-from holdfast_operator.examiner import BeingExaminedError, Examiner
-from holdfast_operator.facts import AppSeen, Finding, Snapshot
-from holdfast_operator.metrics import Metrics
-from holdfast_operator.snapshot import World, gather
+from holdfast.spec.app import Status
+from holdfast_operator.act.actions import Hands
+from holdfast_operator.cluster.client import APP, ConflictError
+from holdfast_operator.decide.decision import Again, Decision, Final, HandOver, Limits, StartDriver, Told, Wake
+from holdfast_operator.decide.facts import AppSeen, Finding, Snapshot
+from holdfast_operator.decide.rules import decide
+from holdfast_operator.examine.examiner import BeingExaminedError, Examiner
+from holdfast_operator.observe.cache import Key
+from holdfast_operator.observe.snapshot import World, gather
+from holdfast_operator.service.metrics import Metrics
 
 _EXAMINED = 60_000
 """Milliseconds after which a look is repeated that had no answer; it is asked for as soon as there is one."""

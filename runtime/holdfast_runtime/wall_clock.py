@@ -5,7 +5,7 @@ Must not be imported by steps, or by anything that a replay must repeat.
 
 import time
 
-from holdfast_runtime.batch_clock import Instant
+from holdfast_runtime.clocks import Instant
 
 
 def now() -> int:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from holdfast.errors import WorldChangeError
 from holdfast_operator import main
-from holdfast_operator.broker_addresses import AddressRule
-from holdfast_operator.driver_pod import Release
-from holdfast_operator.network_policy import AppNetwork
+from holdfast_operator.brokers.addresses import AddressRule
+from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.network_policy import AppNetwork
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:

@@ -10,10 +10,10 @@ from typing import Any
 from kubernetes import config
 
 from holdfast.placement.config_map_store import ConfigMapStore
-from holdfast.placement.driver_report import Report, report_in
-from holdfast.placement.handed import HANDED_KEY, Handed
 from holdfast.placement.record_store import RecordStore
-from holdfast.placement.told import Told
+from holdfast.protocol.assignment import HANDED_KEY, Handed
+from holdfast.protocol.attempt import Told
+from holdfast.protocol.report import Report, report_in
 from holdfast.tasks.record import Record
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS, Admin, RefusedError

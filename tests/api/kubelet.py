@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.record_store import RecordStore
-from holdfast.placement.told import read_told
 from holdfast.planning.plan import Known, plan
+from holdfast.protocol.attempt import read_told
 from holdfast.spec.parse import parse_app
 from holdfast.tasks.record import Record
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps

@@ -8,8 +8,8 @@ from kubernetes import client
 from holdfast.errors import RetrySoonError
 from holdfast.placement.assignment import Assignment
 from holdfast.placement.config_map_store import ConfigMapStore
-from holdfast.placement.handed import Handed
 from holdfast.placement.metadata_store import VersionConflictError
+from holdfast.protocol.assignment import Handed
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps

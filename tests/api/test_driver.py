@@ -17,13 +17,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.driver_report import Report
-from holdfast.placement.handed import Handed
+from holdfast.protocol.assignment import Handed
+from holdfast.protocol.report import Report
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
 from holdfast_runtime.coordination.report_map import ReportMap
-from holdfast_runtime.streams.log import MAP_SIZE, EmbeddedLog
-from holdfast_runtime.streams.open_partitions import open_partition
+from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog
+from holdfast_runtime.streams.log.open_partitions import open_partition
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, children, die, feed
@@ -47,7 +47,7 @@ class Driver:
         for name, content in theatre.files(app(home, **runtime), spark).items():
             (folder / name).write_text(content)
         self.termination = home / "termination-log"
-        command = [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--state", self.disk]
+        command = [sys.executable, "-m", "holdfast_runtime.driver.__main__", str(folder), "--state", self.disk]
         command += ["--log", str(home / "log"), "--termination", str(self.termination), *options]
         with (home / "driver.log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -194,7 +194,14 @@ def refused(theatre: Theatre, home: Path, tree: dict[str, Any]) -> str:
     for name, content in theatre.files(tree, {}).items():
         (folder / name).write_text(content)
     ran = subprocess.run(
-        [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--termination", str(home / "last-word")],
+        [
+            sys.executable,
+            "-m",
+            "holdfast_runtime.driver.__main__",
+            str(folder),
+            "--termination",
+            str(home / "last-word"),
+        ],
         env={**os.environ, "KUBECONFIG": str(theatre.plane.kubeconfig(USER))},
         capture_output=True,
         timeout=DEADLINE,

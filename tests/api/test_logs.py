@@ -7,8 +7,8 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
+from holdfast.protocol.names import executor_set
 from holdfast_cli.main import main
-from holdfast_operator.names import executor_set
 from tests.api.admin import APPS, Admin
 from tests.api.conftest import Site
 from tests.api.kubelet_logs import KubeletLogs, kubelet_logs
@@ -156,7 +156,7 @@ class Followed:
 
     def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         monkeypatch.setenv("KUBECONFIG", str(site.plane.kubeconfig()))
-        monkeypatch.setattr("holdfast_cli.logs_look._EVERY", 0.2)
+        monkeypatch.setattr("holdfast_cli.cluster.logs_look._EVERY", 0.2)
         self._line = ["logs", "ads", "-f", "-n", site.namespace, *arguments]
         self.out, self.err = io.StringIO(), io.StringIO()
         self._code: int | None = None

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from kubernetes.aio import client, config
 
+from holdfast.protocol.names import api_policy_name, policy_name
 from holdfast.reasons import Reason
-from holdfast_operator.act import Hands
-from holdfast_operator.cache import Cache
-from holdfast_operator.cluster import POD, Cluster, ClusterUnreachableError, Kind
-from holdfast_operator.decision import StartDriver
-from holdfast_operator.driver_pod import Release
-from holdfast_operator.facts import Finding
-from holdfast_operator.names import api_policy_name, policy_name
-from holdfast_operator.network_policy import AppNetwork
-from holdfast_operator.nodes import Nodes
-from holdfast_operator.snapshot import app_seen
-from holdfast_operator.specs import read_spec
+from holdfast_operator.act.actions import Hands
+from holdfast_operator.cluster.client import POD, Cluster, ClusterUnreachableError, Kind
+from holdfast_operator.cluster.nodes import Nodes
+from holdfast_operator.decide.decision import StartDriver
+from holdfast_operator.decide.facts import Finding
+from holdfast_operator.decide.specs import read_spec
+from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.network_policy import AppNetwork
+from holdfast_operator.observe.cache import Cache
+from holdfast_operator.observe.snapshot import app_seen
 from tests.api.admin import APPS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.plane import ADMIN, Plane

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_operator.pod_security import PodProfile, violations
+from holdfast_operator.manifests.pod_security import PodProfile, violations
 from tests.api.admin import PODS, Admin, RefusedError, Tree
 from tests.api.conftest import NAMESPACE, Site
 from tests.api.plane import Plane

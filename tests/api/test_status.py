@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.handed import Handed
+from holdfast.protocol.assignment import Handed
+from holdfast.protocol.names import app_id, assignment_name, executor_set
 from holdfast_cli.main import main
-from holdfast_operator.names import app_id, assignment_name, executor_set
 from tests.api.admin import APPS, CONFIG_MAPS
 from tests.api.conftest import Site
 from tests.api.plane import Plane

@@ -7,8 +7,8 @@ import asyncio
 import os
 
 from holdfast_operator import main
-from holdfast_operator.driver_pod import Release
-from holdfast_operator.network_policy import AppNetwork
+from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.network_policy import AppNetwork
 from tests.api.child import counts
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol.names import attempt_name
 from holdfast.spec.parse import parse_app
-from holdfast_operator.driver_pod import Owner, Release, spark_settings
-from holdfast_operator.names import attempt_name
+from holdfast_operator.manifests.driver_pod import Owner, Release, spark_settings
 from tests.api.admin import PODS, SETS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED
 from tests.api.kubelet import stateful_set
@@ -44,7 +44,7 @@ spark.stop()
 """
 HINDERED = """
 import json, sys
-from holdfast_runtime.session import open_session
+from holdfast_runtime.spark.session import open_session
 given = json.loads(sys.argv[1])
 open_session("ads", given.pop("spark.master"), None, ui=False, conf=json.loads(sys.argv[2]), given=given)
 """
@@ -126,7 +126,7 @@ def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
     )
     admin.delete(f"{SETS.format(APPS)}/{left['metadata']['name']}")
     assert ran.returncode == 1
-    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast_runtime.session.")]
+    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast_runtime.spark.session.")]
     assert error in said
 
 

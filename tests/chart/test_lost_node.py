@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast_operator.names import app_id, attempt_name, executor_set
+from holdfast.protocol.names import app_id, attempt_name, executor_set
 from tests.api.admin import Admin
 from tests.api.conftest import Site
 from tests.chart.rendered import rendered

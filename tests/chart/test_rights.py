@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_operator.names import app_id, attempt_name
+from holdfast.protocol.names import app_id, attempt_name
 from tests.api.admin import APPS, PODS, Admin, default_storage, install_crd
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.kubelet import Kubelet

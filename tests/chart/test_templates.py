@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast_cli.chart_reference import leaves
-from holdfast_operator.network_policy import AppNetwork, read_app_network
+from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from tests.chart.helms import HelmError
 from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees
 from tests.chart.rights import granted

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from holdfast_cli.run_seen import Seen
-from holdfast_cli.run_summary import WhereToLook
+from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_cli.run.totals import Seen
 from holdfast_runtime.progress import Ended, Ending, Progress, Started
 
 AT = 1_795_177_628_000

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast_cli.run_summary import WhereToLook
-from holdfast_cli.run_watched import HowToShow, run_watched
+from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_cli.run.run_watched import HowToShow, run_watched
 from holdfast_runtime.progress import Ended, Ending, Listener
-from holdfast_runtime.session import open_session
+from holdfast_runtime.spark.session import open_session
 from tests.cli.run_events import FIRST, STARTED
 
 ROWS = 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_cli.main import main
-from holdfast_runtime.data_dir import DataUnusableError, usable
+from holdfast_runtime.checkpoint.data_dir import DataUnusableError, usable
 from tests.cli.conftest import EXAMPLE, RUNNABLE, Holdfast, Ran
 
 

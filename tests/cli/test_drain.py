@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RetrySoonError, UserActionError
-from holdfast_cli.cluster_kinds import APPS, Kind
-from holdfast_cli.cluster_options import Where
-from holdfast_cli.kubeconfig import Target
-from holdfast_cli.suspend_apply import DRAIN, RESUME, Asked, Hands, Turn, turned
+from holdfast_cli.cluster.cluster_options import Where
+from holdfast_cli.cluster.requests import APPS, Kind
+from holdfast_cli.cluster.suspend import DRAIN, RESUME, Asked, Hands, Turn, turned
+from holdfast_cli.cluster.target import Target
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import Trees, app, event, report
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
 def test_without_the_kubernetes_package_they_say_what_to_install(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_cli.cluster_options.find_spec", lambda _: None)
+    monkeypatch.setattr("holdfast_cli.cluster.cluster_options.find_spec", lambda _: None)
     for verb in ("drain", "resume", "logs"):
         ran = holdfast(verb, "ads")
         assert ran.err == f"holdfast: holdfast {verb} needs kubernetes: pip install 'holdfast[cluster]'\n"

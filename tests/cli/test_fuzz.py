@@ -12,7 +12,7 @@ from holdfast.planning.fixing import fixed
 from holdfast.planning.plan import Known, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.parse import SpecInvalidError, parse_app
-from holdfast_cli.yaml_file import app_document
+from holdfast_cli.plan.app_file import app_document
 from tests.planning.specs import app_tree, specs
 
 RUNS = 10_000

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_cli.kubeconfig import NoClusterError, Target, find_target
-from holdfast_cli.yaml_file import FileUnreadableError
+from holdfast_cli.cluster.target import NoClusterError, Target, find_target
+from holdfast_cli.plan.app_file import FileUnreadableError
 from tests.cli.conftest import Holdfast
 from tests.kafka.broker import free_ports
 

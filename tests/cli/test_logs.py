@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RetrySoonError, WorldChangeError
-from holdfast_cli.cluster_app import App, AppUnknownError, app_of
-from holdfast_cli.logs_chosen import Asked, Course, Source, attempts_in, chosen, nothing_there
-from holdfast_cli.logs_lines import How, stamp_of, without_stamp
-from holdfast_cli.logs_reading import Line, Lines, Readings
-from holdfast_cli.logs_show import Follower, Look, NoLogError, Paper, Wanted, show
-from holdfast_operator.conditions import stamp
-from holdfast_operator.names import app_id, attempt_name, executor_set
+from holdfast.protocol.names import app_id, attempt_name, executor_set
+from holdfast_cli.cluster.app import App, AppUnknownError, app_of
+from holdfast_cli.cluster.log_pods import Asked, Course, Source, attempts_in, chosen, nothing_there
+from holdfast_cli.cluster.log_reader import How, stamp_of, without_stamp
+from holdfast_cli.cluster.logs import Follower, Look, NoLogError, Paper, Wanted, show
+from holdfast_cli.cluster.logs_reading import Line, Lines, Readings
+from holdfast_operator.decide.conditions import stamp
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import NOW, app
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.lost_choice import with_command
-from holdfast_cli.offsets_set import Setting, SettingRefusedError, decide, parse_setting
-from holdfast_cli.offsets_standing import Stand, Standing, StreamStand
-from holdfast_cli.run_summary import WhereToLook
-from holdfast_runtime.data_dir import DataDir
-from holdfast_runtime.jump_file import JumpFile
-from holdfast_runtime.jumps import Jump
-from holdfast_runtime.lost import Lost, Trouble, lost_error
-from holdfast_runtime.offset_log import Logged
-from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.streams.log import EmbeddedLog
-from holdfast_runtime.streams.open_partitions import close_under
+from holdfast_cli.local.lost_choice import with_command
+from holdfast_cli.local.offsets_set import Setting, SettingRefusedError, decide, parse_setting
+from holdfast_cli.local.positions import Stand, Standing, StreamStand
+from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.checkpoint.jump_file import JumpFile
+from holdfast_runtime.checkpoint.jumps import Jump
+from holdfast_runtime.checkpoint.offset_log import Logged
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.loop.lost_positions import Lost, Trouble, lost_error
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.open_partitions import close_under
 from holdfast_runtime.streams.records import Bounds, Range
 from tests.cli.conftest import Holdfast, Ran
 from tests.engine.runs import APP, Run, feed, unfinished, written

@@ -9,8 +9,8 @@ import pytest
 from holdfast.planning.fixing import fixed
 from holdfast.planning.plan import Known
 from holdfast.spec.diff import diff
-from holdfast_cli.app_file import load_app
-from holdfast_cli.fix import repaired_text
+from holdfast_cli.plan.app_file_part import load_app
+from holdfast_cli.plan.fix import repaired_text
 from tests.cli.conftest import Holdfast
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_cli import run_command
-from holdfast_cli.run_loop import Engine
-from holdfast_cli.run_watched import HowToShow, run_watched
-from holdfast_runtime.java import JavaMissingError
+from holdfast_cli.run import run_command
+from holdfast_cli.run.run_loop import Engine
+from holdfast_cli.run.run_watched import HowToShow, run_watched
 from holdfast_runtime.progress import Ended, Ending, Listener
+from holdfast_runtime.spark.java import JavaMissingError
 from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
 

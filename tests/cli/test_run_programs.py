@@ -8,10 +8,10 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast_cli.counts import UsageError
-from holdfast_cli.run_json import JsonView, event_json, failure_json
-from holdfast_cli.run_metrics import Address, MetricsServer, RunMetrics, parse_address
-from holdfast_cli.run_seen import Seen
+from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_cli.run.metrics import Address, MetricsServer, RunMetrics, parse_address
+from holdfast_cli.run.run_json import JsonView, event_json, failure_json
+from holdfast_cli.run.totals import Seen
 from holdfast_runtime.progress import Draining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
 

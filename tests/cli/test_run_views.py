@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from holdfast_cli.amounts import count, many, moment, rate, size, span
-from holdfast_cli.run_lines import LinesView
-from holdfast_cli.run_screen import screen_lines
-from holdfast_cli.run_seen import Seen
+from holdfast_cli.output.amounts import count, many, moment, rate, size, span
+from holdfast_cli.run.line_views import LinesView
+from holdfast_cli.run.screen_view import screen_lines
+from holdfast_cli.run.totals import Seen
 from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Event
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
 

@@ -14,15 +14,15 @@ import pytest
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.data_dir import DataDir, folder_name
+from holdfast_runtime.checkpoint.data_dir import DataDir, folder_name
 from holdfast_runtime.state.claim import claim
 from holdfast_runtime.state.durable import Durable
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import OFFSETS, TaskStore
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.process import ProcessStep
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 from tests.cli.conftest import Holdfast
 
 APP = """

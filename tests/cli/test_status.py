@@ -13,14 +13,14 @@ from rich.console import Console
 
 from holdfast.errors import RetrySoonError, UserActionError
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.handed import Handed
-from holdfast_cli.cluster_app import AppDetail, AppList, AppUnknownError, Missing, read_app, read_apps
-from holdfast_cli.cluster_kinds import APPS, CONFIG_MAPS, EVENTS, Kind
-from holdfast_cli.status_json import app_json
-from holdfast_cli.status_text import print_app, print_apps
-from holdfast_cli.status_watch import ChangesView, LiveView, watch
-from holdfast_operator.conditions import TYPES, stamp
-from holdfast_operator.names import assignment_name, attempt_name, report_name
+from holdfast.protocol.assignment import Handed
+from holdfast.protocol.names import assignment_name, attempt_name, report_name
+from holdfast_cli.cluster.app import AppDetail, AppList, AppUnknownError, Missing, read_app, read_apps
+from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, Kind
+from holdfast_cli.cluster.status_json import app_json
+from holdfast_cli.cluster.status_view import print_app, print_apps
+from holdfast_cli.output.live import ChangesView, LiveView, watch
+from holdfast_operator.decide.conditions import TYPES, stamp
 from tests.cli.conftest import Holdfast
 
 NOW = 1_800_000_000_000
@@ -346,6 +346,6 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
 def test_without_the_kubernetes_package_it_says_what_to_install(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_cli.cluster_options.find_spec", lambda _: None)
+    monkeypatch.setattr("holdfast_cli.cluster.cluster_options.find_spec", lambda _: None)
     ran = holdfast("status")
     assert (ran.code, ran.err) == (2, "holdfast: holdfast status needs kubernetes: pip install 'holdfast[cluster]'\n")

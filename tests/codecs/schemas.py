@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from holdfast.planning.sql.ddl import parse_schema
+from holdfast.planning.types.ddl import parse_schema
 from holdfast_runtime.streams.codecs import arrow_schema
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])

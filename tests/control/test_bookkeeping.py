@@ -3,9 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, Inputs
-from holdfast.control.producers import Delivery
-from holdfast.control.sending import Sender
-from holdfast.control.stored import (
+from holdfast.control.bookkeeping_format import (
     StoredBookkeepingError,
     StoredVersionError,
     end_bytes,
@@ -16,6 +14,8 @@ from holdfast.control.stored import (
     watermark_bytes,
     watermark_in,
 )
+from holdfast.control.producers import Delivery
+from holdfast.control.sending import Sender
 from tests.control.histories import (
     IDLE_AFTER,
     MID,

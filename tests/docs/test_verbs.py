@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.spec.parse import parse_app
 from holdfast.spec.steps import VERBS
-from holdfast_cli.yaml_file import app_document
+from holdfast_cli.plan.app_file import app_document
 from tests.docs.pages import ROOT, blocks_of
 
 FOLDER = ROOT / "docs" / "verbs"

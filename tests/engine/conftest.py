@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.located import executors
+from holdfast_runtime.spark.located import executors
 
 EXECUTORS = 3
 DEADLINE = 180.0

@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from holdfast_runtime.data_dir import DataDir
-from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.partitioner import place, split
 from holdfast_runtime.streams.records import Range, written_batch
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast_runtime.session import open_session
+from holdfast_runtime.spark.session import open_session
 
 
 def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.batch_clock import TOLERATED, BatchClock, BatchTime, Instant
+from holdfast_runtime.clocks import TOLERATED, BatchClock, BatchTime, Instant
 
 NOON, YEARS, HOUR = 1_767_268_800_000, 10 * 365 * 86_400_000, 3_600_000
 

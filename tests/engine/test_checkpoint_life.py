@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint_life import Life, check_outputs, take_up
+from holdfast_runtime.checkpoint.life import Life, check_outputs, take_up
 from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.streams.markers import OutputsAheadError, PlacedMarker
 from holdfast_runtime.streams.records import Marker
-from holdfast_runtime.streams.written import OutputsAheadError, PlacedMarker
 
 A, B = "a" * 16, "b" * 16
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint_location import CheckpointLocationError, storage_at
+from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError, storage_at
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.object_storage import ObjectStorage, Service
 

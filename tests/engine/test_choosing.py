@@ -3,11 +3,11 @@
 import pytest
 
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.handed import Handed
+from holdfast.protocol.assignment import Handed
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
-from holdfast_runtime.coordination.choosing import misfit, own_placement, placed
 from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast_runtime.coordination.placements import misfit, own_placement, placed
 
 TASKS = ["p-0", "p-1"]
 HANDED = Handed(3, 2, {"pod-0": "claim-0", "pod-1": "claim-1"}, Assignment({"pod-0": ("p-0",), "pod-1": ("p-1",)}))

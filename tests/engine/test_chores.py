@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.chores import Chores, Positions, Rounds, Trying
+from holdfast_runtime.driver.chores import Chores, Positions, Rounds, Trying
 
 CLICKS = StreamPartition("clicks", 0)
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from holdfast.spec.parse import SpecInvalidError, parse_app
-from holdfast_runtime.attempt import PlanRejectedError
-from holdfast_runtime.report import SlotUserError
+from holdfast_runtime.driver.attempt import PlanRejectedError
+from holdfast_runtime.slot.report import SlotUserError
 from holdfast_runtime.testing import FeedError, SparkNeededError, TestDriver, TestMisuseError, UnknownStepError
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

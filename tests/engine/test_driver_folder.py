@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.placement.told import Told
-from holdfast_runtime.checkpoint_location import CheckpointLocationError
-from holdfast_runtime.driver_folder import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
-from holdfast_runtime.run_owner import claim_run
+from holdfast.protocol.attempt import Told
+from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError
+from holdfast_runtime.checkpoint.run_owner import claim_run
+from holdfast_runtime.driver.pod_files import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
 from holdfast_runtime.state.folder_storage import FolderStorage
 
 TOLD = Told("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast_runtime.driver_log import DriverLog
+from holdfast_runtime.driver.log import DriverLog
 from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Progress, Started
 
 

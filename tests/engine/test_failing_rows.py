@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_runtime.report import SlotUserError
+from holdfast_runtime.slot.report import SlotUserError
 from holdfast_runtime.testing import Crashed, TestDriver
 
 APPLY = """

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.batch_plan import BatchPlan, Settled, batch_to
-from holdfast_runtime.grace import Noticed, after_grace, noticed_now, settled
-from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
-from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.ranges import Limits, Order
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.loop.grace import Noticed, after_grace, noticed_now, settled
+from holdfast_runtime.loop.next_batch import Reading, Seen, lag, next_offsets
+from holdfast_runtime.loop.ranges import Limits, Order
+from holdfast_runtime.slot.batch_plan import BatchPlan, Settled, batch_to
 from holdfast_runtime.streams.records import Bounds
 
 P0, P1, P2, P3 = (StreamPartition("s", number) for number in range(4))

@@ -3,10 +3,10 @@
 import pytest
 
 from holdfast.planning.plan import Known, plan
-from holdfast.spec.app import StreamApp
+from holdfast.spec.app_part import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
-from holdfast_runtime.growth import Growth, GrowthHaltedError
+from holdfast_runtime.driver.growth import Growth, GrowthHaltedError
 from holdfast_runtime.progress import Event, GrowthRefused
 from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing.apps import app_of

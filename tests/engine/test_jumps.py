@@ -11,15 +11,15 @@ import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.batch_plan import BatchPlan, batch_to
-from holdfast_runtime.data_dir import DataDir
-from holdfast_runtime.jump_file import DueJump, JumpFile
-from holdfast_runtime.jumps import Jump, JumpStaleError, JumpUnreadableError
-from holdfast_runtime.lost import PositionLostError
-from holdfast_runtime.next_batch import Reading, Seen, next_offsets
-from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.outputs import WRITE_STEPS
-from holdfast_runtime.ranges import Limits, Order
+from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
+from holdfast_runtime.checkpoint.jumps import Jump, JumpStaleError, JumpUnreadableError
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.loop.lost_positions import PositionLostError
+from holdfast_runtime.loop.next_batch import Reading, Seen, next_offsets
+from holdfast_runtime.loop.ranges import Limits, Order
+from holdfast_runtime.slot.batch_plan import BatchPlan, batch_to
+from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.task_store import OFFSETS
 from holdfast_runtime.streams.records import Bounds, Range

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.located import ExchangeError, LocatedJob, Slot, batch_plan, executors
+from holdfast_runtime.spark.located import ExchangeError, LocatedJob, Slot, batch_plan, executors
 
 
 def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

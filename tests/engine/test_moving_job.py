@@ -7,10 +7,10 @@ import pytest
 
 from holdfast.errors import RetrySoonError
 from holdfast.placement.assignment import Assignment
-from holdfast_runtime import moving_job
-from holdfast_runtime.arrangement import Arrangement
 from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.moving_job import Moves, MovingJob
+from holdfast_runtime.driver import arrangement
+from holdfast_runtime.driver.arrangement import Moves, MovingJob
+from holdfast_runtime.driver.arrangement_part import Arrangement
 from tests.kafka.broker import wait_until
 
 FIRST = Arrangement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)
@@ -62,7 +62,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(moving_job, "_EVERY", 0.01)
+    monkeypatch.setattr(arrangement, "_EVERY", 0.01)
     return World()
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.batch_plan import BatchPlan, Turn, batch_to
-from holdfast_runtime.lost import PositionLostError
-from holdfast_runtime.next_batch import Reading, Seen, lag, next_offsets
-from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
-from holdfast_runtime.ranges import Limits, Order
+from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.loop.lost_positions import PositionLostError
+from holdfast_runtime.loop.next_batch import Reading, Seen, lag, next_offsets
+from holdfast_runtime.loop.ranges import Limits, Order
+from holdfast_runtime.slot.batch_plan import BatchPlan, Turn, batch_to
 from holdfast_runtime.streams.records import Bounds, Range
 
 A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.offset_log import Logged, check_query, read_offset_log
-from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.checkpoint.offset_log import Logged, check_query, read_offset_log
+from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.old_runs import OldRun, Step, may_clear, steps
-from holdfast_runtime.run_owner import Owner
+from holdfast_runtime.checkpoint.old_runs import OldRun, Step, may_clear, steps
+from holdfast_runtime.checkpoint.run_owner import Owner
 
 ADS, ANEW = Owner("ads", "team-a", "u-1"), Owner("ads", "team-a", "u-2")
 DAY = 86_400_000

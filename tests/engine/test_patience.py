@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from holdfast.errors import AwayError, RetrySoonError, UserActionError
-from holdfast_runtime.patience import WaitEndedError, patiently
+from holdfast_runtime.loop.stopping import WaitEndedError, patiently
 
 
 class Slots:

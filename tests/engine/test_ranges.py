@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.ranges import Backlog, Limits, Order, plan_ranges
+from holdfast_runtime.loop.ranges import Backlog, Limits, Order, plan_ranges
 
 BACKLOGS = st.dictionaries(
     st.builds(StreamPartition, st.sampled_from("ab"), st.integers(0, 5)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_runtime.attempt import PlanRejectedError
+from holdfast_runtime.driver.attempt import PlanRejectedError
 from holdfast_runtime.testing import TestDriver
 
 CODE = """

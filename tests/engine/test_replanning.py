@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.attempt import Attempt
+from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.checkpoint.offset_log import Logged, read_offset_log
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.spark_plan_log import PlanChangedError, SparkPlanLog
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.data_dir import DataDir
-from holdfast_runtime.offset_log import Logged, read_offset_log
-from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.outputs import WRITE_STEPS
-from holdfast_runtime.replanning import Replan, ReplanRefusedError, TurnState, replan
-from holdfast_runtime.spark_plan_log import PlanChangedError, SparkPlanLog
+from holdfast_runtime.driver.attempt import Attempt
+from holdfast_runtime.driver.replanning import Replan, ReplanRefusedError, TurnState, replan
+from holdfast_runtime.driver.taking_back import REPLAN_STEPS, TakingBack
+from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.taking_back import REPLAN_STEPS, TakingBack
 from holdfast_runtime.testing import Crashed, TestDriver
 from holdfast_runtime.testing.apps import app_of
 from holdfast_runtime.testing.history import History

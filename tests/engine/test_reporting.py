@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.placement.driver_report import BEAT, Report
+from holdfast.protocol.report import BEAT, Report
 from holdfast_runtime.coordination.report_map import ReportMap
 from holdfast_runtime.coordination.reporter import Reporter
 from holdfast_runtime.coordination.reporting import APART, EVERY, due, shortened

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.placement.told import Told
-from holdfast_runtime.run_owner import CheckpointLostError, RunOfAnotherAppError, claim_run
+from holdfast.protocol.attempt import Told
+from holdfast_runtime.checkpoint.run_owner import CheckpointLostError, RunOfAnotherAppError, claim_run
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.folder_storage import FolderStorage
 

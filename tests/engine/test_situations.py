@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.data_dir import DataInUseError
-from holdfast_runtime.report import SlotStoppedError, SlotUserError, SlotWorldError
+from holdfast_runtime.checkpoint.data_dir import DataInUseError
+from holdfast_runtime.slot.report import SlotStoppedError, SlotUserError, SlotWorldError
 from holdfast_runtime.state.errors import StoreBusyError
-from holdfast_runtime.streams.log_partition import LogUnavailableError
-from holdfast_runtime.streams.written import OutputsAheadError
+from holdfast_runtime.streams.log.log_partition import LogUnavailableError
+from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.testing import Crashed, Lab, TestDriver, TestMisuseError
 from tests.engine.totals import CODE, SNAPSHOTS, app, orders, settled
 

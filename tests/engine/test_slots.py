@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.placement.assignment import Assignment
-from holdfast_runtime.packing import packed
+from holdfast_runtime.coordination.packing import packed
 
 
 def test_tasks_of_a_processor_are_dealt_to_its_cores() -> None:

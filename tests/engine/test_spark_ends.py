@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.data_dir import DataDir
+from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.state.claim import claim
 from holdfast_runtime.state.place import Identity, Place
 from tests.engine.runs import APP, DEADLINE, Run, check, die, feed, unfinished

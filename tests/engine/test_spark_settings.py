@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import holdfast_runtime
-from holdfast_runtime.spark_settings import (
+from holdfast_runtime.spark.settings import (
     FIXED,
     Fixed,
     SparkSettingRefusedError,
@@ -15,7 +15,7 @@ from holdfast_runtime.spark_settings import (
 )
 
 PACKAGE = Path(str(holdfast_runtime.__file__)).parent
-LOGGING = f"-Dlog4j2.configurationFile={(PACKAGE / 'log4j2.properties').as_uri()}"
+LOGGING = f"-Dlog4j2.configurationFile={(PACKAGE / 'spark' / 'log4j2.properties').as_uri()}"
 
 
 def settings(master: str = "local[2]", code: tuple[Path, ...] = (), **conf: str) -> dict[str, str]:

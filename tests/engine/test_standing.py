@@ -1,8 +1,8 @@
 """What the driver knows of tasks between batches."""
 
-from holdfast_runtime.batch_clock import BatchTime
-from holdfast_runtime.report import TaskReport
-from holdfast_runtime.standing import Standing
+from holdfast_runtime.clocks import BatchTime
+from holdfast_runtime.loop.task_ledger import Standing
+from holdfast_runtime.slot.report import TaskReport
 
 
 def test_all_tasks_are_asked_until_a_batch_of_the_attempt_itself_has_run() -> None:

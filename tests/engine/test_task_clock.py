@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.task_clock import Brought, ClockPlan, Moved, Outgoing, Source, Stored, Told, moved, outgoing
+from holdfast_runtime.slot.task_clock import Brought, ClockPlan, Moved, Outgoing, Source, Stored, Told, moved, outgoing
 
 A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)
 PLAN = ClockPlan(

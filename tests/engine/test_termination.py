@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast_runtime.driver.termination import ended_well, failed, leave
 from holdfast_runtime.progress import Ended, Ending
-from holdfast_runtime.termination import ended_well, failed, leave
 
 
 @pytest.mark.parametrize(

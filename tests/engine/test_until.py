@@ -2,8 +2,8 @@
 
 import pytest
 
+from holdfast_runtime.loop.until import Until
 from holdfast_runtime.progress import Ending
-from holdfast_runtime.until import Until
 
 
 @pytest.mark.parametrize(

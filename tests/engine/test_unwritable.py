@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.outputs import Outbox, Target
+from holdfast_runtime.slot.outputs import Outbox, Target
+from holdfast_runtime.slot.record_limits import RecordTooLargeError, fitting
+from holdfast_runtime.steps.timed_rows import Timed
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.records import WRITTEN, Range, RecordLimit
-from holdfast_runtime.timed import Timed
-from holdfast_runtime.unwritable import RecordTooLargeError, fitting
 
 Format = Literal["json", "arrow"]
 SCHEMA = pa.schema([("k", pa.string()), ("text", pa.string())])

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.planning.plan import Known, plan
-from holdfast.spec.app import StreamApp
+from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.steps import VERBS
-from holdfast_cli.yaml_file import app_document
+from holdfast_cli.plan.app_file import app_document
 
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/app.yaml"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_operator.driver_pod import USER
+from holdfast_operator.manifests.driver_pod import USER
 from images.build.images import IMAGES, files
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast_runtime.streams.kafka.fetching import Fetching
-from holdfast_runtime.streams.kafka.reading import Limits
+from holdfast_runtime.streams.kafka.read.fetching import Fetching
+from holdfast_runtime.streams.kafka.read.range_read import Limits
 from tests.kafka.broker import Broker
 from tests.kafka.known import LIMITS, READERS, reader, settings_of
 

@@ -191,7 +191,7 @@ class Disturbed:
     def _daemons(self) -> list[int]:
         """Those that fork Python workers, each the first of its group; Spark's driver has one as well, for planning."""
         executors = self.run.children("CoarseGrainedExecutorBackend")
-        found = {pid for executor in executors for pid in children(executor, "-m holdfast_runtime.worker_daemon")}
+        found = {pid for executor in executors for pid in children(executor, "-m holdfast_runtime.spark.worker_daemon")}
         return sorted(pid for pid in found if _group(pid) == pid)
 
     def _one_dies(self, found: list[int]) -> bool:

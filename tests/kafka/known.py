@@ -7,14 +7,14 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.cimpl import NewTopic
 
-from holdfast_runtime.streams.kafka.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.fetcher import Fetcher
-from holdfast_runtime.streams.kafka.fetching import Fetching, make_fetcher
-from holdfast_runtime.streams.kafka.librdkafka import library
-from holdfast_runtime.streams.kafka.plain_fetcher import PlainFetcher
-from holdfast_runtime.streams.kafka.quiet import QUIET
-from holdfast_runtime.streams.kafka.reading import Limits
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.client.librdkafka import library
+from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.read.fetcher import Fetcher
+from holdfast_runtime.streams.kafka.read.fetching import Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
+from holdfast_runtime.streams.kafka.read.range_read import Limits
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 
 Row = dict[str, Any]

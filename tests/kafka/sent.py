@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.markers import Who
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.transactions import Sender, Writes
-from holdfast_runtime.streams.kafka.trouble import END_OF_PARTITION
+from holdfast_runtime.streams.kafka.write.marker_notes import Who
+from holdfast_runtime.streams.kafka.write.slot_writers import Sender, Writes
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.kafka.broker import Reached
 

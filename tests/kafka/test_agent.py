@@ -27,10 +27,10 @@ from multiprocessing.connection import Client
 from holdfast_runtime.streams.kafka import agent
 agent.begin_agent()
 from tests.kafka.sent import Attempt, writes
-from holdfast_runtime.streams.kafka.agent import RemoteWriter
+from holdfast_runtime.streams.kafka.write.agent import RemoteWriter
 from holdfast_runtime.streams.kafka.system import MakeWriter
-from holdfast_runtime.streams.kafka.transactions import Sender
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
+from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from tests.kafka.sent import settings_of
 bootstrap, app = sys.argv[1:3]
 try:

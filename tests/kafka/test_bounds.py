@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import TopicPartition
 
-from holdfast_runtime.streams.kafka import bounds as module
-from holdfast_runtime.streams.kafka.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.trouble import (
+from holdfast_runtime.streams.kafka.admin import bounds as module
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.client.errors import (
     KafkaBusyError,
     KafkaConfigError,
     KafkaForbiddenError,

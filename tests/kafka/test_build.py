@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOOPS = "holdfast_runtime/streams/kafka/gather.so"
+LOOPS = "holdfast_runtime/streams/kafka/client/gather.so"
 
 
 def built(folder: Path, compiler: str) -> tuple[str, list[str], str]:

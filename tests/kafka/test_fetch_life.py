@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from holdfast_runtime.streams.kafka import fetcher as fast_module
-from holdfast_runtime.streams.kafka.consumer import Consumer
-from holdfast_runtime.streams.kafka.fetcher import Fetcher
-from holdfast_runtime.streams.kafka.fetching import READER, Fetching, make_fetcher
-from holdfast_runtime.streams.kafka.plain_fetcher import PlainFetcher
-from holdfast_runtime.streams.kafka.reading import Limits
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
+from holdfast_runtime.streams.kafka.read import fetcher as fast_module
+from holdfast_runtime.streams.kafka.read.consumer import Consumer
+from holdfast_runtime.streams.kafka.read.fetcher import Fetcher
+from holdfast_runtime.streams.kafka.read.fetching import READER, Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
+from holdfast_runtime.streams.kafka.read.range_read import Limits
 from holdfast_runtime.streams.records import OffsetBeyondEndError
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import check, filled, reader, settings_of

@@ -13,16 +13,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
-from holdfast_runtime.streams.kafka import gathering
-from holdfast_runtime.streams.kafka.fetching import Fetching
-from holdfast_runtime.streams.kafka.reading import Limits
-from holdfast_runtime.streams.kafka.trouble import (
+from holdfast_runtime.streams.kafka.client.errors import (
     KafkaBusyError,
     KafkaConfigError,
     KafkaForbiddenError,
     KafkaLoginError,
     RecordsDamagedError,
 )
+from holdfast_runtime.streams.kafka.read import gathering
+from holdfast_runtime.streams.kafka.read.fetching import Fetching
+from holdfast_runtime.streams.kafka.read.range_read import Limits
 from holdfast_runtime.streams.records import (
     OffsetAgedOutError,
     OffsetBeyondEndError,

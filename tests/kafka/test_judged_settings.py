@@ -7,7 +7,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from holdfast.kafka_settings import (
+from holdfast.spec.kafka_settings import (
     ASKING,
     NOT_FOR_ASKING,
     OF_THE_POD,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.streams.kafka.limits import ANY_TIME, TopicLimits, record_limit, request_bytes
+from holdfast_runtime.streams.kafka.client.topic_limits import ANY_TIME, TopicLimits, record_limit, request_bytes
 from holdfast_runtime.streams.records import RecordLimit
 from tests.kafka.sent import settings_of
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast_runtime.streams.kafka.markers import (
+from holdfast_runtime.streams.kafka.client.times import event_times, kafka_times
+from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
     BEFORE,
     MarkerUnreadableError,
@@ -16,7 +17,6 @@ from holdfast_runtime.streams.kafka.markers import (
     slot_partition,
     taken_back,
 )
-from holdfast_runtime.streams.kafka.times import event_times, kafka_times
 from holdfast_runtime.streams.records import NO_TIME, Marker
 
 ONE, TWO, OTHER = Who("app", "1", 1), Who("app", "1", 2), Who("app", "2", 1)

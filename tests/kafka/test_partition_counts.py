@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     UserScramCredentialUpsertion,
 )
 
-from holdfast_operator.partition_counts import (
+from holdfast_operator.brokers.partition_counts import (
     BrokerConfigInvalidError,
     BrokerLoginRefusedError,
     BrokerUnreachableError,

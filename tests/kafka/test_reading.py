@@ -8,16 +8,16 @@ from confluent_kafka import KafkaError
 
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.reading import Limits, Reading
-from holdfast_runtime.streams.kafka.said import Said
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import (
+from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.errors import (
     END_OF_PARTITION,
     KafkaBusyError,
     KafkaLoginError,
     RecordsDamagedError,
     trouble,
 )
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.read.range_read import Limits, Reading
 from holdfast_runtime.streams.records import (
     Bounds,
     OffsetAgedOutError,

@@ -11,12 +11,12 @@ from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.markers import Who
-from holdfast_runtime.streams.kafka.producer import TransactionalProducer
-from holdfast_runtime.streams.kafka.refused import FailedRecord, blamed
+from holdfast_runtime.streams.kafka.client.errors import RecordRefusedError
+from holdfast_runtime.streams.kafka.client.refused import FailedRecord, blamed
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.transactions import Sender
-from holdfast_runtime.streams.kafka.trouble import RecordRefusedError
+from holdfast_runtime.streams.kafka.write.marker_notes import Who
+from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
+from holdfast_runtime.streams.kafka.write.slot_writers import Sender
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import seen, settings_of

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
-from holdfast_runtime.streams.kafka.clients import destroy_client, new_client
-from holdfast_runtime.streams.kafka.librdkafka import Library, library
-from holdfast_runtime.streams.kafka.sending import Sent, send
+from holdfast_runtime.streams.kafka.client.clients import destroy_client, new_client
+from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
+from holdfast_runtime.streams.kafka.write.sending import Sent, send
 from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import create, reader, settings_of

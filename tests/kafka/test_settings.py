@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.kafka_settings import REFUSED, without_values
+from holdfast.spec.kafka_settings import REFUSED, without_values
 from holdfast.spec.streams import KafkaSystem, System
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.trouble import KafkaConfigError
+from holdfast_runtime.streams.kafka.client.errors import KafkaConfigError
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
 
 def system(**config: str) -> System:

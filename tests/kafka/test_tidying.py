@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.streams.kafka.tidying import Tidying
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
+from holdfast_runtime.streams.kafka.admin.housekeeping import Tidying
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import settings_of
 
@@ -24,7 +24,7 @@ def test_brokers_that_are_away_when_offsets_are_published_do_not_end_the_process
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # librdkafka ends it when an administrator's question about a group is not answered in time.
-    monkeypatch.setattr("holdfast_runtime.streams.kafka.tidying._PATIENCE", 2.0)
+    monkeypatch.setattr("holdfast_runtime.streams.kafka.admin.housekeeping._PATIENCE", 2.0)
     with Broker() as broker:
         broker.create_topic("rows", 1)
         tidying = Tidying(settings_of(broker.bootstrap))

@@ -11,12 +11,12 @@ import pytest
 
 from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_operator.partition_counts import BrokerUnreachableError, read_counts
-from holdfast_runtime.streams.kafka.credentials import kafka_settings
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
+from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts
+from holdfast_runtime.streams.kafka.admin.topics import Topics
+from holdfast_runtime.streams.kafka.client.credentials import kafka_settings
+from holdfast_runtime.streams.kafka.client.errors import KafkaLoginError
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.topics import Topics
-from holdfast_runtime.streams.kafka.trouble import KafkaLoginError
 from holdfast_runtime.streams.records import Range
 from tests.kafka.broker import PASSWORD, USER, Broker, wait_until
 from tests.kafka.sent import Attempt, Worker, rows_of, seen

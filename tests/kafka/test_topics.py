@@ -6,10 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
+from holdfast_runtime.streams.kafka.admin.topics import (
+    TooFewBrokersError,
+    TopicDiffersError,
+    TopicPartitionsError,
+    Topics,
+)
+from holdfast_runtime.streams.kafka.admin.wanted import INTERMEDIATE, Use, Wanted, wanted
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.topics import TooFewBrokersError, TopicDiffersError, TopicPartitionsError, Topics
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError
-from holdfast_runtime.streams.kafka.wanted import INTERMEDIATE, Use, Wanted, wanted
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
 
@@ -138,7 +143,7 @@ def test_without_transactions_all_is_there_when_a_write_returns_and_twice_if_it_
 def test_without_brokers_a_write_without_transactions_says_that_it_waits(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_runtime.streams.kafka.untransacted.PATIENCE", 0.5)
+    monkeypatch.setattr("holdfast_runtime.streams.kafka.write.untransacted.PATIENCE", 0.5)
     (port,) = free_ports(1)
     kafka = Kafka(settings_of(f"127.0.0.1:{port}"), name, exactly_once=False)
     with pytest.raises(KafkaBusyError, match=r"not all records were taken within 0.5 s"):

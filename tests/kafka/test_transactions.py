@@ -9,15 +9,15 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka import beginning
-from holdfast_runtime.streams.kafka.beginning import NameTakenError
-from holdfast_runtime.streams.kafka.markers import slot_note, slot_partition
-from holdfast_runtime.streams.kafka.producer import TakenOverError, TransactionalProducer
+from holdfast_runtime.streams.kafka.admin.wanted import Use
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, RecordRefusedError
 from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.trouble import KafkaBusyError, RecordRefusedError
-from holdfast_runtime.streams.kafka.wanted import Use
+from holdfast_runtime.streams.kafka.write import fencing
+from holdfast_runtime.streams.kafka.write.fencing import NameTakenError
+from holdfast_runtime.streams.kafka.write.marker_notes import slot_note, slot_partition
+from holdfast_runtime.streams.kafka.write.producer import TakenOverError, TransactionalProducer
+from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import NO_TIME, FencedError, Marker, Range, written_batch
-from holdfast_runtime.streams.written import OutputsAheadError
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
@@ -222,7 +222,7 @@ def test_a_crash_between_beginning_and_tidying_loses_no_marker(
     for number, step in enumerate(("_shut_out", "before_note", "_superfluous"), start=2):
         now = attempt(broker, app, number)
         with monkeypatch.context() as patched:
-            patched.setattr(beginning, step, dies)
+            patched.setattr(fencing, step, dies)
             with pytest.raises(KeyboardInterrupt):
                 now.begin()
     assert attempt(broker, app, 5).begin().turns == {"a": 1}

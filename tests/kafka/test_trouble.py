@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
-from holdfast_runtime.streams.kafka import trouble as module
-from holdfast_runtime.streams.kafka.trouble import (
+from holdfast_runtime.streams.kafka.client import errors as module
+from holdfast_runtime.streams.kafka.client.errors import (
     KafkaAwayError,
     KafkaBusyError,
     KafkaConfigError,

@@ -8,8 +8,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from holdfast.placement.driver_report import REPORT_LABEL, report_in
-from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
+from holdfast.protocol.report import REPORT_LABEL, report_in
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
 from tests.cluster.cluster import Cluster, Tree
 from tests.cluster.steps import ClusterError
 from tests.kafka.broker import wait_until
@@ -19,7 +19,7 @@ from tests.kind.storage import SHARED_CLAIM
 
 CHECKPOINTS = "/checkpoints"
 READY = 180.0
-JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver"
+JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver.__main__"
 """The processes of a driver, by their command lines."""
 _GRACE = ("--force", "--grace-period=0")
 _SPARK = {

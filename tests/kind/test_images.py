@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_operator.driver_pod import USER
+from holdfast_operator.manifests.driver_pod import USER
 from images.build.images import IMAGES, build, version
 from tests.cluster import docker
 from tests.cluster.steps import step

@@ -3,16 +3,16 @@
 import copy
 from typing import Any
 
-from holdfast.placement.driver_report import Report
-from holdfast.spec.status import Status
-from holdfast_operator.checks.start import Judged, judge
-from holdfast_operator.decide import decide
-from holdfast_operator.decision import Decision, Limits
-from holdfast_operator.driver_pod import Release
-from holdfast_operator.facts import AppSeen, Phase, PodSeen, Snapshot
-from holdfast_operator.names import attempt_name
-from holdfast_operator.pod_policy import PodPolicy
-from holdfast_operator.specs import read_spec
+from holdfast.protocol.names import attempt_name
+from holdfast.protocol.report import Report
+from holdfast.spec.app import Status
+from holdfast_operator.decide.decision import Decision, Limits
+from holdfast_operator.decide.facts import AppSeen, Phase, PodSeen, Snapshot
+from holdfast_operator.decide.rules import decide
+from holdfast_operator.decide.specs import read_spec
+from holdfast_operator.examine.start_checks import Judged, judge
+from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.pod_policy import PodPolicy
 
 NOW = 1_800_000_000_000
 LIMITS = Limits()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_operator.broker_addresses import AddressPattern, AddressRule
-from holdfast_operator.partition_counts import (
+from holdfast_operator.brokers.addresses import AddressPattern, AddressRule
+from holdfast_operator.brokers.partition_counts import (
     BrokerConfigInvalidError,
     BrokerNotAdmittedError,
     BrokerUnreachableError,

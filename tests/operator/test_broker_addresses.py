@@ -3,8 +3,8 @@ from ipaddress import ip_address
 import pytest
 
 from holdfast_operator import main
-from holdfast_operator.broker_addresses import AddressInvalidError, AddressPattern, AddressRule, Server, servers
-from holdfast_operator.partition_counts import BrokerNotAdmittedError
+from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule, Server, servers
+from holdfast_operator.brokers.partition_counts import BrokerNotAdmittedError
 
 
 def rule(*patterns: str) -> AddressRule:

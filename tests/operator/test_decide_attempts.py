@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import WorldChangeError
+from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
-from holdfast_operator.checks.endings import Outcome
-from holdfast_operator.decision import (
+from holdfast_operator.decide.attempt_endings import Outcome
+from holdfast_operator.decide.decision import (
     Again,
     CollectAttempts,
     Final,
@@ -13,11 +14,10 @@ from holdfast_operator.decision import (
     KeepFinalizer,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, ContainerEnd, Finding, Phase, Unknown
-from holdfast_operator.names import app_id
-from holdfast_runtime.report import Failure
+from holdfast_operator.decide.facts import AppSeen, ContainerEnd, Finding, Phase, Unknown
+from holdfast_runtime.driver.termination import failed
+from holdfast_runtime.slot.report import Failure
 from holdfast_runtime.state.errors import StoreFullError
-from holdfast_runtime.termination import failed
 from tests.operator.apps import (
     LIMITS,
     NOW,

@@ -6,15 +6,15 @@ import pytest
 from holdfast.reasons import Reason
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import Record
-from holdfast_operator.checks.endings import Outcome
-from holdfast_operator.decision import (
+from holdfast_operator.decide.attempt_endings import Outcome
+from holdfast_operator.decide.decision import (
     Again,
     CollectAttempts,
     EndPod,
     Final,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, Snapshot, Unknown
+from holdfast_operator.decide.facts import AppSeen, Snapshot, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, after, app, condition, decided, driver, report, seen, started
 
 

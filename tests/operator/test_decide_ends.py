@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
-from holdfast_operator.decision import (
+from holdfast_operator.decide.decision import (
     Again,
     EndPod,
     EndSet,
@@ -14,8 +15,7 @@ from holdfast_operator.decision import (
     Release,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, Maker, Phase, PodSeen, Snapshot, Unknown
-from holdfast_operator.names import app_id
+from holdfast_operator.decide.facts import AppSeen, Maker, Phase, PodSeen, Snapshot, Unknown
 from tests.operator.apps import (
     LIMITS,
     NOW,

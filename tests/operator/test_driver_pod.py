@@ -1,11 +1,12 @@
 import json
 from typing import Any
 
-from holdfast.placement.told import TOLD_KEY, read_told
-from holdfast.spec.app import StreamApp
+from holdfast.protocol.attempt import TOLD_KEY, read_told
+from holdfast.protocol.names import app_id
+from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
-from holdfast_operator.decision import StartDriver
-from holdfast_operator.driver_pod import (
+from holdfast_operator.decide.decision import StartDriver
+from holdfast_operator.manifests.driver_pod import (
     APP_KEY,
     EXECUTOR_KEY,
     SPARK_KEY,
@@ -18,9 +19,8 @@ from holdfast_operator.driver_pod import (
     needs_default_class,
     spark_settings,
 )
-from holdfast_operator.names import app_id
-from holdfast_operator.pod_security import PodProfile, violations
-from holdfast_runtime.spark_settings import check_settings
+from holdfast_operator.manifests.pod_security import PodProfile, violations
+from holdfast_runtime.spark.settings import check_settings
 from tests.operator.apps import TREE, tree
 
 OWNER = Owner("ads", "apps", "uid-of-app")

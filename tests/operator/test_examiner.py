@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast.reasons import Reason
-from holdfast_operator.cache import Key
-from holdfast_operator.examiner import BeingExaminedError, Examiner
-from holdfast_operator.facts import Grounds
-from holdfast_operator.lanes import Lanes, NotAnsweredError, TooMuch
-from holdfast_operator.questions import Failed
-from holdfast_operator.specs import read_spec
+from holdfast_operator.decide.facts import Grounds
+from holdfast_operator.decide.specs import read_spec
+from holdfast_operator.examine.examiner import BeingExaminedError, Examiner
+from holdfast_operator.examine.lanes import Lanes, NotAnsweredError, TooMuch
+from holdfast_operator.examine.questions import Failed
+from holdfast_operator.observe.cache import Key
 from tests.operator.apps import POLICY, tree
 
 KEY = Key("apps", "ads")

@@ -5,12 +5,19 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.placement.driver_report import REPORT_KEY, Report
-from holdfast_operator.cache import Cache, Key
-from holdfast_operator.decision import Again, Wake
-from holdfast_operator.health import LONGEST_OVERDUE, LONGEST_SILENCE, Health, late_looks, served, silent_watch
-from holdfast_operator.looks import Looks
-from holdfast_operator.metrics import Metrics
+from holdfast.protocol.report import REPORT_KEY, Report
+from holdfast_operator.decide.decision import Again, Wake
+from holdfast_operator.observe.cache import Cache, Key
+from holdfast_operator.service.look_queue import Looks
+from holdfast_operator.service.metrics import Metrics
+from holdfast_operator.service.monitoring import (
+    LONGEST_OVERDUE,
+    LONGEST_SILENCE,
+    Health,
+    late_looks,
+    served,
+    silent_watch,
+)
 from tests.kafka.broker import free_ports
 
 KEY = Key("apps", "ads")

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast_operator.checks.start import Judged
-from holdfast_operator.facts import Grounds
-from holdfast_operator.lanes import Lanes, NotAnsweredError, TooMuch
-from holdfast_operator.questions import Failed
-from holdfast_operator.sandbox import Lane
-from holdfast_operator.specs import Spec, read_spec
+from holdfast_operator.decide.facts import Grounds
+from holdfast_operator.decide.specs import Spec, read_spec
+from holdfast_operator.examine.lanes import Lanes, NotAnsweredError, TooMuch
+from holdfast_operator.examine.questions import Failed
+from holdfast_operator.examine.sandbox import Lane
+from holdfast_operator.examine.start_checks import Judged
 from tests.kafka.broker import wait_until
 from tests.operator.apps import POLICY, tree
 
@@ -145,7 +145,7 @@ def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None
 def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
     program = """
         import asyncio
-        from holdfast_operator.lanes import Lanes
+        from holdfast_operator.examine.lanes import Lanes
         async def main():
             lanes = Lanes()
             running = asyncio.create_task(lanes.run())
@@ -167,7 +167,7 @@ def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
 
 def _sandboxes(parent: int) -> list[int]:
     """The processes that read specs for this one: its child, and what that has forked."""
-    return [pid for pid in _children(parent) if b"holdfast_operator.sandbox" in _command(pid)]
+    return [pid for pid in _children(parent) if b"holdfast_operator.examine.sandbox" in _command(pid)]
 
 
 def _children(parent: int) -> Iterator[int]:

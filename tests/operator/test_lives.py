@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_operator.decision import Again, Final
+from holdfast_operator.decide.decision import Again, Final
 from tests.operator.apps import condition
 from tests.operator.world import EXECUTORS, World
 

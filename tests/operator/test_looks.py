@@ -2,9 +2,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from holdfast_operator.cache import Key
-from holdfast_operator.decision import Again, Final, Wake
-from holdfast_operator.looks import Looks
+from holdfast_operator.decide.decision import Again, Final, Wake
+from holdfast_operator.observe.cache import Key
+from holdfast_operator.service.look_queue import Looks
 
 A, B = Key("n", "a"), Key("n", "b")
 DEADLINE = 20.0

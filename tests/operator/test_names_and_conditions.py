@@ -3,9 +3,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.protocol.names import MAX_APP_ID, app_id, attempt_name, executor_set
 from holdfast.reasons import Reason
-from holdfast_operator.conditions import TYPES, conditions, moment, stamp
-from holdfast_operator.names import MAX_APP_ID, app_id, attempt_name, executor_set
+from holdfast_operator.decide.conditions import TYPES, conditions, moment, stamp
 
 apps = st.from_regex(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", fullmatch=True)
 runs = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch=True)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from holdfast.reasons import Reason
-from holdfast.spec.status import Status
+from holdfast.spec.app import Status
 from holdfast.tasks.record import parse_record
-from holdfast_operator.decision import Again, Decision, StartDriver
-from holdfast_operator.facts import ContainerEnd, Phase
+from holdfast_operator.decide.decision import Again, Decision, StartDriver
+from holdfast_operator.decide.facts import ContainerEnd, Phase
 from tests.operator.apps import NOW, after, app, condition, decided, driver, report, seen, started
 
 REJECTED: dict[str, Any] = {"steps": [{"name": "written", "from": ["clicks"], "filter": "nothing = 1"}]}

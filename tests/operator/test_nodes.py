@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast_operator.nodes import HOST, Nodes, patient
-from holdfast_operator.volumes import MADE_FOR, out_of_reach
+from holdfast_operator.cluster.nodes import HOST, Nodes, patient
+from holdfast_operator.observe.volumes import MADE_FOR, out_of_reach
 from tests.operator.apps import NOW
 
 LOST_AFTER = 60_000

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
-from holdfast_operator.decision import Again, Decision, Final, ForgetPod, StartDriver
-from holdfast_operator.driver_pod import Owner, Release, driver_pod, spark_settings
-from holdfast_operator.facts import ContainerEnd, Phase, Unknown
+from holdfast_operator.decide.decision import Again, Decision, Final, ForgetPod, StartDriver
+from holdfast_operator.decide.facts import ContainerEnd, Phase, Unknown
+from holdfast_operator.manifests.driver_pod import Owner, Release, driver_pod, spark_settings
 from tests.operator.apps import NOW, app, condition, decided, driver, report, seen, started, tree
 from tests.operator.test_lives import ACCIDENTS
 from tests.operator.world import World

@@ -11,10 +11,10 @@ from ruamel.yaml import YAML
 
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
-from holdfast_operator.driver_pod import Owner, Release, node_folder
-from holdfast_operator.pod_policy import PodPolicy
-from holdfast_operator.pod_security import PodProfile
-from holdfast_operator.pod_templates import MAIN, TemplateRefusedError, check_templates
+from holdfast_operator.manifests.driver_pod import Owner, Release, node_folder
+from holdfast_operator.manifests.pod_policy import PodPolicy
+from holdfast_operator.manifests.pod_security import PodProfile
+from holdfast_operator.manifests.pod_templates import MAIN, TemplateRefusedError, check_templates
 from tests.operator.apps import TREE, app, condition, decided, seen, tree
 
 RELEASE = Release("registry/holdfast:1")

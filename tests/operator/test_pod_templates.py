@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from holdfast.spec.parse import parse_app
-from holdfast_operator.pod_templates import TemplateRefusedError, check_templates, merged
+from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates, merged
 from tests.operator.apps import TREE, tree
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_operator.cache import Cache, Key
-from holdfast_operator.checks.endings import Outcome, ending_of
-from holdfast_operator.decision import Again, Final, StartDriver
-from holdfast_operator.facts import ContainerEnd, Maker, Phase
-from holdfast_operator.nodes import Nodes
-from holdfast_operator.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
+from holdfast_operator.cluster.nodes import Nodes
+from holdfast_operator.decide.attempt_endings import Outcome, ending_of
+from holdfast_operator.decide.decision import Again, Final, StartDriver
+from holdfast_operator.decide.facts import ContainerEnd, Maker, Phase
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
+from holdfast_operator.observe.cache import Cache, Key
 from tests.operator.apps import app, decided, driver, report, seen, started
 
 NAME = driver().name

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.placement.assignment import assign
-from holdfast.placement.handed import Handed
+from holdfast.protocol.assignment import Handed
 from holdfast.tasks.partitions import parse_partition
 from holdfast.tasks.record import Record
-from holdfast_operator.decision import Again, Decision, ForgetPod, GiveUpClaim, HandOver
-from holdfast_operator.facts import Phase, PodSeen, Seats, Unknown
+from holdfast_operator.decide.decision import Again, Decision, ForgetPod, GiveUpClaim, HandOver
+from holdfast_operator.decide.facts import Phase, PodSeen, Seats, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driver, report, seen, started
 
 TASKS = [f"partition-{number}" for number in range(4)]

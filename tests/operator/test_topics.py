@@ -5,10 +5,10 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast.spec.parse import parse_app
-from holdfast_operator.cache import Key
-from holdfast_operator.facts import Unknown
-from holdfast_operator.partition_counts import BrokerUnreachableError
-from holdfast_operator.topics import Topics
+from holdfast_operator.brokers.partition_counts import BrokerUnreachableError
+from holdfast_operator.brokers.topic_counts import Topics
+from holdfast_operator.decide.facts import Unknown
+from holdfast_operator.observe.cache import Key
 from tests.operator.apps import TREE, tree
 
 A, B = Key("n", "a"), Key("n", "b")

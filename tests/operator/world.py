@@ -8,9 +8,10 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.placement.driver_report import Report
-from holdfast.spec.status import Status
-from holdfast_operator.decision import (
+from holdfast.protocol.names import attempt_name
+from holdfast.protocol.report import Report
+from holdfast.spec.app import Status
+from holdfast_operator.decide.decision import (
     Action,
     Again,
     CollectAttempts,
@@ -22,8 +23,7 @@ from holdfast_operator.decision import (
     Release,
     StartDriver,
 )
-from holdfast_operator.facts import AppSeen, ContainerEnd, Maker, Phase, PodSeen, Snapshot, Unknown
-from holdfast_operator.names import attempt_name
+from holdfast_operator.decide.facts import AppSeen, ContainerEnd, Maker, Phase, PodSeen, Snapshot, Unknown
 from tests.operator.apps import NOW, TREE, UID, decided
 
 GRACE = 30_000

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.driver_report import Report, read_report
-from holdfast.placement.handed import Handed, HandedInvalidError, read_handed
-from holdfast.placement.told import Told, read_told
+from holdfast.protocol.assignment import Handed, HandedInvalidError, read_handed
+from holdfast.protocol.attempt import Told, read_told
+from holdfast.protocol.report import Report, read_report
 
 HANDED = Handed(3, 2, {"exec-0": "claim-0", "exec-1": "claim-1"}, Assignment({"exec-0": ("p-0",), "exec-1": ()}))
 

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.planning.checks import MENDABLE
 from holdfast.planning.fixing import fixed
-from holdfast.planning.judgement import MENDABLE
 from holdfast.planning.plan import Known, Plan, plan
 from holdfast.planning.plan_json import plan_json
-from holdfast.planning.repairs import apply_repair
-from holdfast.spec.app import StreamApp
+from holdfast.planning.problems import apply_repair
+from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
 from tests.planning.reference import reference_counts, reference_sets
 from tests.planning.specs import app_tree, specs

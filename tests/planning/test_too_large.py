@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.planning.budget import MOST_COLUMNS, MOST_EXPLAINED, MOST_LETTERS, MOST_PROBLEMS, MOST_SQL
+from holdfast.planning.flow import MOST_COLUMNS, MOST_EXPLAINED, MOST_LETTERS, MOST_PROBLEMS, MOST_SQL
 from holdfast.planning.plan import Plan, plan
-from holdfast.planning.safely import PlanningFailedError, safely
-from holdfast.planning.sql.ddl import parse_schema
 from holdfast.planning.sql.expressions import Scope, check_filter, check_select
 from holdfast.planning.sql.reading import MOST_TYPE
-from holdfast.planning.sql.spark_type import INT, SparkType, struct
+from holdfast.planning.types.ddl import parse_schema
+from holdfast.planning.types.spark_types import INT, SparkType, struct
 from holdfast.reasons import Reason
+from holdfast.safely import PlanningFailedError, safely
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.spec.size import MOST_LEVELS, MOST_VALUES
 

@@ -13,13 +13,13 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from holdfast.spec.parse import parse_app
-from holdfast_runtime.app import run_at
-from holdfast_runtime.checkpoint_location import storage_at
+from holdfast_runtime.checkpoint.checkpoint_location import storage_at
+from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.places import Places
+from holdfast_runtime.driver.app import run_at
+from holdfast_runtime.driver.site import Shape, Site
+from holdfast_runtime.loop.until import Until
 from holdfast_runtime.progress import Ended, Event, Progress
-from holdfast_runtime.site import Shape, Site
-from holdfast_runtime.until import Until
 from tests.engine.runs import APP
 
 

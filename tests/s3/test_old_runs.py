@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.placement.told import Told
-from holdfast_runtime.old_runs import OldRuns
-from holdfast_runtime.run_owner import RunCollectedError, claim_run
+from holdfast.protocol.attempt import Told
+from holdfast_runtime.checkpoint.old_runs import OldRuns
+from holdfast_runtime.checkpoint.run_owner import RunCollectedError, claim_run
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.object_storage import ObjectStorage
 from holdfast_runtime.state.storage import Chunk, Storage

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.query_copy import QueryCopy, QueryCopyDamagedError
+from holdfast_runtime.checkpoint.query_copy import QueryCopy, QueryCopyDamagedError
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.storage import Storage

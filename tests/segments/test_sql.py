@@ -16,7 +16,7 @@ from holdfast_runtime.segments.catalyst import TextRefusedError
 from holdfast_runtime.segments.graph import Compiled
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.segments.sql import sql_segment
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 from tests.codecs.schemas import schema
 from tests.planning.apps import step
 from tests.segments.graphs import compiled, read, written

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pytest
 
 from holdfast_runtime.steps.apply import UserFunction, apply
-from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.merge import merge
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 from tests.codecs.schemas import schema
 
 SCHEMA = schema("k STRING, n INT")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.segments.union import Layout, Note, Rows, UnionBrokenError
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 from tests.codecs.schemas import schema
 
 NARROW, WIDE = schema("a INT"), schema("s STRING, m MAP<STRING, ARRAY<INT>>, n STRUCT<x: INT, y: STRUCT<z: BINARY>>")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from holdfast.spec.status import Status
-from holdfast_operator.checks.start import judge
-from holdfast_operator.decide import decide
-from holdfast_operator.facts import AppSeen, Snapshot
-from holdfast_operator.specs import read_spec
+from holdfast.spec.app import Status
+from holdfast_operator.decide.facts import AppSeen, Snapshot
+from holdfast_operator.decide.rules import decide
+from holdfast_operator.decide.specs import read_spec
+from holdfast_operator.examine.start_checks import judge
 from tests.operator.apps import LIMITS, NOW, POLICY, UID
 
 ADDRESS_SPACE, CPU, DEADLINE = 1 << 30, 20, 60

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from holdfast.spec.app import StreamApp
-from holdfast.spec.change import Change
-from holdfast.spec.fields import items_of_list, object_of
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.fields import Change
+from holdfast.spec.fields_part import items_of_list, object_of
 
 
 def test_every_field_carries_exactly_one_class() -> None:

@@ -9,8 +9,8 @@ import pytest
 from holdfast.spec.crd import crd
 from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import transition_rules
-from holdfast_cli.crd_command import text
-from holdfast_cli.yaml_out import to_yaml
+from holdfast_cli.output.yaml_text import to_yaml
+from holdfast_cli.plan.crd_command import text
 from tests.crd.harness import CRD, Verdicts, ask
 
 LARGEST = 128 * 1024

@@ -3,9 +3,9 @@
 from copy import deepcopy
 from typing import Annotated, Any
 
-from holdfast.spec.app import AppSpec
+from holdfast.spec.app_part import AppSpec
 from holdfast.spec.base import SpecModel
-from holdfast.spec.change import Change
+from holdfast.spec.fields import Change
 from holdfast.spec.fingerprint import fingerprint
 from holdfast.spec.parse import parse_app
 from tests.spec.base_app import SMALL

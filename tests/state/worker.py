@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast_runtime.checkpoint_location import storage_at
+from holdfast_runtime.checkpoint.checkpoint_location import storage_at
 from holdfast_runtime.state.commit import Part, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import Durable

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 
 
 class MemoryTable:

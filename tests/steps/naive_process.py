@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 
 Found = list[tuple[dict[str, Any], int | None]]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.process import Inherited, ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed
 

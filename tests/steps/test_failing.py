@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.apply import UserFunction
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.failing import apply_apart, apply_or_name
 from holdfast_runtime.steps.letters import FailedRow, letters_of
-from holdfast_runtime.timed import Origin, Timed
+from holdfast_runtime.steps.timed_rows import Origin, Timed
 from tests.steps.memory import timed
 from tests.steps.running import GIVEN, NOON, Running
 

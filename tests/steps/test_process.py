@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.process import StateValueError
 from holdfast_runtime.steps.row_dicts import TimeUnusableError
 from tests.steps.running import Running, count, rows_of, values

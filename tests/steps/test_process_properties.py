@@ -15,7 +15,7 @@ from holdfast.spec.steps import Process
 from holdfast_runtime.state.place import Identity, Place
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.steps import key_table, process
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.key_rows import read_rows
 from holdfast_runtime.steps.process import ProcessStep
 from holdfast_runtime.steps.timers import Kind, index_key

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast_runtime.streams.functions import FunctionMissingError, load_function
+from holdfast_runtime.streams.user_functions import FunctionMissingError, load_function
 
 CODE = {
     "demo": "from shared import FACTOR\ndef twice(x):\n    return FACTOR * x\n",

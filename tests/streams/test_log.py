@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log import EmbeddedLog, PartitionCountError
-from holdfast_runtime.streams.log_partition import LogDamagedError, LogFullError
-from holdfast_runtime.streams.open_partitions import OpenedOtherwiseError, close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, PartitionCountError
+from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogFullError
+from holdfast_runtime.streams.log.open_partitions import OpenedOtherwiseError, close_all
+from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import (
     FETCHED,
     Bounds,
@@ -24,7 +25,6 @@ from holdfast_runtime.streams.records import (
     StreamMissingError,
     written_batch,
 )
-from holdfast_runtime.streams.written import OutputsAheadError
 
 FIRST = StreamPartition("clicks", 0)
 OWNER = "ads/1"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log import EmbeddedLog
-from holdfast_runtime.streams.log_partition import LogDamagedError
-from holdfast_runtime.streams.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.log_partition import LogDamagedError
+from holdfast_runtime.streams.log.open_partitions import close_all
 from holdfast_runtime.streams.records import Marker, Range, written_batch
 
 CLICKS = StreamPartition("clicks", 0)

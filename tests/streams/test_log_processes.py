@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import Bounds, Marker, Range, written_batch
 
 HERE = StreamPartition("s", 0)

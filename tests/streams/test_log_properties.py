@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log import EmbeddedLog
-from holdfast_runtime.streams.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.open_partitions import close_all
+from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import Bounds, Marker, Range, written_batch
-from holdfast_runtime.streams.written import OutputsAheadError
 
 HERE = StreamPartition("s", 0)
 small = st.lists(st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=400)), max_size=12)

@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 from holdfast.planning.plan import Known, plan
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.streams.systems import Streams, SystemNotBuiltError, Where
+from holdfast_runtime.streams.systems.app_streams import Streams, SystemNotBuiltError, Where
 
 GENERATED = """
 apiVersion: holdfast.dev/v1alpha1

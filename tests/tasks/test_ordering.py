@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.expansion import Expansion
+from holdfast.tasks.expansion_part import Expansion
 from holdfast.tasks.grouping import GroupingInput, group
 from holdfast.tasks.ordering import child_after, may_be_read, parents_of_new
 from holdfast.tasks.partitions import StreamPartition, parse_partition, partitions_of

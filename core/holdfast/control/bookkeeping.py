@@ -7,10 +7,7 @@ changed since the last batch, `restored` takes it back. Must not read or write t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from holdfast.control.end_of_stream import EndOfStream, PartitionEnd, no_ends
-from holdfast.control.partition_watermark import PartitionWatermark
-from holdfast.control.producers import Delivery, Producers
-from holdfast.control.stored import (
+from holdfast.control.bookkeeping_format import (
     END,
     WATERMARK,
     end_bytes,
@@ -20,6 +17,9 @@ from holdfast.control.stored import (
     watermark_bytes,
     watermark_in,
 )
+from holdfast.control.end_of_stream import EndOfStream, PartitionEnd, no_ends
+from holdfast.control.partition_watermark import PartitionWatermark
+from holdfast.control.producers import Delivery, Producers
 from holdfast.control.watermark import Watermarks, no_watermarks
 from holdfast.tasks.partitions import StreamPartition
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.placement.optimal import Choice, best_choice
-from holdfast.placement.wishes import Wishes, gather_wishes
+from holdfast.placement.affinity import Wishes, gather_wishes
+from holdfast.placement.optimal_part import Choice, best_choice
 
 
 class NoTasksError(UserActionError):

@@ -12,9 +12,9 @@ reduce the first. Must not weigh one follower against a task at home: that is se
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from holdfast.placement.extra_seats import ExtraSeats
+from holdfast.placement.affinity import Wishes
 from holdfast.placement.max_flow import Network
-from holdfast.placement.wishes import Wishes
+from holdfast.placement.optimal import ExtraSeats
 
 Following = Mapping[str, tuple[str, ...]]
 """Processor -> tasks that come to it from another location, or from none, because they ran on it."""

@@ -6,8 +6,8 @@ Must not choose: it only compares.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from holdfast.placement.affinity import by_name
 from holdfast.placement.assignment import Assignment
-from holdfast.placement.wishes import by_name
 
 
 @dataclass(frozen=True, slots=True)

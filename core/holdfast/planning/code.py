@@ -7,9 +7,9 @@ anybody applies: what is too long is taken as it is.
 import ast
 from collections.abc import Iterator, Mapping
 
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
-from holdfast.spec.app import AppSpec
+from holdfast.spec.app_part import AppSpec
 from holdfast.suggest import did_you_mean
 
 _MOST_PARSED = 64_000

@@ -6,7 +6,7 @@ Must not look at schemas: whether a declared event time fits its stream is judge
 from collections.abc import Iterator
 
 from holdfast.planning.graph import Graph
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Step
 

@@ -6,8 +6,8 @@ Must end: each step is repaired a few times at most, and what is left then is re
 from dataclasses import dataclass
 
 from holdfast.planning.plan import Known, Plan, plan
-from holdfast.planning.repairs import Repair, apply_repair
-from holdfast.spec.app import StreamApp
+from holdfast.planning.problems import Repair, apply_repair
+from holdfast.spec.app_part import StreamApp
 
 _TRIES_PER_STEP = 3
 

@@ -1,123 +1,79 @@
-"""Why: what is known of the rows everywhere in an app, gathered as they are followed along the order of flow.
+"""Why: what planning one app may cost: reading SQL and following columns take time, and the operator plans for anybody.
 
-Held apart from who fills it in: streams and tables on one side, steps on the other. Must not judge keys or counts.
+The bounds are far above what people write; what is over them is refused with its size. Must not parse anything.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from holdfast.planning.budget import Budget
-from holdfast.planning.problems import Problem
-from holdfast.planning.sql.columns import OPEN, UNKNOWN, Column, Rows
-from holdfast.planning.sql.ddl import parse_schema
-from holdfast.planning.sql.expressions import Checked
-from holdfast.planning.sql.findings import SHOWN_NAMES, ExpressionError, Finding, excerpt, listed
-from holdfast.reasons import Reason
-from holdfast.suggest import did_you_mean
+from holdfast.planning.sql.expressions import is_plain_item
+from holdfast.planning.types.columns import Rows
+from holdfast.spec.steps import Step
 
-Passes = dict[str, frozenset[tuple[int, str]]]
-"""Column that comes out -> (input, column) it is an unchanged copy of; a joined column is a copy of both."""
+MOST_SQL = 131_072
+"""Letters of all expressions of an app that are more than a name; 15 microseconds each."""
+MOST_COLUMNS = 100_000
+"""Columns of the rows of all steps, streams and tables together; a long type counts for several."""
+MOST_PARTITIONS = 200_000
+"""Of all streams that an app reads; each is an object in memory, in the plan and in the record."""
+MOST_PRODUCERS = 20_000_000
+"""Stream partitions that are read, times streams that are written: each of these has a list of its tasks."""
+MOST_PROBLEMS = 500
+"""Of an app: what is wrong in more places is wrong in one way."""
+MOST_LETTERS = 4_000
+"""Of what is said of one problem."""
+MOST_EXPLAINED = 20
+"""Problems with a repair, which is found by planning what would come of it, or with the paths that lead to them."""
+
+_BRACKET, _COLONS = 40, 20
+"""Letters that the type behind a < or :: counts as: sqlglot tries both readings of it."""
+_TYPE_LETTERS = 20
 
 
 @dataclass(slots=True)
-class Flow:
-    """What is known, and what is wrong with it."""
+class Budget:
+    """What is left of it."""
 
-    rows: dict[str, Rows] = field(default_factory=dict)
-    """Stream or step -> its rows."""
-    tables: dict[str, Rows] = field(default_factory=dict)
-    """Table -> its rows."""
-    passes: dict[str, Passes] = field(default_factory=dict)
-    """Step -> what it passes through."""
-    stored: dict[str, Passes] = field(default_factory=dict)
-    """Table with a `select` -> what of a source's row it keeps unchanged."""
-    written: dict[str, tuple[str, Rows]] = field(default_factory=dict)
-    """Stream -> the first step that writes it, and its rows."""
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
-    budget: Budget = field(default_factory=Budget)
+    sql: int = MOST_SQL
+    columns: int = MOST_COLUMNS
 
-    def at_step(self, step: str, findings: Iterable[Finding]) -> None:
-        """Note what is wrong at a step."""
-        self.problems += [Problem(finding.reason, finding.message, step=step) for finding in findings]
-
-    def at_stream(self, name: str, *findings: Finding) -> None:
-        """Note what is wrong at a stream or table."""
-        self.problems += [Problem(finding.reason, finding.message, stream=name) for finding in findings]
-
-    def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> Rows:
-        """The rows of a declared schema; open ones, and a problem at its place, where it is no schema."""
-        try:
-            return parse_schema(ddl)
-        except ExpressionError as error:
-            if step is not None:
-                self.at_step(step, error.findings)
-            if stream is not None:
-                self.at_stream(stream, *error.findings)
-            return OPEN
-
-
-def missing_columns(names: Iterable[str], rows: Rows, what: str) -> list[Finding]:
-    """A finding for each of these names that the rows do not have."""
-    if not rows.closed:
-        return []
-    return [
-        Finding(Reason.UNKNOWN_COLUMN, f"{what} names {name}, which is no column{did_you_mean(name, rows.names)}")
-        for name in names
-        if rows.find(name) is None
-    ]
-
-
-def differing(one: Rows, other: Rows) -> str | None:
-    """How two kinds of rows differ in names or types; None if they don't, as far as is known."""
-    if not (one.closed and other.closed):
+    def refused_sql(self, texts: Iterable[str]) -> str | None:
+        """Take these expressions from what is left; why they are too much, if they are."""
+        cost = sum(map(_cost, texts))
+        if cost > self.sql:
+            return (
+                f"its expressions count as {cost} letters, and of the {MOST_SQL} that an app may have in all "
+                f"{self.sql} are left (a < counts {_BRACKET}, a :: {_COLONS}, a plain column nothing): write shorter "
+                "ones, or move them into a function"
+            )
+        self.sql -= cost
         return None
-    pairs = [(column, other.find(column.name)) for column in one.columns]
-    only_one = [column.name for column, same in pairs if same is None]
-    only_other = [name for name in other.names if one.find(name) is None]
-    parts = [f"only the first has {listed(only_one)}"] if only_one else []
-    parts += [f"only the second has {listed(only_other)}"] if only_other else []
-    types = [
-        f"{column.name} is {excerpt(column.type)} and {excerpt(same.type)}"
-        for column, same in pairs
-        if same is not None and differ(column.type, same.type)
-    ]
-    more = len(types) - SHOWN_NAMES
-    parts += [*types[:SHOWN_NAMES], *([f"and {more} more differ"] if more > 0 else [])]
-    return "; ".join(parts) or None
+
+    def refused_columns(self, rows: Rows) -> str | None:
+        """The same for the columns of some rows."""
+        cost = sum(1 + len(column.type) // _TYPE_LETTERS for column in rows.columns)
+        if cost > self.columns:
+            return (
+                f"its {len(rows.columns)} columns count as {cost}, and of the {MOST_COLUMNS} that an app may have in "
+                f"all {self.columns} are left (types of more than {_TYPE_LETTERS} letters count more): select fewer "
+                "columns"
+            )
+        self.columns -= cost
+        return None
 
 
-def differ(one: str, other: str) -> bool:
-    """Whether two types are known and not the same."""
-    return _plain(one) != _plain(other) and UNKNOWN not in (one, other)
+def _cost(text: str) -> int:
+    if is_plain_item(text):
+        return 0
+    return len(text) + _BRACKET * text.count("<") + _COLONS * text.count("::")
 
 
-def _plain(kind: str) -> str:
-    """CHAR(n) and VARCHAR(n) are strings wherever rows are compared."""
-    return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
-
-
-def findings_of(checked: Iterable[Checked]) -> list[Finding]:
-    """Everything wrong with some expressions."""
-    return [finding for one in checked for finding in one.findings]
-
-
-def selected(checked: tuple[Checked, ...]) -> Rows:
-    """The rows some expressions give."""
-    named = [Column(one.name, one.type) for one in checked if one.name is not None]
-    first: dict[str, Column] = {}
-    for column in named:
-        first.setdefault(column.name.casefold(), column)
-    # Where something is wrong the columns that should have come are not known, and must not be missed again behind it.
-    closed = not findings_of(checked) and not any(one.is_rest for one in checked)
-    return Rows(tuple(first.values()), closed=closed)
-
-
-def copies(checked: tuple[Checked, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
-    """Which columns some expressions pass through; `sides` says which input a qualifier means."""
-    passes: Passes = {}
-    for one in checked:
-        if one.name is not None and one.source is not None:
-            side, column = one.source
-            passes[one.name] = frozenset((i, column) for i in sides[side])
-    return passes
+def expressions_of(step: Step) -> tuple[str, ...]:
+    """Every expression of a step."""
+    verb = step.join or step.lookup
+    return (
+        *(() if step.filter is None else (step.filter,)),
+        *(step.select or ()),
+        *(() if step.aggregate is None else step.aggregate.compute),
+        *((verb.select if verb is not None else None) or ()),
+    )

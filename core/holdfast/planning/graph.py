@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.spec.app import AppSpec
+from holdfast.spec.app_part import AppSpec
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream
 from holdfast.spec.tables import Table

@@ -7,7 +7,7 @@ step needs of its inputs is checked elsewhere.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.planning.flow import Flow, Passes
+from holdfast.planning.flow_part import Flow, Passes
 from holdfast.planning.graph import Graph
 from holdfast.spec.steps import Step
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.planning.graph import Graph
 from holdfast.planning.keys import Spread
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
 
 

@@ -8,12 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.placement.moves import MovedTask
-from holdfast.planning.code import code_problems
-from holdfast.planning.counts import Count, Facts, decide_counts
-from holdfast.planning.event_time import event_time_problems
-from holdfast.planning.flow import Flow
-from holdfast.planning.graph import Graph, build_graph
-from holdfast.planning.judgement import (
+from holdfast.planning.checks import (
     Mendable,
     circle_problems,
     count_problems,
@@ -21,20 +16,25 @@ from holdfast.planning.judgement import (
     unknown_counts,
     with_repairs,
 )
+from holdfast.planning.code import code_problems
+from holdfast.planning.event_time import event_time_problems
+from holdfast.planning.flow_part import Flow
+from holdfast.planning.graph import Graph, build_graph
+from holdfast.planning.join_sets import JoinSet, Reaching, join_sets
+from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.keys import Spread, follow_keys
 from holdfast.planning.loose_ends import empty_tables, repeated_inside, repeated_rows, unused_rows
-from holdfast.planning.mending import Situation
-from holdfast.planning.needs import key_problems, key_warnings, needs
-from holdfast.planning.problems import Problem, told
-from holdfast.planning.release import not_built
-from holdfast.planning.rows import flow_rows
-from holdfast.planning.sets import JoinSet, Reaching, join_sets
-from holdfast.planning.sql.columns import OPEN, Rows
+from holdfast.planning.partition_counts import Count, Facts, decide_counts
+from holdfast.planning.problems_part import Problem, told
+from holdfast.planning.repair_search import Situation
+from holdfast.planning.rows_part import flow_rows
+from holdfast.planning.run_checks import not_built
 from holdfast.planning.state_kept import given_up, state_problems
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
 from holdfast.planning.topics import setting_problems, topic_problems, topic_warnings
+from holdfast.planning.types.columns import OPEN, Rows
 from holdfast.reasons import Reason
-from holdfast.spec.app import StreamApp
+from holdfast.spec.app_part import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.tasks.record import Record

@@ -6,8 +6,8 @@ The pinned keys are those of the design; more keys may follow behind them, none 
 from typing import Any
 
 from holdfast.planning.plan import Plan
-from holdfast.planning.problems import Problem
-from holdfast.planning.sql.columns import Rows
+from holdfast.planning.problems_part import Problem
+from holdfast.planning.types.columns import Rows
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

@@ -1,63 +1,110 @@
-"""Why: what a plan finds wrong, as values: a reason, the place, the numbers, how they came about, and the way out.
+"""Why: the way out of a problem as a value: what to change in the spec, readable, pasteable and applicable.
 
-A warning has the same shape; which of the two it is decides the list it stands in. Must not print.
+Must not choose: which repair is the cheapest is decided elsewhere.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from holdfast.planning.budget import MOST_LETTERS, MOST_PROBLEMS
-from holdfast.planning.repairs import Repair
-from holdfast.reasons import Reason
+from holdfast.spec.app_part import AppSpec
+from holdfast.spec.steps import Repartition, Step
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*|([0-9]+(ms|h|m|s))+")
+_RESERVED = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 
 
-@dataclass(frozen=True, slots=True)
-class StreamCount:
-    """A stream of a set with its count, and how the count came about."""
+@dataclass(frozen=True, slots=True, order=True)
+class NewStep:
+    """A repartition step to insert."""
 
     name: str
-    partitions: int
-    how: str
+    source: str
+    by: tuple[str, ...]
+
+    def step(self) -> Step:
+        """As the model has it."""
+        return Step(name=self.name, inputs=(self.source,), repartition=Repartition(by=self.by))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rewire:
+    """An input of a step that reads something else from now on."""
+
+    step: str
+    index: int
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a plan, or (as a warning) worth knowing."""
+class Repair:
+    """Changes that make a problem disappear."""
 
-    reason: Reason
-    message: str
-    step: str | None = None
-    """The step it was found at."""
-    stream: str | None = None
-    """Or the stream or table."""
-    streams: tuple[StreamCount, ...] = ()
-    """The streams of the step's set, sorted by name."""
-    paths: tuple[tuple[str, ...], ...] = ()
-    """How each of these streams reaches the step: names from the stream on, tables as `table T`."""
-    repair: Repair | None = None
-
-    @property
-    def order(self) -> tuple[str, str, str, str]:
-        """By place, then reason: never by the order of a file."""
-        return (self.step or "", self.stream or "", self.reason.value, self.message)
+    summary: str
+    """`repartition clicks by ad_id into 16`."""
+    new_steps: tuple[NewStep, ...] = ()
+    rewired: tuple[Rewire, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Steps nobody reads any more once the others are rewired."""
+    broadcast_tables: tuple[str, ...] = ()
+    yaml: str = ""
+    """What to paste: the new and the changed objects."""
 
 
-def told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """In their order, as they may be shown: so many, and each a sentence that ends and does nothing to a terminal."""
-    ordered = sorted(problems, key=lambda problem: problem.order)
-    shown = [replace(problem, message=_shown(problem.message)) for problem in ordered[:MOST_PROBLEMS]]
-    if len(ordered) > MOST_PROBLEMS:
-        last = ordered[MOST_PROBLEMS]
-        message = f"and {len(ordered) - MOST_PROBLEMS} more like these; they are told when these are mended"
-        shown.append(Problem(last.reason, message, step=last.step, stream=last.stream))
-    return tuple(shown)
+def apply_repair(spec: AppSpec, repair: Repair) -> AppSpec:
+    """The spec with the repair in it; new steps stand before the first step that reads them."""
+    steps: list[Step] = []
+    waiting = {new.name: new for new in repair.new_steps}
+    for step in spec.steps:
+        inputs = list(step.inputs)
+        for rewire in repair.rewired:
+            if rewire.step == step.name:
+                inputs[rewire.index] = rewire.source
+        if step.name in repair.removed:
+            continue
+        steps += [waiting.pop(name).step() for name in dict.fromkeys(inputs) if name in waiting]
+        steps.append(step if tuple(inputs) == step.inputs else step.model_copy(update={"inputs": tuple(inputs)}))
+    tables = tuple(
+        table.model_copy(update={"distribution": "Broadcast"}) if table.name in repair.broadcast_tables else table
+        for table in spec.tables
+    )
+    return spec.model_copy(update={"steps": tuple(steps), "tables": tables})
 
 
-def _shown(message: str) -> str:
-    short = message if len(message) <= MOST_LETTERS else f"{message[:MOST_LETTERS]}..."
-    return short if short.isprintable() else "".join(x if _harmless(x) else " " for x in short)
+def repair_yaml(spec: AppSpec, repair: Repair) -> str:
+    """The new and changed objects as YAML, under the lists they belong to."""
+    repaired = apply_repair(spec, repair)
+    steps = {step.name: step for step in repaired.steps}
+    # By name, not as the file has them: the order of a file never shows in a plan.
+    touched = [*sorted(new.name for new in repair.new_steps), *sorted({rewire.step for rewire in repair.rewired})]
+    lines = [f"# {repair.summary}"]
+    if touched:
+        lines.append("steps:")
+        lines += [f"- {flow(_written(steps[name]))}" for name in dict.fromkeys(touched) if name in steps]
+        lines += [f"# and remove step {name}" for name in repair.removed]
+    if repair.broadcast_tables:
+        lines.append("tables:")
+        lines += [f"- {flow(_written(table))}" for table in repaired.tables if table.name in repair.broadcast_tables]
+    return "\n".join(lines)
 
 
-def _harmless(letter: str) -> bool:
-    """Half of a pair of surrogates is no letter either, but whoever prints or sends it escapes it."""
-    return letter.isprintable() or letter == "\n" or "\ud800" <= letter <= "\udfff"
+def _written(model: Any) -> Any:
+    """What a user would write: the fields given, without defaults."""
+    fields = model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    fields.setdefault("name", model.name)
+    return dict(
+        sorted(fields.items(), key=lambda item: ("name", "from").index(item[0]) if item[0] in ("name", "from") else 2)
+    )
+
+
+def flow(value: object) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,72 +1,81 @@
-"""Why: the columns and types of every stream, table and step, found in one walk along the order of flow.
+"""Why: the rows that streams bring and side inputs store, from what the spec declares of them.
 
-What is wrong is said at the place where it is wrong; behind it the walk goes on with what can still be known, so that
-one typo is one problem.
+Must not look at steps.
 """
 
-from holdfast.planning.budget import MOST_PROBLEMS, expressions_of
-from holdfast.planning.flow import Flow
+from holdfast.planning.flow_part import Flow, copies, differing, findings_of, missing_columns, selected
 from holdfast.planning.graph import Graph
-from holdfast.planning.problems import Problem
-from holdfast.planning.source_rows import declared_table_rows, stream_rows
-from holdfast.planning.sql.columns import OPEN, UNKNOWN, Rows
-from holdfast.planning.sql.findings import listed
-from holdfast.planning.step_rows import step_rows
+from holdfast.planning.sql.expressions import Scope, check_select
+from holdfast.planning.types.columns import OPEN, Column, Rows
+from holdfast.planning.types.findings import Finding
 from holdfast.reasons import Reason
+from holdfast.spec.streams import Stream
+from holdfast.spec.tables import Table
+from holdfast.suggest import did_you_mean
+
+_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_ONE_VALUE = {"string": Rows((Column("value", "STRING"),)), "binary": Rows((Column("value", "BINARY"),))}
 
 
-def flow_rows(graph: Graph) -> Flow:
-    """Columns and types everywhere."""
-    flow = Flow()
-    for name in sorted(graph.streams):
-        flow.rows[name] = _afforded(flow, stream_rows(graph, name, flow), stream=name)
-    for name in sorted(graph.tables):
-        if (declared := _table_rows(graph, name, flow)) is not None:
-            flow.tables[name] = _afforded(flow, declared, stream=name)
-    for name in graph.order:
-        step = graph.steps[name]
-        inputs = tuple(flow.rows.get(source, OPEN) for source in step.inputs)
-        if len(flow.problems) > MOST_PROBLEMS or not _affords(flow, expressions_of(step), step=name):
-            flow.rows[name], flow.passes[name] = OPEN, {}
-            continue
-        rows, flow.passes[name] = step_rows(graph, flow, step, inputs)
-        flow.rows[name] = _afforded(flow, rows, step=name)
-        _warn_of_unknown_types(flow, name, inputs)
-    return flow
+def stream_rows(graph: Graph, name: str, flow: Flow) -> Rows:
+    """The rows of a stream; open ones where nothing is declared."""
+    stream = graph.streams[name]
+    rows, one_value = OPEN, _ONE_VALUE.get(stream.format)
+    if stream.schema_ is not None:
+        rows = flow.parsed(stream.schema_, stream=name)
+        if one_value is not None and rows.closed and rows != one_value:
+            value = one_value.columns[0]
+            message = f"a {stream.format} stream has one column, {value.name} {value.type}; its schema says otherwise"
+            flow.at_stream(name, Finding(Reason.SCHEMA_INVALID, message))
+    elif one_value is not None:
+        rows = one_value
+    elif name in graph.readers or name in graph.side_inputs:
+        example = '"id STRING, ts TIMESTAMP"'
+        message = f"stream {name} is read, so its columns must be known: give it a schema, e.g. {example}"
+        flow.at_stream(name, Finding(Reason.SCHEMA_MISSING, message))
+    flow.at_stream(name, *missing_columns(stream.key or (), rows, "key"), *_event_time(stream, rows))
+    return rows
 
 
-def _table_rows(graph: Graph, name: str, flow: Flow) -> Rows | None:
+def _event_time(stream: Stream, rows: Rows) -> list[Finding]:
+    if stream.event_time is None or not rows.closed:
+        return []
+    column = rows.find(stream.event_time.column)
+    if column is None:
+        advice = did_you_mean(stream.event_time.column, rows.names)
+        message = f"eventTime names {stream.event_time.column}, which is no column{advice}"
+        return [Finding(Reason.EVENT_TIME_INVALID, message)]
+    if column.type not in _TIMESTAMPS:
+        message = f"eventTime names {column.name}, which is {column.type}; it must be a TIMESTAMP"
+        return [Finding(Reason.EVENT_TIME_INVALID, message)]
+    return []
+
+
+def declared_table_rows(graph: Graph, name: str, flow: Flow) -> Rows | None:
+    """The rows of a table with sources or a schema; None where its writers decide."""
     table = graph.tables[name]
-    # Each source is selected from.
-    if not _affords(flow, (table.select or ()) * len(table.sources or ()), stream=name):
-        return OPEN
-    return declared_table_rows(graph, name, flow)
+    if table.sources is not None:
+        rows = _stored_rows(table, table.sources, flow)
+    elif table.schema_ is not None:
+        rows = flow.parsed(table.schema_, stream=name)
+    else:
+        return None
+    flow.at_stream(name, *missing_columns(table.key, rows, "key"))
+    return rows
 
 
-def _affords(flow: Flow, texts: tuple[str, ...], *, step: str | None = None, stream: str | None = None) -> bool:
-    """Whether these expressions may still be read."""
-    return not _too_much(flow, flow.budget.refused_sql(texts), step=step, stream=stream)
-
-
-def _afforded(flow: Flow, rows: Rows, *, step: str | None = None, stream: str | None = None) -> Rows:
-    """The rows, if their columns may still be followed."""
-    return OPEN if _too_much(flow, flow.budget.refused_columns(rows), step=step, stream=stream) else rows
-
-
-def _too_much(flow: Flow, why: str | None, *, step: str | None, stream: str | None) -> bool:
-    if why is None:
-        return False
-    # Said once: what is left of the app is over it, too.
-    if not any(problem.reason is Reason.TOO_LARGE for problem in flow.problems):
-        flow.problems.append(Problem(Reason.TOO_LARGE, why, step=step, stream=stream))
-    return True
-
-
-def _warn_of_unknown_types(flow: Flow, step: str, inputs: tuple[Rows, ...]) -> None:
-    """Say once, where it begins, that a type can't be told. Rows with findings have said enough."""
-    rows = flow.rows[step]
-    before = {column.name for given in inputs for column in given.columns if column.type == UNKNOWN}
-    fresh = [column.name for column in rows.columns if column.type == UNKNOWN and column.name not in before]
-    if fresh and rows.closed:
-        message = f"the type of {listed(fresh)} can't be told before it runs; use CAST to fix it"
-        flow.warnings.append(Problem(Reason.TYPE_UNKNOWN, message, step=step))
+def _stored_rows(table: Table, sources: tuple[str, ...], flow: Flow) -> Rows:
+    found: list[Rows] = []
+    for source in sources:
+        rows = flow.rows[source]
+        if table.select is not None:
+            checked = check_select(table.select, Scope.of(rows))
+            flow.at_stream(table.name, *findings_of(checked))
+            rows = selected(checked)
+            flow.stored[table.name] = copies(checked, {"": (0,)})
+        found.append(rows)
+    for source, rows in zip(sources[1:], found[1:], strict=True):
+        if difference := differing(found[0], rows):
+            message = f"the rows of {sources[0]} and {source} differ: {difference}"
+            flow.at_stream(table.name, Finding(Reason.SCHEMA_MISMATCH, message))
+    return found[0]

@@ -6,14 +6,14 @@ goes is not judged: the runtime fills and drops those.
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.planning.flow import differ
+from holdfast.planning.flow_part import differ
 from holdfast.planning.plan import Known, Plan, PlannedStep, plan
-from holdfast.planning.problems import Problem
-from holdfast.planning.sql.columns import OPEN, Rows
+from holdfast.planning.problems_part import Problem
+from holdfast.planning.types.columns import OPEN, Rows
 from holdfast.reasons import Reason
-from holdfast.spec.app import StreamApp
-from holdfast.spec.change import Change
+from holdfast.spec.app_part import StreamApp
 from holdfast.spec.diff import FieldChange, renamed_steps
+from holdfast.spec.fields import Change
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.record import Record
 

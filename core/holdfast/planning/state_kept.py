@@ -5,9 +5,9 @@ Compares an app with the placement record of its run. Must not know how state is
 
 from collections.abc import Iterator
 
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
-from holdfast.spec.app import AppSpec
+from holdfast.spec.app_part import AppSpec
 from holdfast.spec.kept_state import KeptState, state_change, state_name
 from holdfast.spec.steps import KEYED_VERBS
 

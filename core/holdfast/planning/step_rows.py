@@ -6,11 +6,11 @@ One small function per verb; what is wrong is noted at the step. Must not look a
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.planning.flow import Flow, Passes, copies, differ, differing, findings_of, missing_columns, selected
+from holdfast.planning.flow_part import Flow, Passes, copies, differ, differing, findings_of, missing_columns, selected
 from holdfast.planning.graph import Graph
-from holdfast.planning.sql.columns import OPEN, UNKNOWN, Column, Rows
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.sql.findings import Finding
+from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, Rows
+from holdfast.planning.types.findings import Finding
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Aggregate, Apply, Join, Lookup, Process, Step
 from holdfast.spec.streams import Stream

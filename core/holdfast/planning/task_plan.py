@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from holdfast.placement.assignment import assign
 from holdfast.placement.moves import MovedTask, moved_tasks
-from holdfast.planning.budget import MOST_PARTITIONS, MOST_PRODUCERS
-from holdfast.planning.counts import Count
+from holdfast.planning.flow import MOST_PARTITIONS, MOST_PRODUCERS
 from holdfast.planning.graph import Graph
+from holdfast.planning.join_sets import Reaching
 from holdfast.planning.keys import Spread
-from holdfast.planning.problems import Problem
-from holdfast.planning.sets import Reaching
+from holdfast.planning.partition_counts import Count
+from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
-from holdfast.spec.app import AppSpec
-from holdfast.tasks.expansion import Expansion, ExpansionRefusedError
+from holdfast.spec.app_part import AppSpec
+from holdfast.tasks.expansion import ParentMappingError
+from holdfast.tasks.expansion_part import Expansion, ExpansionRefusedError
 from holdfast.tasks.grouping import GroupingInput, Tasks, group
-from holdfast.tasks.parent import ParentMappingError
 from holdfast.tasks.partitions import StreamPartition, partitions_of
 from holdfast.tasks.record import Record
 

@@ -7,11 +7,11 @@ Must not ask brokers: it compares what the spec says.
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.kafka_settings import unacceptable_name
 from holdfast.planning.graph import Graph
-from holdfast.planning.problems import Problem
-from holdfast.planning.sets import Reaching
+from holdfast.planning.join_sets import Reaching
+from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
+from holdfast.spec.kafka_settings import unacceptable_name
 from holdfast.spec.streams import System
 
 

@@ -1,90 +1,64 @@
-"""Why: the StreamApp as a whole: one schema for the CRD, `holdfast plan` and the local run."""
+"""Why: what the operator tells about an app, in the object itself: counts and conditions, nothing that grows.
 
-from typing import Annotated, Any, Literal
+Written by the operator alone. Details (tasks, places, plans) go to ConfigMaps; a status that lists them is refused by
+etcd one day.
+"""
 
-from pydantic import ConfigDict, Field, model_validator
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.change import Change
-from holdfast.spec.runtime import Expansion, Planning, Restart, Runtime, State
-from holdfast.spec.steps import Step
-from holdfast.spec.streams import Stream, System
-from holdfast.spec.tables import Table
-from holdfast.spec.values import AppName, RunId
-
-API_VERSION = "holdfast.dev/v1alpha1"
-KIND = "StreamApp"
 
 
-class AppSpec(SpecModel):
-    """What an app computes and how it is run."""
+class Condition(SpecModel):
+    """One thing that is true, false or unknown of the app, in the shape Kubernetes gives to conditions."""
 
-    run_id: Annotated[RunId, Change.NEW_RUN] = "1"
-    """The life of the app's state. A new value starts with empty state. Default: "1"."""
-    systems: Annotated[tuple[System, ...], Change.RESTART, Field(min_length=1, max_length=16)]
-    """Places that hold streams."""
-    streams: Annotated[tuple[Stream, ...], Change.RESTART, Field(min_length=1, max_length=500)]
-    """Streams that are read or written."""
-    tables: Annotated[tuple[Table, ...], Change.RESTART, Field(max_length=100)] = ()
-    """Adjunct stores for look-ups."""
-    steps: Annotated[tuple[Step, ...], Change.RESTART, Field(min_length=1, max_length=1000)]
-    """The graph: what is done with the rows."""
-    planning: Annotated[Planning, Change.NEW_RUN] = Planning()
-    """Partition counts of intermediate streams."""
-    grouping: Annotated[Literal["ByPartition", "ByStreamPartition"], Change.NEW_RUN] = "ByPartition"
-    """ByPartition: task N reads partition N of every stream. ByStreamPartition: one task for each stream partition,
-    for apps without state. Default: ByPartition."""
-    expansion: Annotated[Expansion, Change.RESTART] = Expansion()
-    """What happens to tasks when an input grows partitions."""
-    runtime: Annotated[Runtime, Change.RESTART] = Runtime()
-    """The Spark application."""
-    state: Annotated[State, Change.RESTART] = State()
-    """Where local state lives."""
-    restart: Annotated[Restart, Change.LIVE] = Restart()
-    """What happens when an attempt fails."""
-    on_partition_growth: Annotated[Literal["Restart", "Live", "Halt"], Change.LIVE] = "Restart"
-    """When an input has grown: drain and start the next attempt, take the partitions up while running, or stop and
-    say so. Default: Restart."""
-    suspend: Annotated[bool, Change.LIVE] = False
-    """True: drain and stay stopped, state kept. Default: false."""
-
-    @property
-    def dead_letters(self) -> frozenset[str]:
-        """The streams that take dead letters, of streams or of steps."""
-        named = {*(stream.dead_letter for stream in self.streams), *(step.dead_letter for step in self.steps)}
-        return frozenset(name for name in named if name is not None)
+    type: Annotated[str, Field(max_length=316)]
+    """What is said, e.g. Ready."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it is so."""
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    """Why, in one word of the closed list of reasons."""
+    message: Annotated[str, Field(max_length=32768)]
+    """Why, in a sentence that says what to do."""
+    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When the status changed last."""
+    observed_generation: Annotated[int | None, Field(ge=0, json_schema_extra={"format": "int64"})] = None
+    """The generation of the app this is said about."""
 
 
-class Metadata(SpecModel):
-    """What Kubernetes knows an object by. Fields other than the name are Kubernetes' own."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    name: Annotated[AppName, Change.FORBIDDEN]
-    """The app's name: lower-case letters, digits and inner dashes, at most 40."""
+Count = Annotated[int | None, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
-class StreamApp(SpecModel):
-    """A stateful Spark streaming application."""
+class Status(SpecModel):
+    """What the operator has observed and intends."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_status(cls, tree: Any) -> Any:
-        # What `kubectl get -o yaml` prints, or the operator watches, has one; the operator alone knows what it means.
-        if not isinstance(tree, dict) or "status" not in tree:
-            return tree
-        return {name: value for name, value in tree.items() if name != "status"}
-
-    api_version: Annotated[Literal["holdfast.dev/v1alpha1"], Change.FORBIDDEN]
-    """Version of this schema."""
-    kind: Annotated[Literal["StreamApp"], Change.FORBIDDEN]
-    """Always StreamApp."""
-    metadata: Annotated[Metadata, Change.FORBIDDEN]
-    """Name of the app."""
-    spec: Annotated[AppSpec, Change.RESTART]
-    """What the app computes and how it is run."""
-
-    @property
-    def name(self) -> str:
-        """The app's name."""
-        return self.metadata.name
+    observed_generation: Count = None
+    """The generation of the app that was reconciled last."""
+    run_id: Annotated[str | None, Field(max_length=63)] = None
+    """The run that attempts are counted in."""
+    attempt: Count = None
+    """Number of the latest attempt of this run; written before its driver is made."""
+    spec_hash: Annotated[str | None, Field(max_length=128)] = None
+    """Hash of the spec that attempt runs; written with its number."""
+    driver_uid: Annotated[str | None, Field(max_length=64)] = None
+    """Its driver pod, once seen."""
+    draining: Annotated[str | None, Field(max_length=64)] = None
+    """Why it is asked to end; written before it is asked."""
+    ended: Annotated[str | None, Field(max_length=64)] = None
+    """How it ended: Drained, Completed, Failed, Refused or Lost."""
+    failures: Count = None
+    """How many attempts failed one after the other."""
+    retry_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    """Before this there is no next attempt."""
+    tasks: Count = None
+    """How many tasks the app has."""
+    placed: Annotated[str | None, Field(max_length=32)] = None
+    """How many of them run where their state is, e.g. `14/16`."""
+    partitions: Count = None
+    """How many input partitions are read."""
+    restarts: Count = None
+    """How many attempts of this run failed and were followed by another."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
+    """Ready, Reconciling, Stalled and what they rest on; each has one writer."""

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from holdfast.spec.fields import names_in_files
+from holdfast.spec.fields_part import names_in_files
 
 
 class SpecModel(BaseModel):

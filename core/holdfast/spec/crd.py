@@ -6,10 +6,10 @@ allows in new definitions one version later. Must not write files.
 
 from typing import Any
 
-from holdfast.spec.app import API_VERSION, KIND, Metadata, StreamApp
-from holdfast.spec.node_rules import Path
+from holdfast.spec.app import Status
+from holdfast.spec.app_part import API_VERSION, KIND, Metadata, StreamApp
+from holdfast.spec.node_rules_part import Path
 from holdfast.spec.rules import RULES
-from holdfast.spec.status import Status
 from holdfast.spec.structural import structural
 from holdfast.spec.transitions import transition_rules
 

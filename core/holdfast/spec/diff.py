@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast.reasons import Reason
-from holdfast.spec.app import StreamApp
-from holdfast.spec.change import Change
-from holdfast.spec.fields import change_of
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.fields import Change
+from holdfast.spec.fields_part import change_of
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream

@@ -1,58 +1,35 @@
-"""Why: what the model says about its fields, for whoever generates something from it: CRD, rules, docs, differences.
+"""Why: what changing a field of a running app costs. Every field of the model carries one of these.
 
-Must not name any particular field.
+The docs table, the CRD's transition rules and `holdfast diff` all read the class from the field itself, so there is
+no second list that could disagree.
 """
 
-from types import UnionType
-from typing import Annotated, Literal, Union, get_args, get_origin
-
-from pydantic import AliasChoices, BaseModel
-from pydantic.fields import FieldInfo
-
-from holdfast.spec.change import Change
+from enum import IntEnum
 
 
-def names_in_files(attribute: str, field: FieldInfo) -> tuple[str, ...]:
-    """What a field may be called in a file, its own name first."""
-    if isinstance(field.validation_alias, AliasChoices):
-        return tuple(str(choice) for choice in field.validation_alias.choices)
-    return (field.alias or attribute,)
+class Change(IntEnum):
+    """What it takes for a new value of a field to come into force, cheapest first."""
 
+    LIVE = 0
+    """Applied without touching the running attempt."""
+    RESTART = 1
+    """The attempt drains; the next one starts on the same hosts with the same state."""
+    NEW_RUN = 2
+    """State cannot follow: accepted only together with a new `spec.runId`."""
+    FORBIDDEN = 3
+    """Never: it would be another app."""
 
-def change_of(field: FieldInfo) -> Change:
-    """What changing this field costs."""
-    (change,) = (item for item in field.metadata if isinstance(item, Change))
-    return change
+    @property
+    def label(self) -> str:
+        """The name users see: `Live`, `Restart`, `NewRun`, `Forbidden`."""
+        return {0: "Live", 1: "Restart", 2: "NewRun", 3: "Forbidden"}[self.value]
 
-
-def kind_of(annotation: object) -> object:
-    """The type of a field besides None: a model, `str`, `int`, `bool`, `tuple` or `dict`."""
-    found = _besides_none(annotation)
-    if get_origin(found) is Literal:
-        return type(get_args(found)[0])
-    return get_origin(found) or found
-
-
-def object_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The model of a field that is an object."""
-    return _as_model(field.annotation)
-
-
-def items_of_list(field: FieldInfo) -> type[BaseModel] | None:
-    """The model of the items of a field that is a list of objects; all such lists are named."""
-    found = _besides_none(field.annotation)
-    return _as_model(get_args(found)[0]) if get_origin(found) is tuple else None
-
-
-def _as_model(annotation: object) -> type[BaseModel] | None:
-    found = _besides_none(annotation)
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
-
-
-def _besides_none(annotation: object) -> object:
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _besides_none(args[0])
-    if origin in (Union, UnionType):
-        return next(_besides_none(arg) for arg in args if arg is not type(None))
-    return annotation
+    @property
+    def sentence(self) -> str:
+        """What happens, in words for a terminal or an event."""
+        return {
+            Change.LIVE: "applied while the app runs",
+            Change.RESTART: "drains and starts the next attempt; state, order and exactly-once are kept",
+            Change.NEW_RUN: "state cannot follow: set a new spec.runId, and the app starts with empty state",
+            Change.FORBIDDEN: "not possible: create another StreamApp",
+        }[self]

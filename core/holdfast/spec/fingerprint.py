@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast.spec.app import AppSpec
-from holdfast.spec.change import Change
-from holdfast.spec.fields import change_of
+from holdfast.spec.app_part import AppSpec
+from holdfast.spec.fields import Change
+from holdfast.spec.fields_part import change_of
 
 
 def fingerprint(spec: AppSpec) -> str:

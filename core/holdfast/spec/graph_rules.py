@@ -5,9 +5,9 @@ Each function yields where its rule is broken and what to do. It sees the spec a
 
 from collections.abc import Callable, Iterator
 
-from holdfast.spec.node_rules import Broken, Path
+from holdfast.spec.node_rules import fields_of, has_name, items_of, names_of, strings_of
+from holdfast.spec.node_rules_part import Broken, Path
 from holdfast.spec.steps import STATEFUL_VERBS
-from holdfast.spec.tree import fields_of, has_name, items_of, names_of, strings_of
 from holdfast.suggest import did_you_mean
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Whoever keeps a record has these values in it, and need not load the model of apps for that.
-    from holdfast.spec.app import AppSpec
+    from holdfast.spec.app_part import AppSpec
     from holdfast.spec.steps import Step
 
 

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.errors import UserActionError
-from holdfast.spec.app import StreamApp
-from holdfast.spec.fields import items_of_list, names_in_files, object_of
-from holdfast.spec.node_rules import Path
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.fields_part import items_of_list, names_in_files, object_of
+from holdfast.spec.node_rules_part import Path
 from holdfast.spec.rules import RULES
 from holdfast.spec.size import too_large
 from holdfast.spec.values import IN_WORDS

@@ -3,7 +3,7 @@
 Must not know what the tree means. Never recurses itself.
 """
 
-from holdfast.spec.node_rules import Path
+from holdfast.spec.node_rules_part import Path
 
 MOST_VALUES = 100_000
 """Objects, lists and what is in them; a thousand steps of ninety expressions each."""

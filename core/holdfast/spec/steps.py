@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.change import Change
+from holdfast.spec.fields import Change
 from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.change import Change
+from holdfast.spec.fields import Change
 from holdfast.spec.values import (
     ColumnName,
     Ddl,

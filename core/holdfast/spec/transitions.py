@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from holdfast.spec.app import AppSpec
-from holdfast.spec.change import Change
-from holdfast.spec.fields import change_of, items_of_list, kind_of, names_in_files, object_of
+from holdfast.spec.app_part import AppSpec
+from holdfast.spec.fields import Change
+from holdfast.spec.fields_part import change_of, items_of_list, kind_of, names_in_files, object_of
 
 _CEL_WORDS = frozenset(
     (

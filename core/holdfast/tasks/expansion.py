@@ -1,122 +1,80 @@
-"""Why: when a stream grows, every key must stay with the task that holds its state: the correction of a grouping.
+"""Why: a user may say which old partition held the keys of a new one, as arithmetic over three numbers.
 
-New partition p of a stream that had `previous` partitions goes to the task of `p % previous`, because hash(key) %
-current modulo previous is hash(key) % previous if current is a multiple of previous. Other growth is refused.
+Evaluated here by hand over Python's own syntax tree, so that nothing but whole-number arithmetic can ever run.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import ast
+from collections.abc import Callable
+from operator import add, floordiv, mod, mul, sub
 
 from holdfast.errors import UserActionError
-from holdfast.reasons import Reason
-from holdfast.tasks.parent import ParentMapping, ParentMappingError
-from holdfast.tasks.partitions import StreamPartition, counts_of
 
-DEFAULT_PARENT = "partition % previous"
-
-
-@dataclass(frozen=True, slots=True)
-class Expansion:
-    """How tasks follow a growth."""
-
-    enabled: bool = True
-    parent: str = DEFAULT_PARENT
-    unknown_partitioner: frozenset[str] = frozenset()
-    """Streams whose partitioner is `none`: without a custom mapping nobody knows where their keys went."""
-
-    def mapping(self) -> ParentMapping:
-        """`parent`, ready to be asked; raises `ParentMappingError` where it is no arithmetic."""
-        return ParentMapping(self.parent)
-
-    @property
-    def custom(self) -> bool:
-        """Whether the user gave a mapping of their own, and answers for it."""
-        return self.parent.replace(" ", "") != DEFAULT_PARENT.replace(" ", "")
+_NAMES = ("partition", "previous", "current")
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Div: floordiv,
+    ast.Mod: mod,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a growth can't be followed, with the numbers and what to do."""
-
-    reason: Reason
-    stream: str
-    message: str
+class ParentMappingError(UserActionError):
+    """An `expansion.parent` that can't be read or gives no partition."""
 
 
-class ExpansionRefusedError(UserActionError):
-    """Tasks can't follow; carries one refusal per stream."""
+class ParentMapping:
+    """`expansion.parent`, ready to be asked."""
 
-    def __init__(self, refusals: tuple[Refusal, ...]) -> None:
-        self.refusals = refusals
-        super().__init__("; ".join(refusal.message for refusal in refusals))
-
-
-def keep_with_recorded_tasks(
-    base: Mapping[StreamPartition, str],
-    recorded: Mapping[str, tuple[StreamPartition, ...]],
-    expansion: Expansion,
-) -> dict[StreamPartition, str]:
-    """Partition -> task, with every recorded partition and every child of one at its recorded task."""
-    task_of = {partition: task for task, partitions in recorded.items() for partition in partitions}
-    previous, current = counts_of(task_of), counts_of(base)
-    shared = sorted(set(previous) & set(current))
-    refusals = [refusal for stream in shared if (refusal := _refusal(stream, previous, current, expansion))]
-    if refusals:
-        raise ExpansionRefusedError(tuple(refusals))
-    parent_of = expansion.mapping()
-    kept, vanished, tasks = dict(base), dict[str, Refusal](), set(base.values())
-    for partition in base:
-        stream, number = partition
-        if stream not in previous:
-            continue
-        grown = current[stream] > previous[stream]
+    def __init__(self, text: str) -> None:
+        self.text = text
         try:
-            parent = parent_of(number, previous[stream], current[stream]) if grown else number
-        except ParentMappingError as error:
-            vanished.setdefault(stream, Refusal(Reason.PARTITIONER_UNKNOWN, stream, str(error)))
-            continue
-        task = task_of.get(StreamPartition(stream, parent))
-        if task is None or task not in tasks:
-            vanished.setdefault(stream, _vanished(partition, parent, task))
-        else:
-            kept[partition] = task
-    if vanished:
-        raise ExpansionRefusedError(tuple(vanished.values()))
-    return kept
+            self._tree = ast.parse(text.strip(), mode="eval").body
+            _check(self._tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            message = f"expansion.parent {text!r} is not arithmetic over {', '.join(_NAMES)}: {error}"
+            raise ParentMappingError(message) from error
+
+    def __call__(self, partition: int, previous: int, current: int) -> int:
+        """The old partition that held the keys of `partition`."""
+        values = {"partition": partition, "previous": previous, "current": current}
+        where = f"for partition {partition} (previous {previous}, current {current})"
+        try:
+            parent = _evaluate(self._tree, values)
+        except ZeroDivisionError as error:
+            message = f"expansion.parent {self.text!r} divides by zero {where}"
+            raise ParentMappingError(message) from error
+        if not 0 <= parent < previous:
+            message = f"expansion.parent {self.text!r} gives {parent} {where}; it must be 0 to {previous - 1}"
+            raise ParentMappingError(message)
+        return parent
 
 
-def _refusal(
-    stream: str, previous: Mapping[str, int], current: Mapping[str, int], expansion: Expansion
-) -> Refusal | None:
-    before, now = previous[stream], current[stream]
-    if now < before:
-        message = (
-            f"{stream} had {before} partitions in the last run and has {now} now; state of the missing ones would be "
-            f"lost: "
-            f"restore the stream, or set a new spec.runId to start with empty state"
-        )
-        return Refusal(Reason.PARTITIONS_SHRANK, stream, message)
-    if now > before and now % before and not expansion.custom:
-        up = -(-now // before) * before
-        message = (
-            f"{stream} grew from {before} to {now} partitions, which is not a multiple, so keys changed tasks: grow "
-            f"it to {up}, give expansion.parent if your partitioner follows another rule, or set a new spec.runId"
-        )
-        return Refusal(Reason.NOT_A_MULTIPLE, stream, message)
-    if now > before and stream in expansion.unknown_partitioner and not expansion.custom:
-        message = (
-            f"{stream} grew from {before} to {now} partitions, but with partitioner none nobody knows where its keys "
-            f"went: "
-            f"declare its partitioner, or give expansion.parent"
-        )
-        return Refusal(Reason.PARTITIONER_UNKNOWN, stream, message)
-    return None
+def _check(node: ast.expr) -> None:
+    """Raise `ValueError` for anything `_evaluate` does not know."""
+    match node:
+        case ast.Constant(value=int()) | ast.Name(id="partition" | "previous" | "current"):
+            return
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            _check(inner)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            _check(left)
+            _check(right)
+        case _:
+            message = f"{ast.unparse(node)} is not allowed in it"
+            raise ValueError(message)
 
 
-def _vanished(partition: StreamPartition, parent: int, task: str | None) -> Refusal:
-    holder = f"task {task}" if task else "a task"
-    message = (
-        f"{partition} belongs to {holder} of the record (it holds the keys of {partition.stream}/{parent}), but the "
-        f"grouping has no such task now: keep spec.grouping as it was, or set a new spec.runId"
-    )
-    return Refusal(Reason.TASK_VANISHED, partition.stream, message)
+def _evaluate(node: ast.expr, values: dict[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return values[name]
+        case ast.UnaryOp(operand=inner):
+            return -_evaluate(inner, values)
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _OPERATORS[type(operator)](_evaluate(left, values), _evaluate(right, values))
+    message = f"unchecked {ast.dump(node)}"
+    raise AssertionError(message)

@@ -7,7 +7,7 @@ not know about processors or places.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.tasks.expansion import Expansion, keep_with_recorded_tasks
+from holdfast.tasks.expansion_part import Expansion, keep_with_recorded_tasks
 from holdfast.tasks.partitions import StreamPartition
 
 Tasks = dict[str, tuple[StreamPartition, ...]]

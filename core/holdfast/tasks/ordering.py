@@ -6,7 +6,7 @@ an old row would follow a new one. Must not read offsets: they come in as argume
 
 from collections.abc import Iterable, Mapping
 
-from holdfast.tasks.expansion import Expansion
+from holdfast.tasks.expansion_part import Expansion
 from holdfast.tasks.partitions import StreamPartition, counts_of
 from holdfast.tasks.record import ParentEnd, Record
 

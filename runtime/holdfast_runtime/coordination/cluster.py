@@ -13,16 +13,16 @@ from typing import Self
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
-from holdfast.placement.handed import HANDED_KEY, Handed, HandedInvalidError, read_handed
 from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_keys import key_part
 from holdfast.placement.record_store import RecordStore
-from holdfast.placement.told import Told
+from holdfast.protocol.assignment import HANDED_KEY, Handed, HandedInvalidError, read_handed
+from holdfast.protocol.attempt import Told
 from holdfast.tasks.record import Record
-from holdfast_runtime.coordination.choosing import misfit, own_placement, placed
 from holdfast_runtime.coordination.coordinator import Placement, Ran
 from holdfast_runtime.coordination.owner import owner_reference
 from holdfast_runtime.coordination.paces import kept_paces
+from holdfast_runtime.coordination.placements import misfit, own_placement, placed
 from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
 from holdfast_runtime.coordination.reporter import Reporter
 from holdfast_runtime.progress import Event, Progress

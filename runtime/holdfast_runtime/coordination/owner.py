@@ -4,8 +4,8 @@ Must not make the driver a controller: that is the operator.
 """
 
 from holdfast.placement.config_map_store import Tree
-from holdfast.placement.told import Told
-from holdfast.spec.app import API_VERSION, KIND
+from holdfast.protocol.attempt import Told
+from holdfast.spec.app_part import API_VERSION, KIND
 
 
 def owner_reference(told: Told) -> Tree:

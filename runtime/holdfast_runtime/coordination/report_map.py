@@ -5,8 +5,8 @@ Must not decide when to write.
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, Tree, version_of
-from holdfast.placement.driver_report import REPORT_KEY, REPORT_LABEL, Report, report_in
-from holdfast.placement.told import Told
+from holdfast.protocol.attempt import Told
+from holdfast.protocol.report import REPORT_KEY, REPORT_LABEL, Report, report_in
 from holdfast_runtime.coordination.owner import owner_reference
 
 _TRIES = 3

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.placement.driver_report import Report
+from holdfast.protocol.report import Report
 from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
 from holdfast_runtime.coordination.reporting import due, shortened
 from holdfast_runtime.progress import Progress

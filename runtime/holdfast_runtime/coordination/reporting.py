@@ -4,7 +4,7 @@ At once (but not twice in a second) what changes the picture, progress every few
 Pure. Must not write.
 """
 
-from holdfast.placement.driver_report import BEAT, Report
+from holdfast.protocol.report import BEAT, Report
 
 EVERY = 5_000
 """Progress alone is not written more often, milliseconds."""

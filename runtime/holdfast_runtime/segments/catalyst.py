@@ -16,7 +16,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import UserActionError
-from holdfast.planning.sql.findings import excerpt
+from holdfast.planning.types.findings import excerpt
 
 VALUE = "value"
 """The field of what `tried` gives."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holdfast.spec.steps import Step
 from holdfast_runtime.steps.letters import FailedRow
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 
 COLUMN, ROW = "column", "row"
 _WHY = "a value it can't cast, a number too large, a division by zero or an index that is not there"

@@ -13,9 +13,9 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.planning.graph import makes_stream
 from holdfast.planning.plan import Plan
-from holdfast.planning.release import not_built
-from holdfast.planning.sql.ddl import parse_schema
-from holdfast.spec.app import AppSpec
+from holdfast.planning.run_checks import not_built
+from holdfast.planning.types.ddl import parse_schema
+from holdfast.spec.app_part import AppSpec
 from holdfast.spec.steps import Step
 from holdfast_runtime.segments.failures import failed_schema
 from holdfast_runtime.segments.union import Layout

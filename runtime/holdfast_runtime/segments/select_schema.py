@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from holdfast.planning.sql.ddl import parse_schema
-from holdfast.planning.sql.findings import excerpt
+from holdfast.planning.types.ddl import parse_schema
+from holdfast.planning.types.findings import excerpt
 from holdfast_runtime.segments.catalyst import Catalyst, TextRefusedError
 from holdfast_runtime.segments.graph import SelectSchema
 from holdfast_runtime.streams.codecs import arrow_schema

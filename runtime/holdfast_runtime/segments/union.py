@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.segments.retyping import retyped
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.steps.errors import ColumnValueError, FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.failures import ColumnValueError, FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.timed_rows import Timed
 from holdfast_runtime.streams.codecs import event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
-from holdfast_runtime.streams.codecs.years import outside_years
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.streams.codecs.times import outside_years
 
 
 @dataclass(frozen=True, slots=True)

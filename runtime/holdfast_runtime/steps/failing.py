@@ -8,9 +8,9 @@ with any rows, such as columns that the step does not declare, is no row's failu
 from dataclasses import dataclass, field
 
 from holdfast_runtime.steps.apply import UserFunction, apply
-from holdfast_runtime.steps.errors import ColumnValueError, UserFunctionError, out_of_memory, reason
+from holdfast_runtime.steps.failures import ColumnValueError, UserFunctionError, out_of_memory, reason
 from holdfast_runtime.steps.letters import FailedRow, row_named
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 
 Failure = UserFunctionError | ColumnValueError
 

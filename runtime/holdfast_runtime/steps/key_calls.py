@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError, out_of_memory, reason
+from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError, out_of_memory, reason
 from holdfast_runtime.steps.key_state import KeyState, Timers
 from holdfast_runtime.steps.letters import FailedRow
 from holdfast_runtime.steps.result_rows import Fault, result_rows, short

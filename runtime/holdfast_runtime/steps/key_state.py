@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.timers import Kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NoReturn
 
-from holdfast_runtime.steps.clock import Clock
+from holdfast_runtime.steps.context import Clock
 from holdfast_runtime.steps.key_rows import KeyRow, read_rows, write_row
 from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting, key_states
 from holdfast_runtime.steps.state_values import Unsupported, same, supported, unsupported

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.steps.timed_rows import Timed
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, EncodeError, codec_for
-from holdfast_runtime.timed import Timed
 
 _LONGEST = 200
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from holdfast_runtime.timed import Timed
+from holdfast_runtime.steps.timed_rows import Timed
 
 
 def merge(parts: Sequence[Timed], schema: pa.Schema) -> Timed:

@@ -22,22 +22,22 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
-from holdfast_runtime.steps.clock import Clock
-from holdfast_runtime.steps.errors import FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.key_calls import KeyCalls
-from holdfast_runtime.steps.key_groups import KeyGroups, key_groups
 from holdfast_runtime.steps.key_rows import key_of, row_key
 from holdfast_runtime.steps.key_state import KeyState, Moment, timer, waiting
 from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable
 from holdfast_runtime.steps.key_values import KeyReader
+from holdfast_runtime.steps.keys import KeyGroups, key_groups
 from holdfast_runtime.steps.letters import FailedRow, row_named
 from holdfast_runtime.steps.result_rows import Fault, result_rows, short
 from holdfast_runtime.steps.row_dicts import TimeUnusableError, row_dicts
 from holdfast_runtime.steps.state_values import Unsupported
 from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.steps.timed_rows import Timed
 from holdfast_runtime.steps.timers import LATEST, Due, Kind, index_key
 from holdfast_runtime.streams.codecs import event_time_ms
-from holdfast_runtime.timed import Timed
 
 
 class StateValueError(UserActionError):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.streams.codecs.years import outside_years
+from holdfast_runtime.streams.codecs.times import outside_years
 
 _Accepts = Callable[[type], bool]
 _LONGEST = 80

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.streams.codecs.years import outside_years
+from holdfast_runtime.streams.codecs.times import outside_years
 
 
 class TimeUnusableError(UserActionError):

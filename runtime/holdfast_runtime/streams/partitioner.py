@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.spec.streams import Partitioner
-from holdfast_runtime.streams.hashes import Numbers, crc32, murmur2
+from holdfast_runtime.columns.hashes import Numbers, crc32, murmur2
 
 _SIGN_OFF = np.uint32(0x7FFFFFFF)
 

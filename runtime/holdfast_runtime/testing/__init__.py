@@ -4,9 +4,9 @@ What runs is the engine itself: plan, offsets, slots, state and commit are those
 which asks for batches and starts slots, is played by `TestDriver`. Must not be imported by what runs apps.
 """
 
-from holdfast_runtime.testing.crash import ALL_STEPS, Crashed, UnknownStepError
 from holdfast_runtime.testing.driver import BatchResult, Lab, TestDriver
 from holdfast_runtime.testing.errors import FeedError, SparkNeededError, TestMisuseError
+from holdfast_runtime.testing.failures import ALL_STEPS, Crashed, UnknownStepError
 from holdfast_runtime.testing.records import ControlRecord, Record
 
 __all__ = [

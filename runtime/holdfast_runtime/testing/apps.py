@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from holdfast.spec.app import KIND, StreamApp
+from holdfast.spec.app_part import KIND, StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.streams import LogSystem, System
 from holdfast_runtime.testing.errors import TestMisuseError

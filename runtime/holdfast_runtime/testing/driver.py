@@ -19,30 +19,30 @@ import pyarrow as pa
 from holdfast.control.messages import EndOfStreamMessage, Position, encode
 from holdfast.errors import RetrySoonError
 from holdfast.suggest import did_you_mean
-from holdfast_runtime.attempt import Attempt
-from holdfast_runtime.batch_clock import BatchClock, Instant
-from holdfast_runtime.batch_plan import batch_to
+from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.clocks import BatchClock, Instant
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.data_dir import DataDir
-from holdfast_runtime.jump_file import DueJump, JumpFile
-from holdfast_runtime.next_batch import next_offsets
-from holdfast_runtime.offsets import Offsets
-from holdfast_runtime.packing import packed
-from holdfast_runtime.report import TaskReport, read_reports
+from holdfast_runtime.coordination.packing import packed
+from holdfast_runtime.driver.attempt import Attempt
+from holdfast_runtime.loop.next_batch import next_offsets
+from holdfast_runtime.loop.task_ledger import Standing
 from holdfast_runtime.segments.graph import compile_graph
-from holdfast_runtime.standing import Standing
+from holdfast_runtime.slot.batch_plan import batch_to
+from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.place import drop
 from holdfast_runtime.steps.key_state import Timer
-from holdfast_runtime.streams.log import EmbeddedLog
-from holdfast_runtime.streams.open_partitions import close_under
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.open_partitions import close_under
 from holdfast_runtime.testing.apps import AppLike, app_of, grown, offline
-from holdfast_runtime.testing.crash import CrashPoint
 from holdfast_runtime.testing.errors import TestMisuseError
+from holdfast_runtime.testing.failures import CrashPoint
 from holdfast_runtime.testing.history import History
 from holdfast_runtime.testing.jobs import columns_of_selects, job_of
-from holdfast_runtime.testing.kept import Kept
 from holdfast_runtime.testing.records import ControlRecord, Record, Records
+from holdfast_runtime.testing.states import Kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

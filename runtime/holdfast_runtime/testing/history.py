@@ -8,8 +8,8 @@ machines.
 import os
 from pathlib import Path
 
-from holdfast_runtime.offset_log import Logged
-from holdfast_runtime.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.checkpoint.offset_log import Logged
+from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.testing.errors import TestMisuseError
 

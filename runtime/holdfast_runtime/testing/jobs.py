@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from holdfast.spec.app import AppSpec
-from holdfast_runtime.batch_plan import BatchPlan
+from holdfast.spec.app_part import AppSpec
 from holdfast_runtime.job import Job
-from holdfast_runtime.program import Program
 from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
-from holdfast_runtime.slot import Slot
+from holdfast_runtime.slot.batch_plan import BatchPlan
+from holdfast_runtime.slot.program import Program
+from holdfast_runtime.slot.slot import Slot
+from holdfast_runtime.slot.worker_tools import Workshop
 from holdfast_runtime.testing.errors import SparkNeededError
-from holdfast_runtime.workshop import Workshop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def job_of(
     """Here where that is possible, else through Spark."""
     if not program.compiled.has_sql or spark is None:
         return JobHere(Workshop(program, clock), slots, at)
-    from holdfast_runtime.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
+    from holdfast_runtime.spark.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
 
     return slot_job(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
 

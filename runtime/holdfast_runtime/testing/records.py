@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from holdfast.control.messages import EndOfStreamMessage, UserRecord, WatermarkMessage, decode
 from holdfast.planning.plan import Plan, PlannedStream
-from holdfast.spec.app import AppSpec
+from holdfast.spec.app_part import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.program import typed_streams
 from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.slot.program import typed_streams
 from holdfast_runtime.steps.result_rows import Fault, result_rows
 from holdfast_runtime.steps.row_dicts import row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
-from holdfast_runtime.streams.log import EmbeddedLog
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.partitioner import place, split
 from holdfast_runtime.streams.records import Range, written_batch
 from holdfast_runtime.testing.errors import FeedError, TestMisuseError

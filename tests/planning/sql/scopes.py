@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from holdfast.planning.sql.ddl import parse_schema
 from holdfast.planning.sql.expressions import Checked, Scope
+from holdfast.planning.types.ddl import parse_schema
 from holdfast.reasons import Reason
 
 ROWS = parse_schema(

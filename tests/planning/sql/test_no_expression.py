@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.planning.sql.columns import OPEN, UNKNOWN
-from holdfast.planning.sql.ddl import parse_schema
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
+from holdfast.planning.types.columns import OPEN, UNKNOWN
+from holdfast.planning.types.ddl import parse_schema
 from holdfast.reasons import Reason
 from tests.planning.sql.scopes import ONE, TWO, reasons, told
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from holdfast.planning.sql import functions
-from holdfast.planning.sql.columns import UNKNOWN
-from holdfast.planning.sql.ddl import parse_schema, parse_type
 from holdfast.planning.sql.expressions import Checked, Scope, check_compute, check_select
-from holdfast.planning.sql.findings import ExpressionError
-from holdfast.planning.sql.function_types import TYPED
+from holdfast.planning.types.columns import UNKNOWN
+from holdfast.planning.types.ddl import parse_schema, parse_type
+from holdfast.planning.types.findings import ExpressionError
+from holdfast.planning.types.function_types import TYPED
 
 ANSWERS: dict[str, Any] = json.loads(Path(__file__).with_name("spark_types.json").read_text(encoding="utf-8"))
 SCOPE = Scope.of(parse_schema(ANSWERS["schema"]))

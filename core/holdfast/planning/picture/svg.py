@@ -19,7 +19,7 @@ from holdfast.planning.picture.svg_lists import (
     title_width,
     warnings_svg,
 )
-from holdfast.planning.picture.svg_nodes import box_of, node_svg
+from holdfast.planning.picture.svg_nodes_part import box_of, node_svg
 from holdfast.planning.picture.svg_text import attribute, content, number, rounded, style_sheet
 
 _MARGIN, _BETWEEN, _NARROWEST = 28.0, 26.0, 620.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.planning.picture.parts import Agreement, Note, Picture
-from holdfast.planning.picture.svg_marks import agreement_dot, half_of, number_badge
+from holdfast.planning.picture.svg_nodes import agreement_dot, half_of, number_badge
 from holdfast.planning.picture.svg_text import (
     BODY,
     COUNT,

@@ -5,8 +5,8 @@ Must not shorten anything: how much fits is decided where it is drawn.
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.planning.counts import Count
 from holdfast.planning.keys import Spread
+from holdfast.planning.partition_counts import Count
 from holdfast.planning.picture.parts import Line, Partitions
 from holdfast.spec.steps import Aggregate, Join, Step
 

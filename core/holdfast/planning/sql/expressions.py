@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from holdfast.planning.sql.columns import UNKNOWN, Column
-from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.findings import ExpressionError, Finding, excerpt, listed
 from holdfast.planning.sql.functions import WITHOUT_BRACKETS
 from holdfast.planning.sql.reading import Reading, path_of
 from holdfast.planning.sql.scope import Scope, Source
 from holdfast.planning.sql.text import parse
+from holdfast.planning.types.columns import UNKNOWN, Column
+from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.findings import ExpressionError, Finding, excerpt, listed
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

@@ -11,15 +11,15 @@ from typing import ClassVar
 from sqlglot import exp
 
 from holdfast.planning.sql import functions
-from holdfast.planning.sql.call import Call
-from holdfast.planning.sql.collection_types import lambda_kinds
-from holdfast.planning.sql.columns import UNKNOWN
-from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.findings import Finding, excerpt
-from holdfast.planning.sql.function_types import result
-from holdfast.planning.sql.operator_types import RULES, UNTYPED, cast_type, field_of
 from holdfast.planning.sql.scope import Found, Scope, Source, no_field
-from holdfast.planning.sql.spark_type import TIMES, SparkType
+from holdfast.planning.types.collection_types import Call
+from holdfast.planning.types.collection_types_part import lambda_kinds
+from holdfast.planning.types.columns import UNKNOWN
+from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.findings import Finding, excerpt
+from holdfast.planning.types.function_types import result
+from holdfast.planning.types.operator_types import RULES, UNTYPED, cast_type, field_of
+from holdfast.planning.types.spark_types import TIMES, SparkType
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

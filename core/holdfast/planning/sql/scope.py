@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from holdfast.planning.sql.columns import UNKNOWN, Column, Rows
-from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.findings import Finding, excerpt, listed
-from holdfast.planning.sql.operator_types import field_of
-from holdfast.planning.sql.spark_type import SparkType
+from holdfast.planning.types.columns import UNKNOWN, Column, Rows
+from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.findings import Finding, excerpt, listed
+from holdfast.planning.types.operator_types import field_of
+from holdfast.planning.types.spark_types import SparkType
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.streams.codecs.years import outside_years, parts
+from holdfast_runtime.streams.codecs.times import outside_years, parts
 
 MOST_BYTES = 64 << 20
 """A record may take so much when it is unpacked, or as much as it has itself."""

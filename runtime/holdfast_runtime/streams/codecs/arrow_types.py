@@ -7,9 +7,9 @@ invent a type for what Arrow can't carry: that is refused by name.
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.planning.sql.columns import Rows
-from holdfast.planning.sql.ddl import parse_type
-from holdfast.planning.sql.spark_type import SparkType
+from holdfast.planning.types.columns import Rows
+from holdfast.planning.types.ddl import parse_type
+from holdfast.planning.types.spark_types import SparkType
 
 PLAIN: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),

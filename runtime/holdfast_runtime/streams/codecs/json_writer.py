@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast_runtime.streams.codecs.codec import EncodeError
 from holdfast_runtime.streams.codecs.json_values import to_base64
-from holdfast_runtime.streams.codecs.years import compact, outside_years
+from holdfast_runtime.streams.codecs.times import compact, outside_years
 
 MICROS_PER_MILLI = 1000
 CONTROL = [chr(code) for code in range(0x20)]

@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.agent import RemoteWriter, Writer, agent
-from holdfast_runtime.streams.kafka.beginning import begin_attempt, claim_name
-from holdfast_runtime.streams.kafka.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.fetching import Fetching, make_fetcher
-from holdfast_runtime.streams.kafka.limits import TopicLimits, record_limit, request_bytes
-from holdfast_runtime.streams.kafka.marker_topic import MarkerTopic
-from holdfast_runtime.streams.kafka.markers import Who, marker_topic, slot_partition
-from holdfast_runtime.streams.kafka.producer import REQUEST_BYTES
-from holdfast_runtime.streams.kafka.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.tidying import Places, Tidying
-from holdfast_runtime.streams.kafka.times import event_times
-from holdfast_runtime.streams.kafka.topics import Topics
-from holdfast_runtime.streams.kafka.transactions import At, Sender, Transactions, Writes
-from holdfast_runtime.streams.kafka.untransacted import Untransacted
-from holdfast_runtime.streams.kafka.wanted import Use, wanted
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.admin.housekeeping import Places, Tidying
+from holdfast_runtime.streams.kafka.admin.topics import Topics
+from holdfast_runtime.streams.kafka.admin.wanted import Use, wanted
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.client.times import event_times
+from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits, record_limit, request_bytes
+from holdfast_runtime.streams.kafka.read.fetching import Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.write.agent import RemoteWriter, Writer, agent
+from holdfast_runtime.streams.kafka.write.fencing import begin_attempt, claim_name
+from holdfast_runtime.streams.kafka.write.marker_notes import Who, marker_topic, slot_partition
+from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
+from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
+from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Transactions, Writes
+from holdfast_runtime.streams.kafka.write.untransacted import Untransacted
+from holdfast_runtime.streams.markers import Turns
 from holdfast_runtime.streams.records import WRITTEN, Bounds, Marker, Range, RecordLimit
-from holdfast_runtime.streams.written import Turns
 from holdfast_runtime.wall_clock import now
 
 Parts = Sequence[tuple[pa.RecordBatch, Marker]]

@@ -1,0 +1,232 @@
+"""Why: the API server as a user meets it: one call, or one log that goes on, and what goes wrong says the way out.
+
+Needs the extra `cluster`; imported when a cluster is asked, as the client library takes half a second to load. Must
+not know an app, nor decide what is asked.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+from kubernetes import client, config
+
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.raw_objects import Where, fitted
+from holdfast_cli.cluster.requests import Kind
+from holdfast_cli.cluster.target import Target
+from holdfast_cli.output.screen import one_line
+
+Tree = dict[str, Any]
+_TIMEOUT = (5.0, 15.0)
+"""Seconds to connect, and to answer."""
+_QUIET = (5.0, 60.0)
+"""A log that is followed may be silent. A connection whose other end is lost is silent too, so it is asked again."""
+_WRONG, _WHO, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER = 300, 401, 403, 404, 429, 500
+_SHOWN = 500
+_PIECE = 1 << 16
+
+
+class CredentialsError(UserActionError):
+    """The cluster does not take who asks for anybody it knows."""
+
+
+class RightMissingError(UserActionError):
+    """Who asks may not do this."""
+
+
+class NotInstalledError(UserActionError):
+    """The cluster does not know this kind of object."""
+
+
+class UnreachableError(RetrySoonError):
+    """No API server answered, or not now."""
+
+
+class QuietError(RetrySoonError):
+    """A log that is followed said nothing for a while."""
+
+
+class AnswerError(WorldChangeError):
+    """The API server answered what nobody expects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of the API server."""
+
+    verb: str
+    """As RBAC names it: get, list, patch."""
+    kind: Kind
+    namespace: str | None
+    name: str | None = None
+    part: str | None = None
+    """As `log` of a pod."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Tree | None = None
+    """A merge patch."""
+
+    @property
+    def path(self) -> str:
+        """Where it is served."""
+        within = "" if self.namespace is None else f"/namespaces/{quote(self.namespace, safe='')}"
+        name = "" if self.name is None else f"/{quote(self.name, safe='')}"
+        return f"{self.kind.api}{within}/{self.kind.plural}{name}" + ("" if self.part is None else f"/{self.part}")
+
+    @property
+    def right(self) -> str:
+        """As `kubectl auth can-i` would be asked for it."""
+        plural, *group = self.kind.right.split(".")
+        return f"{self.verb} " + ".".join([plural if self.part is None else f"{plural}/{self.part}", *group])
+
+
+class ClusterClient:
+    """One cluster, seen by one user."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        configuration = client.Configuration()
+        configuration.retries = False  # an API server that is away is said at once, not after four waits
+        try:
+            if target.files:
+                files = os.pathsep.join(map(str, target.files))
+                config.load_kube_config(files, target.context, configuration)  # type: ignore[no-untyped-call]
+            else:
+                config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            message = f"{self._who()} can't be used: {type(error).__name__}: {error}"
+            raise CredentialsError(one_line(message)) from error
+        if configuration.host.startswith("https") and not (configuration.api_key or configuration.cert_file):
+            # The library logs that a credential plugin failed, and would go on as nobody.
+            message = (
+                f"{self._who()} gives no credentials: its user has none, or its credential plugin failed; log in again"
+            )
+            raise CredentialsError(message)
+        self._client = client.ApiClient(configuration)
+
+    def close(self) -> None:
+        """Let connections go."""
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    def ask(self, ask: Ask) -> Tree | None:
+        """The answer; None: what is named is not there."""
+        response = self._request(ask, _TIMEOUT)
+        try:
+            status, text = int(response.status), bytes(response.data)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._away(error) from error
+        # Somebody's object that can't be parsed must not hide those of others.
+        tree = _tree(fitted(text, Where.LIST if ask.name is None else Where.OBJECT))
+        if status == _NOT_FOUND and tree.get("kind") == "Status":
+            return None
+        if status >= _WRONG or not tree:
+            raise self._refusal(ask, status, text)
+        return tree
+
+    def lines(self, ask: Ask, *, follow: bool) -> "LogLines | None":
+        """A log; None: what is named is not there. Whoever gets one closes it."""
+        timeout = _QUIET if follow else _TIMEOUT
+        response = self._request(ask, timeout)
+        if response.status < _WRONG:
+            return LogLines(response, lambda error: self._away(error, timeout))
+        try:
+            status, text = int(response.status), bytes(response.data)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._away(error) from error
+        if status == _NOT_FOUND and _tree(text).get("kind") == "Status":
+            return None
+        raise self._refusal(ask, status, text)
+
+    def _request(self, ask: Ask, timeout: tuple[float, float]) -> urllib3.BaseHTTPResponse:
+        headers = {"Accept": "application/json" if ask.part != "log" else "*/*"}
+        if ask.body is not None:
+            headers["Content-Type"] = "application/merge-patch+json"
+        request = self._client.param_serialize(
+            "GET" if ask.body is None else "PATCH",
+            ask.path,
+            query_params=list(ask.query.items()),
+            header_params=headers,
+            body=ask.body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer = self._client.call_api(*request, _request_timeout=timeout)
+        except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
+            raise self._away(error, timeout) from error
+        response: urllib3.BaseHTTPResponse = answer.response
+        return response
+
+    def _away(self, error: Exception, timeout: tuple[float, float] = _TIMEOUT) -> RetrySoonError:
+        if timeout is _QUIET and isinstance(error, urllib3.exceptions.ReadTimeoutError):
+            return QuietError(str(error))
+        why = error.reason if isinstance(error, client.ApiException) else error
+        message = f"{self._who()} does not answer at {self._client.configuration.host}: {why}"
+        return UnreachableError(one_line(message))
+
+    def _refusal(self, ask: Ask, status: int, text: bytes) -> HoldfastError:
+        """What it means that it was answered so."""
+        tree = _tree(text)
+        said = one_line(str(tree.get("message") or text[:_SHOWN].decode(errors="replace")))
+        if status == _NOT_FOUND:
+            right = ask.kind.right
+            message = f"{self._who()} knows no {right}: Holdfast's CustomResourceDefinition is not installed there"
+            return NotInstalledError(message)
+        if status == _WHO:
+            message = f"{self._who()}: its credentials are not accepted, they may have expired: log in again ({said})"
+            return CredentialsError(message)
+        if status == _FORBIDDEN:
+            message = f"{said}; ask whoever runs the cluster for the right to {ask.right}"
+            return RightMissingError(message)
+        if status == _TOO_MANY or status >= _SERVER:
+            message = f"{self._who()} can't answer now ({status}): {said}"
+            return UnreachableError(message)
+        message = f"{self._who()} answered {status} to {ask.right}: {said}"
+        return AnswerError(message)
+
+    def _who(self) -> str:
+        return "this pod's cluster" if self._target.context is None else f"context {self._target.context}"
+
+
+class LogLines:
+    """The lines of a log as they come, each without its end."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, away: Callable[[Exception], HoldfastError]) -> None:
+        self._response, self._away = response, away
+        self._cut = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Until the log ends, or `cut` is called."""
+        rest = b""
+        try:
+            for piece in self._response.stream(_PIECE):
+                *whole, rest = (rest + piece).split(b"\n")
+                yield from whole
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
+            # A socket that is shut under a reader shows in many ways, and only then is it no matter.
+            if not self._cut:
+                raise self._away(error) from error
+        if rest:
+            yield rest
+
+    def cut(self) -> None:
+        """End it from another thread: whoever waits for a line is woken."""
+        self._cut = True
+        try:
+            self._response.shutdown()
+        except (ValueError, RuntimeError, OSError):
+            return  # it has ended by itself
+
+    def close(self) -> None:
+        """Let its connection go, read to its end or not."""
+        self._response.close()
+
+
+def _tree(text: bytes) -> Tree:
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return tree if isinstance(tree, dict) else {}

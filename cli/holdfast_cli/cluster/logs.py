@@ -1,0 +1,225 @@
+"""Why: `holdfast logs` from a look at the cluster to lines on a terminal: once, or on and on over attempts.
+
+What is about the log goes to stderr, so that stdout has nothing but its lines. Must not decide which pods are meant.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.reasons import Reason
+from holdfast_cli.cluster.app import App, AppUnknownError
+from holdfast_cli.cluster.client import QuietError
+from holdfast_cli.cluster.log_pods import DRIVER, Asked, Attempt, Course, Source, chosen, nothing_there
+from holdfast_cli.cluster.log_reader import How, without_stamp
+from holdfast_cli.cluster.logs_reading import Line, Over, Readings
+
+_UNREADABLE = 1
+_PATIENCE = 3
+"""Looks that a log may stay open though its pod is overtaken or its app is over."""
+
+
+class NoLogError(WorldChangeError):
+    """The pods meant are not there, or have not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """An app and its pods at one moment."""
+
+    app: App
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """Where lines go."""
+
+    out: TextIO
+    prefixed: bool
+    strips: bool
+    """Whether lines come with a moment that nobody asked for."""
+
+    def line(self, line: Line) -> None:
+        """Print it, at once. On a terminal nothing in it may move the cursor."""
+        text = (without_stamp(line.text) if self.strips else line.text).decode(errors="replace")
+        if self.out.isatty() and not text.isprintable():
+            text = "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in text)
+        self.out.write(f"[{line.source.label}] {text}\n" if self.prefixed else f"{text}\n")
+        self.out.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A command line."""
+
+    asked: Asked
+    how: How
+    hint: str
+    """The command that shows how the app does."""
+
+
+def show(look: Look, wanted: Wanted, readings: Readings, paper: Paper) -> int:
+    """Print what there is, once."""
+    asked = wanted.asked
+    found = chosen(look.attempts, asked)
+    if not found:
+        raise NoLogError(nothing_there(look.app, look.attempts, asked, wanted.hint))
+    code = 0
+    missing = sorted((asked.executors or frozenset()) - {int(one.label) for one in found if one.label != DRIVER})
+    if missing:
+        say(f"attempt {found[0].attempt} of {look.app.name} has no executor {', '.join(map(str, missing))}")
+        code = _UNREADABLE
+    _say_older(look, found[0], asked)
+    for source in found:
+        if source.begun:
+            readings.start(source, replace(wanted.how, previous=asked.previous and source.label != DRIVER))
+        else:
+            say(f"{source.pod.name} has no log yet: {source.why_not_begun}")
+            code = _UNREADABLE
+    while readings.open:
+        item = readings.next(None)
+        if isinstance(item, Line):
+            paper.line(item)
+        elif isinstance(item, Over) and item.error is not None:
+            say(f"{item.source.pod.name}: {item.error}")
+            code = _UNREADABLE
+    return code
+
+
+def say(what: str) -> None:
+    """To people, beside the log."""
+    sys.stderr.write(f"holdfast: {what}\n")
+    sys.stderr.flush()
+
+
+def _say_older(look: Look, source: Source, asked: Asked) -> None:
+    """A log that is not the newest attempt's is easily taken for it."""
+    newest, run = look.app.status.attempt, look.app.status.run_id
+    if asked.attempt is None and not asked.previous and newest is not None and run and source.attempt < newest:
+        said = look.app.verdict
+        say(f"attempt {newest} has no pod ({said.reason}: {said.message}); this is attempt {source.attempt}")
+
+
+class Follower:
+    """Reads on from attempt to attempt, until the app is over."""
+
+    def __init__(self, look: Callable[[], Look], wanted: Wanted, readings: Readings, paper: Paper) -> None:
+        self._look, self._wanted, self._readings, self._paper = look, wanted, readings, paper
+        self._course = Course(wanted.asked)
+        self._said: str | None = None
+        self._trouble = False
+        self._waited = 0
+        self._complaints: dict[str, str] = {}
+        """Uid -> what was said last of its log."""
+
+    def follow(self, every: float) -> None:
+        """Until the app is completed or deleted, or the attempt that was named is over."""
+        app = None
+        while True:
+            try:
+                look = self._look()
+                if app is None:
+                    self._check(look)
+                app, over = look.app, self._over(look)
+                self._trouble = False
+                self._open(look)
+                if over is None and not self._readings.open:
+                    self._say_waiting(look)
+                self._give_up(look, over)
+            except AppUnknownError:
+                if app is None:
+                    raise
+                over = f"{app.name} is deleted"
+                self._cut_after_a_while(frozenset(self._readings.open))
+            except RetrySoonError as error:
+                if app is None:
+                    raise
+                over = None
+                if not self._trouble:
+                    say(str(error))
+                self._trouble = True
+            if over is not None and not self._readings.open:
+                say(over)
+                return
+            self._print_until(time.monotonic() + every)
+
+    def _check(self, look: Look) -> None:
+        """An attempt that was named and is not there will not come."""
+        asked = self._wanted.asked
+        if asked.attempt is not None and not chosen(look.attempts, asked):
+            raise NoLogError(nothing_there(look.app, look.attempts, asked, self._wanted.hint))
+
+    def _open(self, look: Look) -> None:
+        due = self._course.due(look.attempts, self._readings.open)
+        for source in due:
+            before = self._course.last.get(source.label)
+            how = replace(self._wanted.how, previous=False)
+            if before is not None and before.pod.uid != source.pod.uid:
+                who = "the driver" if source.label == DRIVER else f"executor {source.label}"
+                say(f"{who} of attempt {before.attempt} is over; attempt {source.attempt} goes on in {source.pod.name}")
+                how = replace(how, since_seconds=None, tail=None)
+            self._course.last[source.label] = source
+            self._said = None
+            self._readings.start(source, how)
+
+    def _say_waiting(self, look: Look) -> None:
+        """Nothing is being read: why, once."""
+        verdict = look.app.verdict
+        waits = [one for one in chosen(look.attempts, self._wanted.asked) if not one.begun]
+        why = f"{waits[0].pod.name} has no log yet: {waits[0].why_not_begun}" if waits else verdict.message
+        text = f"waiting for the {self._wanted.asked.words} of {look.app.name}: {why}"
+        if text != self._said:
+            say(text)
+        self._said = text
+
+    def _over(self, look: Look) -> str | None:
+        """Why nothing more will come."""
+        asked, app = self._wanted.asked, look.app
+        if asked.attempt is not None:
+            # A later one has begun, or its pods are over: nobody starts it again.
+            mine = chosen(look.attempts, asked)
+            later = any(one.number > asked.attempt for one in look.attempts if not mine or one.run == mine[0].run)
+            if (self._course.last or later) and all(one.pod.over for one in mine):
+                return f"attempt {asked.attempt} of {app.name} has ended"
+            return None
+        if app.verdict.reason == Reason.COMPLETED:
+            return f"{app.name} is completed"
+        return None
+
+    def _give_up(self, look: Look, over: str | None) -> None:
+        if over is not None:
+            self._cut_after_a_while(frozenset(self._readings.open))
+        else:
+            self._cut_after_a_while(self._course.overtaken(look.attempts, self._readings.open))
+
+    def _cut_after_a_while(self, labels: frozenset[str]) -> None:
+        """A node that was lost does not end the logs of its pods."""
+        self._waited = self._waited + 1 if labels else 0
+        if self._waited > _PATIENCE:
+            for label in labels:
+                self._readings.cut(label)
+
+    def _print_until(self, deadline: float) -> None:
+        while (left := deadline - time.monotonic()) > 0:
+            item = self._readings.next(left)
+            if isinstance(item, Line):
+                self._paper.line(item)
+            elif isinstance(item, Over):
+                self._ended(item.source, item.error)
+
+    def _ended(self, source: Source, error: HoldfastError | None) -> None:
+        broken = self._course.broken
+        if error is None:
+            broken.pop(source.pod.uid, None)
+            return
+        if isinstance(error, UserActionError):
+            raise error
+        broken[source.pod.uid] = broken.get(source.pod.uid, 0) + 1
+        text = f"{source.pod.name}: {error}; it is read on when it can be"
+        if not isinstance(error, QuietError) and self._complaints.get(source.pod.uid) != text:
+            say(text)
+            self._complaints[source.pod.uid] = text

@@ -1,0 +1,75 @@
+"""Why: one look at a cluster, or many, from a command line to what is printed and the exit code.
+
+Reads with the rights of who asks, and writes nothing.
+"""
+
+import argparse
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import NoReturn
+
+from rich.console import Console
+
+from holdfast_cli.cluster.app import AppDetail, AppList, Reader, read_app, read_apps
+from holdfast_cli.cluster.client import ClusterClient
+from holdfast_cli.cluster.cluster_options import checked
+from holdfast_cli.cluster.cluster_reader import ClusterReader
+from holdfast_cli.cluster.status_json import app_json, list_json
+from holdfast_cli.cluster.status_view import print_app, print_apps
+from holdfast_cli.cluster.target import find_target
+from holdfast_cli.output.live import ChangesView, LiveView, View, watch
+from holdfast_cli.output.screen import live_screen, screen
+
+_NOT_READY = 1
+_EVERY = 2.0
+"""Seconds between two looks of --watch."""
+Found = AppDetail | AppList
+
+
+def look_at(options: argparse.Namespace) -> int:
+    """Look, print, and say by the exit code whether the app is ready."""
+    target = find_target(options.kubeconfig, options.context, os.environ)
+    namespace = None if options.all_namespaces else options.namespace or target.namespace
+    if namespace is not None:
+        checked(namespace)
+    with closing(ClusterClient(target)) as client:
+        look = functools.partial(_look, ClusterReader(client), namespace, options.app)
+        if options.watch:
+            _watch(options, namespace, look)
+        found = look()
+    _draw(options, namespace, screen(options.color), found)
+    return 0 if isinstance(found, AppList) or found.app.verdict.ready else _NOT_READY
+
+
+def _look(reader: Reader, namespace: str | None, name: str | None) -> Found:
+    if name is None or namespace is None:
+        return read_apps(reader, namespace)
+    return read_app(reader, namespace, name)
+
+
+def _watch(options: argparse.Namespace, namespace: str | None, look: Callable[[], Found]) -> NoReturn:
+    """Until Ctrl-C."""
+    draw = functools.partial(_draw, options, namespace)
+    with ExitStack() as opened:
+        view: View[Found] = ChangesView(functools.partial(draw, screen(options.color)))
+        live = live_screen(options.color)
+        if options.output == "text" and sys.stdout.isatty() and not live.is_dumb_terminal:
+            view = opened.enter_context(LiveView(live, draw))
+        watch(look, view, functools.partial(time.sleep, _EVERY))
+
+
+def _draw(options: argparse.Namespace, namespace: str | None, console: Console, found: Found) -> None:
+    if options.output == "json":
+        tree = list_json(found) if isinstance(found, AppList) else app_json(found)
+        sys.stdout.write(json.dumps(tree, indent=None if options.watch else 1, ensure_ascii=False) + "\n")
+        return
+    now = time.time_ns() // 1_000_000
+    if isinstance(found, AppList):
+        print_apps(console, found, now, namespace=namespace)
+    else:
+        print_app(console, found, now, all_tasks=options.tasks)

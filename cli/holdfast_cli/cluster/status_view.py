@@ -1,0 +1,191 @@
+"""Why: the state of apps on a cluster for people: what is wrong first and what to do, then how it goes, then where.
+
+Must not decide anything: the operator's conditions say whether an app is ready. Must stay short for thousands of tasks.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+
+from holdfast.placement.affinity import by_name
+from holdfast.protocol.assignment import Handed
+from holdfast.protocol.report import Report
+from holdfast.reasons import Reason
+from holdfast.spec.app import Condition
+from holdfast_cli.cluster.app import App, AppDetail, AppList, Missing, Seen
+from holdfast_cli.output.amounts import count, many, span
+from holdfast_cli.output.screen import Columns, styled
+from holdfast_operator.decide.conditions import moment
+
+_SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
+_LABEL = 12
+_REASONS = frozenset(one.value for one in Reason)
+_GOOD_IF_FALSE = frozenset({"Reconciling", "Stalled"})
+_STYLES = ("bold red", "red", "yellow", "yellow", "green")
+"""From worst to best, as `_badness` counts."""
+_UNKNOWN, _FINE = 3, 4
+
+
+def print_apps(console: Console, found: AppList, now: int, *, namespace: str | None) -> None:
+    """A line per app; `namespace` None: of all namespaces."""
+    if not found.apps:
+        console.print(styled("no StreamApps" + ("" if namespace is None else f" in namespace {namespace}")))
+        return
+    numbers = ("ATTEMPT", "RESTARTS", "TASKS", "PLACED", "LAG")
+    where = ("NAMESPACE",) if namespace is None else ()
+    table = Columns(*where, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
+    for app, said in found.apps:
+        status, verdict, report = app.status, app.verdict, current(app, said)
+        table.add(
+            *((app.namespace,) if namespace is None else ()),
+            app.name,
+            ("True", "green") if verdict.ready else ("False", "red"),
+            verdict.reason or "-",
+            status.run_id or "-",
+            *map(_number, (status.attempt, status.restarts, status.tasks)),
+            status.placed or "-",
+            "-" if isinstance(report, Missing) else count(report.lag),
+            "-" if isinstance(report, Missing) else _ago(report.progressed, now),
+            _ago(app.created, now, ""),
+        )
+    table.print(console)
+    for why in sorted({said.why for app, said in found.apps if isinstance(said, Missing) and app.status.run_id}):
+        console.print(styled(("not known: ", "yellow"), f"lag and last batch: {why}"))
+
+
+def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) -> None:
+    """All of one app."""
+    _head(console, found.app)
+    _conditions(console, found.app, now)
+    console.print()
+    for label, text in _facts(found, now):
+        console.print(styled((label.ljust(_LABEL), "dim"), text))
+    _places(console, found.handed, all_tasks=all_tasks)
+    _events(console, found, now)
+
+
+def current(app: App, said: Seen[Report]) -> Seen[Report]:
+    """The report, if the app's latest attempt wrote it."""
+    if isinstance(said, Missing) or said.attempt == app.status.attempt:
+        return said
+    return Missing(f"attempt {app.status.attempt} has not reported yet, only attempt {said.attempt} has")
+
+
+def _head(console: Console, app: App) -> None:
+    verdict = app.verdict
+    how = ("ready", "bold green") if verdict.ready else ("not ready", "bold red")
+    reason = f", {verdict.reason}" if verdict.reason else ""
+    console.print(styled((app.name, "bold"), f"  in {app.namespace}: ", how, reason))
+    console.print(styled(f"  {verdict.message}"))
+    if not verdict.ready and verdict.reason in _REASONS:
+        console.print(styled((f"  what it means: holdfast explain {verdict.reason}", "dim")))
+
+
+def _conditions(console: Console, app: App, now: int) -> None:
+    if not app.status.conditions:
+        return
+    console.print()
+    table = Columns("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
+    said = {app.verdict.message}
+    for one in sorted(app.status.conditions, key=_badness):
+        message = "as above" if one.message in said else one.message
+        said.add(one.message)
+        since = _ago(moment(one.last_transition_time), now, "")
+        table.add(one.type, (one.status, _STYLES[_badness(one)]), since, one.reason, message)
+    table.print(console)
+
+
+def _badness(one: Condition) -> int:
+    """0 is worst: somebody has to act."""
+    if one.status == "Unknown":
+        return _UNKNOWN
+    if (one.status == "False") == (one.type in _GOOD_IF_FALSE):
+        return _FINE
+    return ("Stalled", "", "Reconciling").index(one.type if one.type in _GOOD_IF_FALSE else "")
+
+
+def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
+    app, status = found.app, found.app.status
+    if app.driver is not None:
+        failures = f", {many(status.failures, 'failure')} in a row" if status.failures else ""
+        restarts = many(status.restarts or 0, "restart")
+        yield "attempt", f"{status.attempt} of run {status.run_id}, {restarts}{failures}; pod {app.driver}"
+    if status.draining is not None:
+        yield "draining", status.draining
+    if status.ended is not None:
+        yield "ended", status.ended
+    if (retry := moment(status.retry_at)) is not None and retry > now:
+        yield "next", f"attempt in {span((retry - now) / 1000)}, at {status.retry_at}"
+    report = current(app, found.report)
+    if isinstance(report, Missing):
+        yield "report", f"not known: {report.why}"
+        return
+    yield "report", _ago(report.at, now)
+    if report.progressed is None:
+        yield "last batch", "none committed yet"
+    else:
+        yield "last batch", f"{count(report.batch)}, committed {_ago(report.progressed, now)}"
+    yield "lag", f"{many(report.lag, 'record')} unread when the batch was planned"
+    placed = f"{count(report.placed)} of them where their state is"
+    yield "tasks", f"{count(report.tasks)}, {placed}; {many(report.partitions, 'input partition')}"
+    if report.held_back is not None:
+        yield "held back", report.held_back
+    yield "assignment", _applied(found.handed, report)
+
+
+def _applied(handed: Seen[Handed], report: Report) -> str:
+    applied = f"version {report.assignment}" if report.assignment else "the driver's own"
+    if isinstance(handed, Missing):
+        return f"{applied} is applied; the one handed over is not known: {handed.why}"
+    if handed.attempt != report.attempt:
+        return f"{applied} is applied; version {handed.version} below was for attempt {handed.attempt}"
+    if handed.version != report.assignment:
+        return f"{applied} is applied; version {handed.version} below is handed over and not applied yet"
+    return f"{applied} is applied"
+
+
+def _places(console: Console, handed: Seen[Handed], *, all_tasks: bool) -> None:
+    if isinstance(handed, Missing) or not handed.processors:
+        return
+    places = ((location, processor) for processor, location in handed.processors.items())
+    rows = sorted(places, key=lambda place: tuple(map(by_name, place)))
+    tasks_of = handed.assignment.tasks_of
+    shown = rows if all_tasks else rows[:_SHOWN_PROCESSORS]
+    console.print()
+    table = Columns("LOCATION", "PROCESSOR", "TASKS", "WHICH", right=("TASKS",))
+    for location, processor in shown:
+        tasks = tasks_of[processor]
+        table.add(location, processor, count(len(tasks)), _named(tasks, all_tasks=all_tasks))
+    table.print(console)
+    if rest := rows[len(shown) :]:
+        left = sum(len(tasks_of[processor]) for _, processor in rest)
+        more = f"... and {many(len(rest), 'more processor')} with {many(left, 'task')} (--tasks shows all)"
+        console.print(styled((more, "dim")))
+
+
+def _named(tasks: Sequence[str], *, all_tasks: bool) -> str:
+    shown = tasks if all_tasks else tasks[:_SHOWN_TASKS]
+    return ", ".join(shown) + (f" and {count(len(tasks) - len(shown))} more" if len(tasks) > len(shown) else "")
+
+
+def _events(console: Console, found: AppDetail, now: int) -> None:
+    console.print()
+    if isinstance(found.events, Missing):
+        console.print(styled(("not known: ", "yellow"), f"events: {found.events.why}"))
+        return
+    if not found.events:
+        console.print(styled(("no events; a cluster forgets them after an hour", "dim")))
+        return
+    table = Columns("EVENT", "WHEN", "WHAT")
+    for one in found.events:
+        table.add((one.reason, "yellow" if one.warning else ""), _ago(one.at, now), one.note)
+    table.print(console)
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else count(number)
+
+
+def _ago(at: int | None, now: int, word: str = " ago") -> str:
+    """Clocks differ a little: what seems to come is now."""
+    return "-" if at is None else f"{span(max(0, now - at) / 1000)}{word}"

@@ -1,0 +1,136 @@
+"""Why: how far a drain or a resumption is, and when it is over, from what the cluster says of the app.
+
+Pure. Must not read or print; conditions are the operator's, and are taken as they are.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from holdfast.reasons import Reason
+from holdfast_cli.cluster.app import AppDetail, Event, Missing
+from holdfast_cli.cluster.status_view import current
+from holdfast_cli.output.amounts import count, many
+
+_NO = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """An app on its way; equal if nothing has changed that would be shown."""
+
+    app: str
+    namespace: str
+    suspend: bool
+    """What its spec says."""
+    ready: bool
+    stalled: bool
+    reason: str | None
+    message: str
+    attempt: int | None
+    driver: bool
+    """Whether there is one."""
+    batch: int | None
+    """The last that was committed."""
+    unread: int | None
+    ended: str | None
+    """How its attempt ended, if it did since we look."""
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        facts = [self.message]
+        if self.batch is not None and self.driver:
+            facts.append(f"batch {count(self.batch)} is committed")
+            facts.append(f"{many(self.unread or 0, 'record')} unread")
+        return f"{self.reason or 'Waiting'}: {'; '.join(facts)}"
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it rests because it was told to."""
+        return self.suspend and self.reason == Reason.SUSPENDED and not self.driver
+
+    def tree(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "app": self.app,
+            "namespace": self.namespace,
+            "suspend": self.suspend,
+            "suspended": self.suspended,
+            "ready": self.ready,
+            "reason": self.reason,
+            "message": self.message,
+            "attempt": self.attempt,
+            "driver": self.driver,
+            "batch": self.batch,
+            "lag": self.unread,
+            "ended": self.ended,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What came of it."""
+
+    code: int
+    text: str
+
+
+def events_of(found: AppDetail) -> tuple[Event, ...]:
+    """Those that could be read."""
+    return () if isinstance(found.events, Missing) else found.events
+
+
+def progress_of(found: AppDetail, before: Collection[Event] = ()) -> Progress:
+    """How far it is; `before`: events that were there when it began."""
+    app, report = found.app, current(found.app, found.report)
+    committed = None if isinstance(report, Missing) or report.progressed is None else report
+    # The first event of a drain says that it is asked for, a later one how it ended.
+    ends = [one.note for one in events_of(found) if one not in before and one.reason != Reason.SUSPENDED]
+    conditions = {one.type: one.status == "True" for one in app.status.conditions}
+    return Progress(
+        app.name,
+        app.namespace,
+        app.suspend,
+        app.verdict.ready,
+        # Without a reason, what the conditions say is about an older generation.
+        conditions.get("Stalled", False) and app.verdict.reason is not None,
+        app.verdict.reason,
+        app.verdict.message,
+        app.status.attempt,
+        conditions.get("DriverRunning", False),
+        None if committed is None else committed.batch,
+        None if committed is None else committed.lag,
+        ends[-1] if ends else None,
+    )
+
+
+def drained(now: Progress) -> End | None:
+    """Whether a drain is over."""
+    if not now.suspend:
+        message = (
+            "somebody set spec.suspend to false meanwhile, so it is not drained; "
+            "if it is applied from a file or by GitOps, set suspend: true there"
+        )
+        return End(_NO, message)
+    if now.reason == Reason.INVALID_SPEC:
+        return End(_NO, f"it can't be drained as long as its spec is invalid: {now.message}")
+    if not now.suspended:
+        return None
+    how = f": {now.ended}" if now.ended else ""
+    batch = "" if now.batch is None else f"; its last batch is {count(now.batch)}"
+    return End(0, f"is suspended{how}{batch}; its state is kept")
+
+
+def resumed(now: Progress) -> End | None:
+    """Whether it runs again, or can't."""
+    if now.suspend:
+        message = "somebody set spec.suspend to true meanwhile, so it stays suspended"
+        return End(_NO, message)
+    if now.ready:
+        return End(0, f"is ready: {now.message}")
+    if now.stalled:
+        return End(_NO, f"does not run: {now.reason}: {now.message}")
+    return None
+
+
+Judge = Callable[[Progress], End | None]

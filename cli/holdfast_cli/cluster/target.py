@@ -1,0 +1,101 @@
+"""Why: which cluster and namespace a command means: those `kubectl` would take, from the same files.
+
+The client library reads several kubeconfigs too, but lets the last one's current context count, where kubectl takes
+the first one's; so the context is found here and given to the library by name. Must not talk to a cluster.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from holdfast.errors import UserActionError
+from holdfast.suggest import did_you_mean
+from holdfast_cli.plan.app_file import FileUnreadableError, read_text
+
+_FILE = "~/.kube/config"
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_DEFAULT = "default"
+
+
+class NoClusterError(UserActionError):
+    """Nothing says which cluster is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster, seen by a user, and a namespace in it."""
+
+    files: tuple[Path, ...]
+    """Kubeconfigs, the first counts most; none: the cluster this process runs in."""
+    context: str | None
+    namespace: str
+
+
+def find_target(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> Target:
+    """What is meant by `--kubeconfig`, `--context` and the environment."""
+    trees = dict(_trees(kubeconfig, environment))
+    if not trees and context is None and kubeconfig is None and environment.get("KUBERNETES_SERVICE_HOST"):
+        return Target((), None, _own_namespace())
+    if not trees:
+        message = (
+            f"there is no kubeconfig at {_asked(kubeconfig, environment)}; name one with --kubeconfig or KUBECONFIG"
+        )
+        raise NoClusterError(message)
+    contexts = _contexts(trees.values())
+    name = context or next((str(one["current-context"]) for one in trees.values() if one.get("current-context")), None)
+    if name is None:
+        message = f"no current context is set in {_named(trees)}; choose one with --context{did_you_mean('', contexts)}"
+        raise NoClusterError(message)
+    if name not in contexts:
+        message = f"there is no context {name} in {_named(trees)}{did_you_mean(name, contexts)}"
+        raise NoClusterError(message)
+    return Target(tuple(trees), name, str(contexts[name].get("namespace") or _DEFAULT))
+
+
+def _asked(kubeconfig: str | None, environment: Mapping[str, str]) -> str:
+    return kubeconfig or environment.get("KUBECONFIG") or _FILE
+
+
+def _trees(kubeconfig: str | None, environment: Mapping[str, str]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """All files that are there and say something."""
+    asked = [kubeconfig] if kubeconfig else _asked(None, environment).split(os.pathsep)
+    for path in (Path(one).expanduser() for one in asked if one):
+        if not path.exists():
+            continue
+        try:
+            tree = YAML(typ="safe", pure=True).load(read_text(path))
+        except (YAMLError, RecursionError) as error:
+            message = f"{path} is no kubeconfig: {error}"
+            raise FileUnreadableError(message) from error
+        if tree is not None and not isinstance(tree, dict):
+            message = f"{path} is no kubeconfig: it holds no object"
+            raise FileUnreadableError(message)
+        if tree:
+            yield path, tree
+
+
+def _contexts(trees: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By name; of two with one name the first counts."""
+    found: dict[str, dict[str, Any]] = {}
+    for tree in trees:
+        entries = tree.get("contexts")
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("context"), dict):
+                found.setdefault(str(entry.get("name")), entry["context"])
+    return found
+
+
+def _named(files: Mapping[Path, object]) -> str:
+    return ", ".join(map(str, files))
+
+
+def _own_namespace() -> str:
+    try:
+        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or _DEFAULT
+    except OSError:
+        return _DEFAULT

@@ -1,0 +1,1 @@
+"""Commands on the data of this host: streams, feed, tail, offsets, state."""

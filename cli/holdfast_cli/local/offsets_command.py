@@ -1,0 +1,84 @@
+"""Why: `holdfast offsets`: where an app stands in what it reads, and the one way to put it elsewhere.
+
+Showing changes nothing, and the app may be at work. Setting leaves a jump for the next attempt, and does not touch
+checkpoint or state; planning a batch anew takes back what nobody has seen of it.
+"""
+
+import argparse
+
+from holdfast_cli.local.local_app import add_app_options, app_logs
+
+_INVALID = 1
+_EPILOG = """\
+Shows for each partition the next record to be read (as of the last batch that is done), what the stream has now, how
+many records are unread, and what is wrong: records are gone unread, the topic was made anew, or it ends before where it
+was read to. The app may be running.
+
+--set puts partitions elsewhere: to the oldest record kept, to the end, or to an offset between them. It is refused
+while the app runs, and for streams that the app makes itself. The next run begins there. Of a topic that was made anew,
+all partitions are set at once. State stays as it is: records that are skipped are lost for it, and records that are
+read again count twice, in state and in outputs. To begin from nothing, change spec.runId instead. What was set and not
+taken up by a run is replaced by the next --set.
+
+--replan has a batch planned anew that is planned and can't be done: a topic does not take a record of it, or it does
+not fit into memory. It is refused while the app runs. What is written of the batch already stays, and the next run
+finishes that; the rest is taken back, and the next run plans it with the spec, the limits and the code of then. No row
+is lost or doubled. What functions had computed for it is computed again.
+
+Exit codes: 0 done, 1 the app can't go on from where it stands, or nothing was changed (refused, or without --yes), 2
+there are no positions, or they can't be read, 3 a system does not say what it has.
+
+examples:
+  holdfast offsets app.yaml
+  holdfast offsets app.yaml --set clicks=oldest                 shows what would change
+  holdfast offsets app.yaml --set clicks=oldest --yes
+  holdfast offsets app.yaml --set clicks/0=1200 --set clicks/1=end --yes
+  holdfast offsets app.yaml --replan                            shows what would be planned anew
+  holdfast offsets app.yaml --replan --yes
+"""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command line."""
+    parser = commands.add_parser(
+        "offsets",
+        help="show where an app stands in its inputs, or set it",
+        description="Show where an app stands in the streams it reads, or put it elsewhere.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_app_options(parser)
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="STREAM[/PARTITION]=TO",
+        help="TO is oldest, end, or of one partition the offset of the record to be read next; may be repeated",
+    )
+    change.add_argument(
+        "--replan", action="store_true", help="have the batch planned anew that is planned and not done"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it, without a question")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show, set, or have planned anew."""
+    logs = app_logs(options)
+    if logs is None:
+        return _INVALID
+    # Only here, as they need the extra `runtime`.
+    from holdfast_cli.local.offsets_change import Asked, set_offsets  # noqa: PLC0415
+    from holdfast_cli.local.offsets_replan import replan_offsets  # noqa: PLC0415
+    from holdfast_cli.local.offsets_show import show_offsets  # noqa: PLC0415
+
+    asked = Asked(options.settings, options.yes, options.output, options.color)
+    if options.settings:
+        return set_offsets(logs, asked)
+    if options.replan:
+        return replan_offsets(logs, asked)
+    return show_offsets(logs, options.output, options.color)

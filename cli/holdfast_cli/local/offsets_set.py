@@ -1,0 +1,179 @@
+"""Why: from `--set clicks/3=oldest` to the jump it means, or to why it is refused.
+
+Pure: where the app stands comes in. Must not read or write anything.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import UserActionError
+from holdfast.suggest import did_you_mean
+from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
+from holdfast_cli.local.positions import Stand, Standing, StreamStand
+from holdfast_runtime.checkpoint.jumps import Jump
+
+_OLDEST, _END = "oldest", "end"
+_MOST_DIGITS = 18
+"""Far beyond any offset of Kafka, and far below what Python refuses to read as a number."""
+
+
+class SettingRefusedError(UserActionError):
+    """Positions that can't be set, or not so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one `--set` says."""
+
+    text: str
+    stream: str
+    partition: int | None
+    """None: all there are."""
+    to: str | int
+    """`oldest`, `end`, or the offset of the record to be read next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a jump means for one partition."""
+
+    stand: Stand
+    found: int
+    to: int
+    begin: int
+    """The oldest record it could go on with."""
+    end: int
+
+    @property
+    def skipped(self) -> int:
+        """How many records are there and will not be read."""
+        return max(0, self.to - (self.begin if self.stand.trouble else max(self.found, self.begin)))
+
+    @property
+    def again(self) -> int:
+        """How many records have been read and will be read again."""
+        return 0 if self.stand.trouble else max(0, self.found - self.to)
+
+
+def parse_setting(text: str) -> Setting:
+    """The setting in this text; raises `ValueError` that says how to write it."""
+    name, equals, value = text.rpartition("=")
+    number = value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
+    if not (name and equals and (number or value in (_OLDEST, _END))):
+        message = f"{text!r}: write STREAM/PARTITION=oldest, =end or =NUMBER, or STREAM=oldest or =end"
+        raise ValueError(message)
+    try:
+        stream, partition = parse_partition(name)
+    except PartitionNameError:
+        if number:
+            message = f"{text!r}: a number is an offset of one partition; write {name}/PARTITION={value}"
+            raise ValueError(message) from None
+        return Setting(text, name, None, value)
+    return Setting(text, stream, partition, int(value) if number else value)
+
+
+def decide(settings: Sequence[Setting], standing: Standing, id_: str) -> tuple[Jump, tuple[Change, ...]]:
+    """The jump that these settings ask for; raises `SettingRefusedError`. `id_`: one that no other jump has."""
+    if (planned := standing.logged.planned) is not None:
+        message = (
+            f"batch {planned.batch} of {standing.app} is planned and not done: it is run first, as it was planned. "
+            "Run the app until it is done (holdfast run --batches 1), or, where it can't be done, have it planned anew "
+            "(holdfast offsets --replan); then set positions"
+        )
+        raise SettingRefusedError(message)
+    changes: dict[StreamPartition, Change] = {}
+    for setting in settings:
+        for stand in _stands(setting, standing):
+            if stand.partition in changes:
+                message = f"--set {setting.text}: {stand.partition} is set twice"
+                raise SettingRefusedError(message)
+            changes[stand.partition] = _change(setting, stand)
+    found = {partition: change.found for partition, change in changes.items()}
+    to = {partition: change.to for partition, change in changes.items()}
+    ids = dict(_taken_over(standing, changes))
+    return Jump(id_, found, to, ids), tuple(changes[partition] for partition in sorted(changes))
+
+
+def _stands(setting: Setting, standing: Standing) -> tuple[Stand, ...]:
+    """The partitions that a setting is about."""
+    stream = next((one for one in standing.streams if one.name == setting.stream), None)
+    if stream is None:
+        names = [one.name for one in standing.streams]
+        message = (
+            f"--set {setting.text}: {standing.app} reads no stream {setting.stream}"
+            f"{did_you_mean(setting.stream, names)}"
+        )
+        raise SettingRefusedError(message)
+    _check_stream(setting, stream)
+    seen = tuple(one for one in stream.stands if one.position is not None)
+    if setting.partition is None:
+        if not seen:
+            message = f"--set {setting.text}: this run has not seen stream {stream.name} yet, there is nothing to set"
+            raise SettingRefusedError(message)
+        return seen
+    asked = tuple(one for one in seen if one.partition.partition == setting.partition)
+    if not asked:
+        known = ", ".join(str(one.partition) for one in seen) or "none of the stream"
+        message = f"--set {setting.text}: this run has not seen {stream.name}/{setting.partition} yet; it has {known}"
+        raise SettingRefusedError(message)
+    return asked
+
+
+def _check_stream(setting: Setting, stream: StreamStand) -> None:
+    if stream.role == "intermediate":
+        message = (
+            f"--set {setting.text}: the app makes stream {stream.name} itself, and its watermarks and ends of streams "
+            "hang on what was read of it; only inputs can be set"
+        )
+    elif stream.kind == "generator":
+        message = f"--set {setting.text}: stream {stream.name} is made up as time goes on; there is nothing to go to"
+    elif stream.unknown is not None:
+        message = f"--set {setting.text}: it is not known what there is of stream {stream.name}: {stream.unknown}"
+    else:
+        return
+    raise SettingRefusedError(message)
+
+
+def _change(setting: Setting, stand: Stand) -> Change:
+    if stand.bounds is None or stand.position is None or stand.end is None:
+        message = (
+            f"--set {setting.text}: {stand.partition} is not there any more; a stream that has lost partitions can "
+            "only be read by a new run (another spec.runId)"
+        )
+        raise SettingRefusedError(message)
+    if stand.last is not None and stand.position >= stand.last:
+        message = (
+            f"--set {setting.text}: {stand.partition} is of a bounded stream and has ended, as state remembers; only "
+            "a new run (another spec.runId) reads it again"
+        )
+        raise SettingRefusedError(message)
+    oldest, end = min(stand.bounds.oldest, stand.end), stand.end
+    to = {_OLDEST: oldest, _END: end}.get(setting.to) if isinstance(setting.to, str) else setting.to
+    assert to is not None  # noqa: S101 - it was parsed
+    if not oldest <= to <= end:
+        message = f"--set {setting.text}: {stand.partition} has records from {oldest}, and ends at {end}"
+        raise SettingRefusedError(message)
+    return Change(stand, stand.position, to, oldest, end)
+
+
+def _taken_over(standing: Standing, changed: Collection[StreamPartition]) -> Iterator[tuple[str, str]]:
+    """Topics that were made anew and are read from now on: as a whole, or their offsets would be of two topics."""
+    partitions = set(changed)
+    for stream in standing.streams:
+        mine = {one.partition for one in stream.stands if one.position is not None}
+        if not partitions & mine or not any(one.recreated for one in stream.stands):
+            continue
+        if left := sorted(mine - partitions):
+            message = (
+                f"the topic of stream {stream.name} was made anew: set all of its partitions at once "
+                f"(--set {stream.name}=oldest); left out: {', '.join(map(str, left))}"
+            )
+            raise SettingRefusedError(message)
+        if stream.grown:
+            message = (
+                f"the topic of stream {stream.name} was made anew, and it had grown in this run: which of its records "
+                "come first is known by offsets of the old topic. Start a new run (another spec.runId)"
+            )
+            raise SettingRefusedError(message)
+        assert stream.id is not None  # noqa: S101 - by it the topic is known to be another
+        yield stream.name, stream.id

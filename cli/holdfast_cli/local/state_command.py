@@ -1,0 +1,125 @@
+"""Why: `holdfast state`: what an app remembers, looked at from outside, whether it runs or not.
+
+Must not change anything: neither stores, nor the durable copy, nor what a running app is doing.
+"""
+
+import argparse
+
+from holdfast_cli.local.local_app import add_app_options, app_logs, count
+
+_INVALID = 1
+_MOST = 100
+_EPILOG = """\
+Reads the local store of each task; where there is none that can be trusted, or with --durable, the durable copy, which
+is restored to a temporary directory first. A running app neither waits nor is waited for.
+
+Exit codes: 0 done, 1 the app is invalid, 2 there is no such state, or it can't be read.
+"""
+_LS_EPILOG = (
+    "A table has the name of the step it belongs to, or of what the step `was`; names that begin with a dot are "
+    "Holdfast's own.\n\n" + _EPILOG
+)
+_GET_EPILOG = (
+    """\
+Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up). Of other tables keys and
+values are texts, or base64:... where they are not. With -o json each row is a line.
+
+examples:
+  holdfast state get app.yaml --table changed --key sku-1
+  holdfast state get app.yaml --table visits --key '["shop-1",7]'     by: [shop, user]
+
+"""
+    + _EPILOG
+)
+_EXPORT_EPILOG = (
+    """\
+Columns: task, the key's own columns, state and timers as JSON, and touched for `process` steps; task, key, kind and
+time for their timers; task, key and value as bytes for other tables.
+
+"""
+    + _EPILOG
+)
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command line."""
+    parser = commands.add_parser(
+        "state", help="show what an app remembers", description="Show what an app remembers, task by task."
+    )
+    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+    ls = _action(actions, "ls", "list tables", "List the tables of each task.", _LS_EPILOG)
+    _output(ls)
+    get = _action(actions, "get", "show rows of a table", "Show rows of a table, decoded.", _GET_EPILOG)
+    get.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
+    get.add_argument("--key", metavar="KEY", help="only this key; of several columns or no text: as JSON")
+    get.add_argument("--max", type=count, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
+    _output(get)
+    export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
+    export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
+    export.add_argument("--to", metavar="FILE", required=True, type=_file, help="FILE.parquet or FILE.arrow")
+    for one, run in ((ls, _ls), (get, _get), (export, _export)):
+        one.set_defaults(run=run)
+
+
+def _action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, hint: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(
+        name,
+        help=hint,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_app_options(parser)
+    parser.add_argument("--task", metavar="T", help="only this task, e.g. partition-0")
+    parser.add_argument("--run", dest="run_id", metavar="ID", help="another run than spec.runId")
+    parser.add_argument("--durable", action="store_true", help="read the durable copy, not the local stores")
+    return parser
+
+
+def _output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+
+
+def _file(text: str) -> str:
+    if not text.endswith((".parquet", ".arrow")):
+        message = f"{text} must end in .parquet or .arrow"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+def _ls(options: argparse.Namespace) -> int:
+    logs = app_logs(options)
+    if logs is None:
+        return _INVALID
+    from holdfast_cli.local.state_stores import Stores  # noqa: PLC0415
+    from holdfast_cli.local.state_tables import show_tables  # noqa: PLC0415 - needs the extra `runtime`
+
+    show_tables(Stores.of(logs, options.run_id, durable=options.durable), options.task, options.output, options.color)
+    return 0
+
+
+def _get(options: argparse.Namespace) -> int:
+    logs = app_logs(options)
+    if logs is None:
+        return _INVALID
+    from holdfast_cli.local.state_stores import Stores  # noqa: PLC0415
+    from holdfast_cli.local.state_tables import Wanted, show_rows  # noqa: PLC0415 - needs the extra `runtime`
+
+    wanted = Wanted(options.table, options.task, options.key, options.max)
+    stores = Stores.of(logs, options.run_id, durable=options.durable)
+    show_rows(stores, wanted, options.output, options.color)
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    logs = app_logs(options)
+    if logs is None:
+        return _INVALID
+    from holdfast_cli.local.state_export import export  # noqa: PLC0415 - needs the extra `runtime`
+    from holdfast_cli.local.state_stores import Stores  # noqa: PLC0415
+
+    export(Stores.of(logs, options.run_id, durable=options.durable), options.table, options.task, options.to)
+    return 0

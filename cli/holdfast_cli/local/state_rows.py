@@ -1,0 +1,231 @@
+"""Why: what stands in a table, for people and programs: as JSON, and as columns.
+
+The name of a table tells what its rows are: a `process` step's keys, its timers, or bytes of which only their writer
+knows more. Must not open stores, and must not print.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from holdfast.planning.types.columns import Rows
+from holdfast.spec.kept_state import state_name
+from holdfast_cli.local.local_app import AppLogs
+from holdfast_runtime.steps.key_rows import key_of, read_rows, row_key
+from holdfast_runtime.steps.key_state import Timers
+from holdfast_runtime.steps.key_table import TIMERS_SUFFIX
+from holdfast_runtime.steps.key_values import KeyReader
+from holdfast_runtime.steps.timers import Kind, parse_index_key
+from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
+
+_BASE64 = "base64:"
+Row = tuple[bytes, bytes]
+
+
+class RowKind(Protocol):
+    """How rows of a table are read."""
+
+    columns: pa.Schema
+    """Of an export, after `task`."""
+
+    def shown(self, row: Row) -> dict[str, Any]:
+        """As JSON."""
+
+    def exported(self, row: Row) -> tuple[Any, ...]:
+        """One value per column."""
+
+    def looked_up(self, text: str) -> bytes | None:
+        """The key a user means; None: rows of this kind are not looked up by key."""
+
+
+def kind_of(logs: AppLogs, table: str) -> RowKind:
+    """How to read this table of the app."""
+    steps = {state_name(step): step for step in logs.app.spec.steps if step.process is not None}
+    name = table.removesuffix(TIMERS_SUFFIX)
+    step = steps.get(name)
+    if step is None or step.process is None:
+        return PlainRows()
+    keys = Keys(_schema(logs, step.name, step.process.by))
+    return ProcessRows(keys) if name == table else TimerRows(keys)
+
+
+class Keys:
+    """The keys of a step."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._reader = KeyReader(schema, schema.names)
+        self._text = len(schema) == 1 and pa.types.is_string(schema.field(0).type)
+
+    def values(self, stored: bytes) -> tuple[Any, ...]:
+        """One per column."""
+        return self._reader.values(key_of(stored))
+
+    def shown(self, stored: bytes) -> Any:
+        """One value, or a list of several."""
+        values = [plain(value) for value in self.values(stored)]
+        return values[0] if len(values) == 1 else values
+
+    def looked_up(self, text: str) -> bytes:
+        """The key as its table has it."""
+        if self._text:
+            return row_key(text.encode())
+        try:
+            found = json.loads(text)
+        except ValueError:
+            # A date or a timestamp without the quotes of JSON.
+            found = text
+        if found is None and len(self.schema) == 1:
+            return row_key(None)
+        return row_key(json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+class ProcessRows:
+    """Of a `process` step."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        ours = {"task", "state", "touched", "timers"}
+        named = [field.with_name(f"key_{field.name}") if field.name in ours else field for field in keys.schema]
+        more = [("state", pa.string()), ("touched", pa.timestamp("ms", tz="UTC")), ("timers", pa.string())]
+        self.columns = pa.schema([*named, *(pa.field(name, kind) for name, kind in more)])
+
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Key, state, and what there is besides."""
+        found = _row(row)
+        shown: dict[str, Any] = {"key": self._keys.shown(row[0]), "state": plain(found.values)}
+        if found.touched:
+            shown["touched"] = moment(found.touched)
+        if found.timers:
+            shown["timers"] = _timers(found.timers)
+        return shown
+
+    def exported(self, row: Row) -> tuple[Any, ...]:
+        """State and timers as JSON."""
+        found = _row(row)
+        timers = as_json(_timers(found.timers)) if found.timers else None
+        return (*self._keys.values(row[0]), as_json(plain(found.values)), found.touched or None, timers)
+
+    def looked_up(self, text: str) -> bytes | None:
+        """The key itself where it is a text, else JSON."""
+        return self._keys.looked_up(text)
+
+
+class TimerRows:
+    """Of the index of a `process` step."""
+
+    columns = pa.schema([("key", pa.string()), ("kind", pa.string()), ("time", pa.timestamp("ms", tz="UTC"))])
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def shown(self, row: Row) -> dict[str, Any]:
+        """An instant and its key."""
+        kind, time, key = parse_index_key(row[0])
+        return {"key": self._keys.shown(key), "kind": kind.name.lower(), "time": moment(time)}
+
+    def exported(self, row: Row) -> tuple[Any, ...]:
+        """The same."""
+        kind, time, key = parse_index_key(row[0])
+        return as_json(self._keys.shown(key)), kind.name.lower(), time
+
+    def looked_up(self, text: str) -> bytes | None:  # noqa: ARG002 - the protocol
+        """They are in order of time."""
+        return None
+
+
+class PlainRows:
+    """Bytes."""
+
+    columns = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+    def shown(self, row: Row) -> dict[str, Any]:
+        """Texts where they are texts."""
+        return {"key": text_of(row[0]), "value": text_of(row[1])}
+
+    def exported(self, row: Row) -> tuple[Any, ...]:
+        """As they are."""
+        return row
+
+    def looked_up(self, text: str) -> bytes | None:
+        """As `shown` has it."""
+        return base64.b64decode(text[len(_BASE64) :]) if text.startswith(_BASE64) else text.encode()
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 - one per family of types
+    """What JSON can say of a value."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else as_json(plain(key)): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(inner) for inner in value), key=as_json)
+    if isinstance(value, bytes):
+        return _BASE64 + base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, datetime | date | time) else str(value)
+
+
+def text_of(content: bytes) -> str:
+    """A text that is one; anything else in base64."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return plain(content)  # type: ignore[no-any-return]
+    return text if text.isprintable() and not text.startswith(_BASE64) else plain(content)
+
+
+def as_json(value: Any) -> str:
+    """On one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def moment(milliseconds: int) -> str | int:
+    """In UTC; a time beyond all calendars as it is."""
+    try:
+        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return milliseconds
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _timers(timers: Timers) -> list[dict[str, Any]]:
+    kinds = (Kind.EVENT, Kind.PROCESSING)
+    return [
+        {"kind": kind.name.lower(), "name": name, "time": moment(time)}
+        for kind in kinds
+        for name, time in sorted(timers[kind].items())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    values: dict[Any, Any]
+    touched: int
+    timers: Timers | None
+
+
+def _row(row: Row) -> _Found:
+    found = read_rows([row[1]])[0]
+    return _Found({}, 0, None) if found is None else _Found(found.values, found.touched, found.timers)
+
+
+def _schema(logs: AppLogs, step: str, by: Sequence[str]) -> pa.Schema:
+    """Of the key columns, as they flow into the step."""
+    source = next(one.inputs[0] for one in logs.app.spec.steps if one.name == step)
+    flowing = {one.name: one.rows for one in logs.plan.streams} | {one.name: one.rows for one in logs.plan.steps}
+    rows = flowing[source]
+    columns = [rows.find(name) for name in by]
+    try:
+        return arrow_schema(Rows(tuple(column for column in columns if column is not None)))
+    except SchemaUnsupportedError:
+        return pa.schema([(name, pa.string()) for name in by])

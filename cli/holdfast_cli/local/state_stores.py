@@ -1,0 +1,154 @@
+"""Why: which tasks of an app have state in a data directory, and how to get at it without being noticed.
+
+Must not print, and must not decode rows.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote, unquote
+
+from holdfast.suggest import did_you_mean
+from holdfast_cli.local.local_app import AppLogs
+from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_runtime.checkpoint.data_dir import DataDir, RunPlaces, folder_name
+from holdfast_runtime.state.claim import left_at
+from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.left import data_file
+from holdfast_runtime.state.offline import OfflineStore, copy_store
+from holdfast_runtime.state.place import Identity, Place, read_sidecar
+from holdfast_runtime.state.restoring import restore
+from holdfast_runtime.state.trust import Distrust, Expected, Facts, Use, trust
+
+_NUMBERS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The state of a task, opened."""
+
+    task: str
+    store: OfflineStore
+    source: str
+    """`local` or `durable`."""
+    why: str | None = None
+    """Why the local store is not used."""
+    damaged: tuple[str, ...] = ()
+    """Snapshots that could not be read, with reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The state of one run of an app."""
+
+    logs: AppLogs
+    run: str
+    places: RunPlaces
+    durable: bool
+
+    @classmethod
+    def of(cls, logs: AppLogs, run: str | None, *, durable: bool) -> "Stores":
+        """Of the app on the command line."""
+        run = run or logs.app.spec.run_id
+        return cls(logs, run, DataDir(logs.data.absolute()).app(logs.app.name).run(run), durable)
+
+    def tasks(self, only: str | None = None) -> list[str]:
+        """The tasks that have state; raises `UsageError` where there is none."""
+        found = self._in_copy() if self.durable else self._here() | self._in_copy()
+        if not found:
+            raise UsageError(self._nothing())
+        if only is not None and only not in found:
+            message = f"task {only} has no state in {self.places.path}{did_you_mean(only, sorted(found))}"
+            raise UsageError(message)
+        return [only] if only is not None else sorted(found, key=_natural)
+
+    @contextmanager
+    def opened(self, task: str) -> Iterator[Found]:
+        """The state of a task. What was read counts only when the block has been left without an error."""
+        identity = Identity(self.logs.app.name, self.run, task)
+        place = Place(self.places.state / folder_name(task), identity)
+        apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
+        distrust = None if self.durable else _distrust(place, apart=apart)
+        with TemporaryDirectory(prefix="holdfast-state-") as directory:
+            if self.durable or distrust is not None:
+                yield from self._copy(identity, Path(directory), distrust)
+                return
+            file = copy_store(place, Path(directory) / "copy.mdb") if apart else place.data_path
+            with OfflineStore(place, file) as store:
+                yield Found(task, store, "local")
+                store.check()
+
+    def _copy(self, identity: Identity, directory: Path, distrust: Distrust | None) -> Iterator[Found]:
+        why = None if distrust is None else distrust.reason.value
+        durable = self._durable(identity)
+        found = durable.listing()
+        batches = [one.batch for one in (*found.deltas, *found.snapshots)]
+        place = Place(directory / "store", identity)
+        restored = restore(durable, place, max(batches)) if batches else None
+        if restored is None:
+            because = "" if distrust is None else f", and its local store is not to be used: {distrust.message}"
+            message = f"{identity} has no durable copy in {durable.storage.directory}{because}; run the app once more"
+            raise UsageError(message)
+        restored.store.close()
+        with OfflineStore(place, place.data_path) as store:
+            yield Found(identity.task, store, "durable", why, restored.damaged)
+
+    def _durable(self, identity: Identity) -> Durable:
+        return Durable(FolderStorage(self.places.durable, sync=False), identity)
+
+    def _here(self) -> set[str]:
+        """By what stores say of themselves: folders have other names, and may be of another app."""
+        if not self.places.state.is_dir():
+            return set()
+        nobody = Identity(self.logs.app.name, self.run, "")
+        sidecars = [read_sidecar(Place(path, nobody)) for path in self.places.state.iterdir() if path.is_dir()]
+        return {
+            one.identity.task
+            for one in sidecars
+            if one is not None and (one.identity.app, one.identity.run) == (self.logs.app.name, self.run)
+        }
+
+    def _in_copy(self) -> set[str]:
+        folder = self.places.durable / quote(self.logs.app.name, safe="") / quote(self.run, safe="")
+        return {unquote(path.name) for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+
+    def _nothing(self) -> str:
+        where = f"{self.places.durable}" if self.durable else f"{self.places.state} and {self.places.durable}"
+        runs = self.places.path.parent
+        others = sorted(unquote(path.name) for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
+        others = [name for name in others if name != self.run]
+        hint = f"; there is state of --run {', '.join(others)}" if others else ""
+        return (
+            f"{self.logs.app.name} has no state of run {self.run}: looked in {where}. Run the app first, or name the "
+            f"directory it ran on with --data{hint}"
+        )
+
+
+def _distrust(place: Place, *, apart: bool) -> Distrust | None:
+    expected = Expected(place.identity, 0, sys.maxsize, place.boot_id())
+    use = None if apart else Use(left_at(place), data_file(place.data_path))
+    return trust(Facts(read_sidecar(place), use=use), expected)
+
+
+def _running(lock: Path) -> bool:
+    """Whether an app is at work there: its stores may change at any instant."""
+    try:
+        who = json.loads(lock.read_text(encoding="utf-8"))
+        os.kill(int(who["pid"]), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """`partition-2` before `partition-10`."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in _NUMBERS.split(name)]

@@ -1,0 +1,117 @@
+"""Why: following a stream: its records as lines, first those there are, then those that come.
+
+Needs the extra `runtime`; imported by `holdfast tail` alone.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_cli.local.local_app import AppLogs
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.records import Range
+
+_AT_ONCE = 1000
+_PAUSE = 0.05
+"""Seconds between looks at a stream that has nothing new."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """A place in a stream."""
+
+    log: EmbeddedLog
+    stream: str
+    topic: str
+    typed: bool
+    positions: dict[StreamPartition, int] = field(default_factory=dict)
+    """The next record of each partition; of others, the first there is."""
+
+    @staticmethod
+    def of(logs: AppLogs, name: str, *, from_beginning: bool) -> "Tail":
+        """The beginning of a stream, or its end."""
+        planned = logs.stream(name)
+        tail = Tail(EmbeddedLog(logs.directory), name, planned.topic, logs.has_type_bytes(name))
+        if not from_beginning and tail.log.has(planned.topic):
+            bounds = tail.log.bounds(planned.topic)
+            tail.positions = {partition: found.end for partition, found in bounds.items()}
+        return tail
+
+    def print(self, most: int | None, *, as_json: bool) -> None:
+        """Print records until there are enough, waiting for them."""
+        left = most
+        while left is None or left > 0:
+            printed = 0
+            for record in self._there(left):
+                sys.stdout.write(self._json(record) if as_json else self._text(record))
+                printed += 1
+            left = None if left is None else left - printed
+            sys.stdout.flush()
+            if not printed:
+                time.sleep(_PAUSE)
+
+    def _there(self, most: int | None) -> Iterator[dict[str, Any]]:
+        """Some of what there is now; of every partition a share."""
+        if not self.log.has(self.topic):
+            return
+        for partition, (oldest, end) in self.log.bounds(self.topic).items():
+            start = self.positions.get(partition, oldest)
+            if start < oldest:
+                sys.stderr.write(
+                    f"holdfast: {partition}: {oldest - start} records from {start} on are no longer kept\n"
+                )
+                start = oldest
+            stop = min(end, start + (_AT_ONCE if most is None else min(most, _AT_ONCE)))
+            for record in self.log.fetch(Range(partition, start, stop)).to_pylist() if stop > start else []:
+                yield {"partition": partition.partition, **record}
+            most = None if most is None else most - max(0, stop - start)
+            self.positions[partition] = max(start, stop)
+
+    def _json(self, record: dict[str, Any]) -> str:
+        control, value = self._shown(record)
+        members = {"partition": record["partition"], "offset": record["offset"], "key": _key(record["key"])}
+        members |= {"control": control} if control else {}
+        return f'{json.dumps(members, ensure_ascii=False)[:-1]}, "value": {value}}}\n'
+
+    def _text(self, record: dict[str, Any]) -> str:
+        control, value = self._shown(record)
+        key = "-" if record["key"] is None else _key(record["key"])
+        mark = f"{control} " if control else ""
+        return f"{self.stream}/{record['partition']}\t{record['offset']}\t{key}\t{mark}{value}\n"
+
+    def _shown(self, record: dict[str, Any]) -> tuple[str | None, str]:
+        """What kind of control message a record is, if it is one, and its value as JSON."""
+        value: bytes | None = record["value"]
+        if not self.typed or not value:
+            return None, _value(value)
+        try:
+            message = decode(value)
+        except ControlRecordError:
+            return None, _value(value)
+        if isinstance(message, UserRecord):
+            return None, _value(message.payload)
+        return "watermark" if isinstance(message, WatermarkMessage) else "endOfStream", _value(value[1:])
+
+
+def _key(key: bytes | None) -> str | None:
+    return None if key is None else key.decode(errors="backslashreplace")
+
+
+def _value(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    try:
+        tree = json.loads(value, parse_constant=_no_json)
+        # As it was written: reading numbers and writing them again may change them.
+        return value.decode() if b"\n" not in value and b"\r" not in value else json.dumps(tree, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return json.dumps(value.decode(errors="backslashreplace"), ensure_ascii=False)
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(constant)

@@ -1,0 +1,1 @@
+"""How results are shown: consoles, tables, live screens, numbers, YAML, failures as JSON."""

@@ -1,0 +1,185 @@
+"""Why: a StreamApp file as a tree of plain values, with line and column of everything in it.
+
+Files are read as YAML 1.2, where `on` is a word. `kubectl` reads YAML 1.1, so a text that the two read differently is
+an error here rather than a surprise there. Must not know what a StreamApp is beyond finding it among other documents.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from holdfast.errors import UserActionError
+from holdfast.spec.node_rules_part import Path as FieldPath
+from holdfast.spec.parse import FieldError
+
+KIND = "StreamApp"
+_MAX_DEPTH = 100
+_MAX_NODES = 500_000
+"""Anchors can make a small file enormous; this is far beyond any app."""
+_BOOLEANS_OF_1_1 = {"y", "n", "yes", "no", "on", "off"}
+_PREFIX = "tag:yaml.org,2002:"
+
+
+class FileUnreadableError(UserActionError):
+    """A file that can't be read at all: missing, no YAML, or without the object looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a file, counted from 1 as editors do."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Document:
+    """One YAML document."""
+
+    tree: Any
+    places: dict[FieldPath, Place]
+    errors: list[FieldError] = field(default_factory=list)
+    """What YAML allows and a StreamApp does not: keys given twice, words kubectl would read as booleans."""
+
+    def place(self, path: FieldPath) -> Place:
+        """Where this field stands, or the nearest thing around it."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, Place(1, 1))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; `-` is standard input."""
+    try:
+        if str(path) == "-":
+            return sys.stdin.read()
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{path} can't be read: {error}"
+        raise FileUnreadableError(message) from error
+
+
+def app_document(text: str, name: str) -> Document:
+    """The one StreamApp of a file; other Kubernetes objects beside it are passed over."""
+    documents = list(documents_of(text, name))
+    apps = [document for document in documents if isinstance(document.tree, dict) and document.tree.get("kind") == KIND]
+    if len(apps) == 1:
+        return apps[0]
+    if len(apps) > 1:
+        names = ", ".join(_app_name(document.tree) for document in apps)
+        message = f"{name} holds {len(apps)} StreamApps ({names}); give each a file of its own"
+        raise FileUnreadableError(message)
+    if len(documents) == 1:
+        return documents[0]
+    message = f"{name} holds no StreamApp"
+    raise FileUnreadableError(message)
+
+
+def _app_name(tree: dict[Any, Any]) -> str:
+    metadata = tree.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else "without a name"
+
+
+def documents_of(text: str, name: str) -> Iterator[Document]:
+    """Every document of a YAML text."""
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        for node in yaml.compose_all(text):
+            yield _Reading(name).document(node)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        message = f"{where}: not YAML: {error.problem or error.context}"
+        raise FileUnreadableError(message) from error
+    except (YAMLError, RecursionError, ValueError) as error:
+        message = f"{name}: not YAML: {error}"
+        raise FileUnreadableError(message) from error
+
+
+class _Reading:
+    """From composed nodes to plain values, noting where each stood."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._places: dict[FieldPath, Place] = {}
+        self._errors: list[FieldError] = []
+        self._left = _MAX_NODES
+
+    def document(self, node: Node | None) -> Document:
+        tree = None if node is None else self._value(node, ())
+        return Document(tree, self._places, self._errors)
+
+    def _value(self, node: Node, path: FieldPath) -> Any:
+        self._left -= 1
+        if self._left < 0 or len(path) > _MAX_DEPTH:
+            message = f"{self._name}: too large or too deep to be a StreamApp"
+            raise FileUnreadableError(message)
+        self._places.setdefault(path, _place(node))
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            return [self._value(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: MappingNode, path: FieldPath) -> dict[Any, Any]:
+        tree: dict[Any, Any] = {}
+        given: set[str] = set()
+        for key_node, value_node in node.value:
+            key = str(key_node.value) if isinstance(key_node, ScalarNode) else "(not a text)"
+            here = (*path, key)
+            if key == "<<" and isinstance(value_node, MappingNode | SequenceNode):
+                self._merge(tree, value_node, path)
+                continue
+            if key in given:
+                self._errors.append(FieldError(here, key, f"{key} is given twice"))
+            given.add(key)
+            self._places[here] = _place(key_node)
+            if key != "on":
+                self._check_plain(key_node, here)
+            tree[key] = self._value(value_node, here)
+        return tree
+
+    def _merge(self, tree: dict[Any, Any], node: Node, path: FieldPath) -> None:
+        for source in node.value if isinstance(node, SequenceNode) else [node]:
+            merged = self._value(source, path)
+            if isinstance(merged, dict):
+                for key, value in merged.items():
+                    tree.setdefault(key, value)
+
+    def _scalar(self, node: Node, path: FieldPath) -> Any:
+        text, tag = str(node.value), str(node.tag).removeprefix(_PREFIX)
+        self._check_plain(node, path)
+        if tag == "null":
+            return None
+        if tag == "bool":
+            return text.lower() == "true"
+        if tag in ("int", "float"):
+            return _number(text, tag)
+        if tag not in ("str", "timestamp"):
+            self._errors.append(FieldError(path, text, f"the tag {node.tag} has no meaning here"))
+        return text
+
+    def _check_plain(self, node: Node, path: FieldPath) -> None:
+        if getattr(node, "style", None) is None and str(node.value).lower() in _BOOLEANS_OF_1_1:
+            message = f"kubectl reads the unquoted {node.value} as a boolean; put it in quotes"
+            self._errors.append(FieldError(path, node.value, message))
+
+
+def _number(text: str, tag: str) -> int | float | str:
+    plain = text.replace("_", "")
+    try:
+        if tag == "int":
+            return int(plain, 0) if plain.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else int(plain)
+        return float(plain.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:
+        return text
+
+
+def _place(node: Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)

@@ -1,0 +1,122 @@
+"""Why: `holdfast diff OLD NEW`: what a change costs, field by field, before it is applied."""
+
+import argparse
+import json
+import sys
+
+from rich.text import Text
+
+from holdfast.planning.state_change import refusals, state_changes
+from holdfast.spec.diff import Diff, diff
+from holdfast.spec.fields import Change
+from holdfast_cli.output.failures import print_invalid
+from holdfast_cli.output.screen import Columns, screen, styled
+from holdfast_cli.plan.app_file_part import AppFile, load_app
+from holdfast_cli.plan.plan_text import print_spec_errors
+
+_REFUSED = 1
+_SHOWN, _BEFORE = 48, 16
+"""Letters of a value, and of these how many before the first that differs."""
+_COLORS = {"Live": "green", "Restart": "yellow", "NewRun": "red", "Forbidden": "bold red"}
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command line."""
+    parser = commands.add_parser(
+        "diff",
+        help="show what changing an app costs",
+        description="Compare two versions of a StreamApp and say field by field what the change costs: Live, Restart, "
+        "NewRun (state cannot follow) or Forbidden.",
+        epilog="Exit codes: 0 the change can be applied, 1 it would be refused, 2 a file can't be read.",
+    )
+    parser.add_argument("old", metavar="OLD", help="the app as it is")
+    parser.add_argument("new", metavar="NEW", help="the app as it shall be; - reads standard input")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the changes and their sum."""
+    files = [load_app(options.old), load_app(options.new)]
+    broken = [file for file in files if file.app is None]
+    for file in broken:
+        print_spec_errors(file, color=options.color, to_stderr=True)
+    old, new = files[0].app, files[1].app
+    if old is None or new is None:
+        print_invalid(options.output, broken)
+        return _REFUSED
+    found = diff(old, new)
+    found = Diff(found.changes + state_changes(old, new)).with_refusals(refusals(old, new))
+    if options.output == "json":
+        sys.stdout.write(json.dumps(_json(found), indent=1, ensure_ascii=False) + "\n")
+    else:
+        _print(files, found, options.color)
+    return _REFUSED if found.refused else 0
+
+
+def _json(found: Diff) -> dict[str, object]:
+    return {
+        "cost": None if found.cost is None else found.cost.label,
+        "newRun": found.new_run,
+        "refused": [change.path for change in found.refused],
+        "changes": [
+            {
+                "path": change.path,
+                "old": change.old,
+                "new": change.new,
+                "cost": change.cost.label,
+                "note": change.note,
+                "reason": None if change.reason is None else change.reason.value,
+            }
+            for change in found.changes
+        ],
+    }
+
+
+def _print(files: list[AppFile], found: Diff, color: str) -> None:
+    console = screen(color)
+    if found.cost is None:
+        console.print(f"{files[0].path} and {files[1].path} mean the same")
+        return
+    table = Columns("FIELD", "OLD", "NEW", "COST")
+    for change in found.changes:
+        label = change.cost.label
+        table.add(change.path, *_shown(_text(change.old), _text(change.new)), (label, _COLORS[label]))
+    table.print(console)
+    console.print()
+    for change in found.changes:
+        if change.note:
+            console.print(styled(("note", "yellow"), f": {change.path}: {change.note}"))
+    console.print(_sum(found, found.cost))
+
+
+def _sum(found: Diff, cost: Change) -> Text:
+    if found.refused:
+        fields = ", ".join(change.path for change in found.refused)
+        reasons = ", ".join(sorted({change.reason.value for change in found.refused if change.reason is not None}))
+        if reasons:
+            return styled(("refused", "bold red"), f": {reasons}: see the note of each ({fields})")
+        return styled(("refused", "bold red"), f": {cost.label}: {cost.sentence} ({fields})")
+    if found.new_run:
+        return styled(("applies", "yellow"), ": NewRun: a new run starts with empty state")
+    return styled(("applies", "green"), f": {cost.label}: {cost.sentence}")
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(old: str, new: str) -> tuple[str, str]:
+    """Both cut to what fits, around where they begin to differ: equal beginnings tell nothing."""
+    if max(len(old), len(new)) <= _SHOWN:
+        return old, new
+    first = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    start = max(0, (min(len(old), len(new)) if first is None else first) - _BEFORE)
+    return _cut(old, start), _cut(new, start)
+
+
+def _cut(text: str, start: int) -> str:
+    start = max(0, min(start, len(text) - _SHOWN))
+    shown = f"…{text[start + 1 :]}" if start else text
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"

@@ -1,0 +1,155 @@
+"""Why: `holdfast plan --fix`: the user's own file, comments and all, with the repairs written into it.
+
+Must not decide what to repair.
+"""
+
+import copy
+import io
+import sys
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarstring import SingleQuotedScalarString
+
+from holdfast.errors import UserActionError
+from holdfast.planning.fixing import fixed
+from holdfast.planning.plan import Known, plan
+from holdfast.planning.problems import Repair
+from holdfast.planning.problems_part import Problem
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.diff import diff
+from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast_cli.output.yaml_text import OTHER_IN_YAML_1_1
+from holdfast_cli.plan.app_file import FileUnreadableError, app_document
+from holdfast_cli.plan.app_file_part import AppFile
+
+_REJECTED = 1
+_KIND = "StreamApp"
+
+
+class RepairUnwritableError(UserActionError):
+    """A file whose repairs can't be written into it without changing something else."""
+
+
+def fix(file: AppFile, app: StreamApp, known: Known) -> int:
+    """Print the repaired file; say on standard error what was done and what is left."""
+    result = fixed(app, known)
+    text = file.text
+    if result.repairs:
+        text = repaired_text(file, result.repairs)
+        _check(file, text, result.app)
+    for repair in result.repairs:
+        _say(f"repaired: {repair.summary}")
+    for problem in result.plan.problems:
+        _say(f"left: {_finding(problem)}")
+    known_before = {warning.order for warning in plan(app, known).warnings}
+    for warning in result.plan.warnings:
+        if warning.order not in known_before:
+            _say(f"warning: {_finding(warning)}")
+    sys.stdout.write(text)
+    return 0 if result.plan.valid else _REJECTED
+
+
+def repaired_text(file: AppFile, repairs: tuple[Repair, ...]) -> str:
+    """The file with the repairs in it; everything else stays as it was written."""
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 10_000
+    offset = _list_offset(file)
+    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
+    documents = _documents(yaml, file)
+    for document in documents:
+        if isinstance(document, dict) and document.get("kind") == _KIND:
+            for repair in repairs:
+                _write_into(document["spec"], repair)
+    out = io.StringIO()
+    yaml.dump_all(documents, out)
+    return out.getvalue()
+
+
+def _documents(yaml: YAML, file: AppFile) -> list[Any]:
+    """All documents, also those beside the app: they are printed too, and none may lose anything."""
+    try:
+        return list(yaml.load_all(file.text))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{file.path}:{mark.line + 1}:{mark.column + 1}" if mark else file.path
+        what = (error.problem or error.context or "not YAML").splitlines()[0]
+        message = f"{where}: {what}; the file can't be written again as it is, mend this first"
+        raise RepairUnwritableError(message) from error
+    except (YAMLError, RecursionError, ValueError) as error:
+        message = f"{file.path} can't be written again as it is: {error}"
+        raise RepairUnwritableError(message) from error
+
+
+def _check(file: AppFile, text: str, app: StreamApp) -> None:
+    """Raise unless the text says what the repaired app says: an alias carries a change to places it isn't meant for."""
+    try:
+        document = app_document(text, file.path)
+        changes = () if document.errors else diff(app, parse_app(document.tree)).changes
+        wrong = [error.dotted for error in document.errors] + [change.path for change in changes]
+    except (FileUnreadableError, SpecInvalidError) as error:
+        wrong = [str(error)]
+    if wrong:
+        message = (
+            f"{file.path}: the file's anchors can't be kept, with the repairs {wrong[0]} would be wrong; "
+            f"write out what its aliases stand for, or paste the repairs that holdfast plan shows"
+        )
+        raise RepairUnwritableError(message)
+
+
+def _list_offset(file: AppFile) -> int:
+    """How far the file puts the dash of a list behind the key above it."""
+    key, item = file.document.place(("spec", "steps")), file.document.place(("spec", "steps", 0))
+    return max(0, item.column - key.column - 2) if item.line > key.line else 0
+
+
+def _write_into(spec: Any, repair: Repair) -> None:
+    steps = spec["steps"]
+    for rewire in repair.rewired:
+        step = next(step for step in steps if step["name"] == rewire.step)
+        inputs = _own_copy(step["from"])
+        inputs[rewire.index] = _flow(rewire.source)
+        step["from"] = inputs
+    for new in repair.new_steps:
+        reader = next(i for i, step in enumerate(steps) if new.name in step["from"])
+        steps.insert(reader, _flow({"name": new.name, "from": [new.source], "repartition": {"by": list(new.by)}}))
+    for name in repair.removed:
+        steps.remove(next(step for step in steps if step["name"] == name))
+    for table in spec.get("tables") or ():
+        if table["name"] in repair.broadcast_tables:
+            table["distribution"] = "Broadcast"
+
+
+def _own_copy(written: CommentedSeq) -> CommentedSeq:
+    """The list with its style and comments, but no anchor: aliases of it go on meaning what they meant."""
+    # Its items stay the same objects: a copied one would repeat its anchor where it was an alias.
+    own = copy.deepcopy(written, {id(item): item for item in written})
+    own.anchor.value = None
+    return own
+
+
+def _flow(tree: Any) -> Any:
+    """The tree in YAML's one-line style."""
+    if isinstance(tree, dict):
+        made = CommentedMap({key: _flow(value) for key, value in tree.items()})
+        made.fa.set_flow_style()
+        return made
+    if isinstance(tree, list):
+        items = CommentedSeq([_flow(item) for item in tree])
+        items.fa.set_flow_style()
+        return items
+    if isinstance(tree, str) and OTHER_IN_YAML_1_1.fullmatch(tree):
+        return SingleQuotedScalarString(tree)
+    return tree
+
+
+def _finding(found: Problem) -> str:
+    place = found.step or found.stream
+    return f"{found.reason}{f' at {place}' if place else ''}: {found.message}"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

@@ -1,0 +1,101 @@
+"""Why: partition counts a plan needs and the spec does not give, from the command line and from Kafka brokers.
+
+Must not plan.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.streams import Stream
+from holdfast_cli.plan.app_file import read_text
+from holdfast_operator.brokers.partition_counts import UnansweredError, read_counts
+
+_MOST_PARTITIONS = 100_000
+_MOST_DIGITS = len(str(_MOST_PARTITIONS))
+
+
+class CountsUnknownError(WorldChangeError):
+    """A broker did not say how many partitions its topics have."""
+
+
+class UsageError(UserActionError):
+    """The command line asks for something that can't be."""
+
+
+def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
+    """`clicks=16` ... as a mapping; every name must be a stream of the app."""
+    streams = {stream.name for stream in app.spec.streams}
+    counts: dict[str, int] = {}
+    for argument in arguments:
+        name, _, number = argument.partition("=")
+        if name not in streams:
+            message = (
+                f"--partitions {argument}: {app.name} has no stream {name} (streams: {', '.join(sorted(streams))})"
+            )
+            raise UsageError(message)
+        # Digits are counted first: Python refuses to read a number of thousands of them.
+        digits = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
+        if not (digits and 0 < int(number) <= _MOST_PARTITIONS):
+            message = f"--partitions {argument}: write {name}=N with N at least 1 and at most {_MOST_PARTITIONS}"
+            raise UsageError(message)
+        counts[name] = int(number)
+    return counts
+
+
+def topic_counts(
+    app: StreamApp, given: Mapping[str, int], config_file: str | None, timeout: float
+) -> dict[str, int | None]:
+    """Counts of Kafka topics that nobody gave, asked of each broker once; None where there is no such topic."""
+    counts: dict[str, int | None] = {}
+    config = _properties(config_file) if config_file else {}
+    for system in app.spec.systems:
+        wanted = [s for s in app.spec.streams if s.system == system.name and s.name not in given]
+        if system.kafka is None or not wanted:
+            continue
+        its = _with_texts({**system.kafka.config, **config}, config)
+        answers = _ask(system.name, system.kafka.bootstrap_servers, its, wanted, timeout)
+        counts |= {stream.name: answers[stream.topic or stream.name] for stream in wanted}
+    return counts
+
+
+def _ask(
+    system: str, bootstrap: str, config: Mapping[str, str], streams: Sequence[Stream], timeout: float
+) -> dict[str, int | None]:
+    topics = {stream.topic or stream.name for stream in streams}
+    try:
+        return read_counts(system, bootstrap, config, topics, timeout=timeout)
+    except HoldfastError as error:
+        names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
+        tried = f" Tried: {error.tried}." if isinstance(error, UnansweredError) else ""
+        message = f"{error}{tried} A login can be given in a file with --kafka-config; {names} asks no broker."
+        raise CountsUnknownError(message) from error
+
+
+_TEXT_OF = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
+
+
+def _with_texts(config: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Settings with the texts of the files that `own` names. No file is read that only a spec names."""
+    read = {text: read_text(Path(own[key])) for key, text in _TEXT_OF.items() if key in own}
+    return {key: value for key, value in config.items() if key not in own or key not in _TEXT_OF} | read
+
+
+def _properties(path: str) -> dict[str, str]:
+    """Settings of the Kafka client, `key=value` on each line, as Kafka's own tools read them."""
+    settings: dict[str, str] = {}
+    for number, line in enumerate(read_text(Path(path)).splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, equals, value = text.partition("=")
+        if not equals:
+            message = f"{path}:{number}: write key=value"
+            raise UsageError(message)
+        settings[key.strip()] = value.strip()
+    return settings

@@ -1,0 +1,174 @@
+"""Why: `holdfast plan`: what an app will be, or everything that is wrong with it, without a cluster or a JVM."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan_json import plan_json
+from holdfast.safely import safely
+from holdfast.spec.app_part import StreamApp
+from holdfast.tasks.record import Record, RecordInvalidError, parse_record
+from holdfast_cli.plan.app_file import FileUnreadableError, read_text
+from holdfast_cli.plan.app_file_part import AppFile, load_app
+from holdfast_cli.plan.fix import fix
+from holdfast_cli.plan.partition_counts import given_counts, topic_counts
+from holdfast_cli.plan.plan_text import print_plan, print_spec_errors
+
+_REJECTED = 1
+_LONGEST_WAIT = 3600
+_EPILOG = """\
+Exit codes: 0 the plan is valid, 1 it is rejected, 2 a file can't be read or the command line is wrong.
+
+examples:
+  holdfast plan app.yaml --partitions clicks=16 --partitions impressions=8
+  holdfast plan app.yaml --record record.json --partitions clicks=32      what a growth would do
+  holdfast plan app.yaml --record record.json --processors processors.json    where tasks run, what moves
+  holdfast plan app.yaml -o svg > plan.svg
+  holdfast plan app.yaml --fix > repaired.yaml
+"""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command line."""
+    parser = commands.add_parser(
+        "plan",
+        help="check an app and show what it will be",
+        description="Validate joins, infer partition counts and show the tasks of an app before anything starts.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("app", metavar="APP.yaml", help="the StreamApp; - reads standard input")
+    parser.add_argument(
+        "--partitions",
+        metavar="STREAM=N",
+        action="append",
+        default=[],
+        help="partition count of a stream, before what spec and broker say; may be repeated",
+    )
+    parser.add_argument("--record", metavar="FILE", help="placement record of the last run (JSON): plan a growth")
+    parser.add_argument(
+        "--processors", metavar="FILE", help="live processors and their locations (JSON): show what moves"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json", "svg", "mermaid", "dot"),
+        default="text",
+        help="how to show the plan (default: text)",
+    )
+    parser.add_argument(
+        "--fix", action="store_true", help="print the app with all repairs applied, instead of the plan"
+    )
+    parser.add_argument(
+        "--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value lines, e.g. sasl.password"
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="how long to wait for a broker (default: 10)"
+    )
+    parser.add_argument("--wide", action="store_true", help="show columns and types of every step, and every task")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
+    )
+    parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= _LONGEST_WAIT:
+        message = "must be more than 0 and at most an hour"
+        raise argparse.ArgumentTypeError(message)
+    return seconds
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, print, and say by the exit code whether the app may run."""
+    file = load_app(options.app)
+    if file.app is None:
+        return _invalid_spec(file, options)
+    known = _known(file.app, options)
+    if options.fix:
+        return fix(file, file.app, known)
+    app = file.app
+    result = safely(lambda: plan(app, known))
+    _print(file.app, file, result, known, options)
+    return 0 if result.valid else _REJECTED
+
+
+def _known(app: StreamApp, options: argparse.Namespace) -> Known:
+    given = given_counts(app, options.partitions)
+    record = None if options.record is None else _record(options.record)
+    processors = {} if options.processors is None else _processors(options.processors)
+    return Known(given, topic_counts(app, given, options.kafka_config, options.timeout), record, processors)
+
+
+def _record(path: str) -> Record:
+    try:
+        return parse_record(_json(path))
+    except (RecordInvalidError, RecursionError) as error:
+        message = f"{path} is no placement record: {error}"
+        raise FileUnreadableError(message) from error
+
+
+def _processors(path: str) -> dict[str, str]:
+    tree = _json(path)
+    if not isinstance(tree, dict) or not all(isinstance(location, str) for location in tree.values()):
+        message = f'{path} must map processors to locations, e.g. {{"exec-1": "node-a"}}'
+        raise FileUnreadableError(message)
+    if not tree:
+        message = f'{path} has no processors; map those that are live to locations, e.g. {{"exec-1": "node-a"}}'
+        raise FileUnreadableError(message)
+    return tree
+
+
+def _json(path: str) -> object:
+    try:
+        tree: object = json.loads(read_text(Path(path)))
+    except (ValueError, RecursionError) as error:
+        message = f"{path} is not JSON: {error}"
+        raise FileUnreadableError(message) from error
+    return tree
+
+
+def _print(app: StreamApp, file: AppFile, result: Plan, known: Known, options: argparse.Namespace) -> None:
+    if options.output == "text":
+        print_plan(file, result, known, color=options.color, wide=options.wide)
+    elif options.output == "json":
+        _write(json.dumps(plan_json(result), indent=1, ensure_ascii=False))
+    else:
+        from holdfast.planning.picture.formats import draw  # noqa: PLC0415 - seldom asked for
+
+        _write(draw(options.output, result, app))
+
+
+def _invalid_spec(file: AppFile, options: argparse.Namespace) -> int:
+    if options.output == "json":
+        _write(json.dumps(_invalid_json(file), indent=1, ensure_ascii=False))
+    else:
+        # Pictures of what can't be understood would be worse than words.
+        print_spec_errors(file, color=options.color, to_stderr=options.output != "text" or options.fix)
+    return _REJECTED
+
+
+def _invalid_json(file: AppFile) -> dict[str, object]:
+    lists: tuple[str, ...] = ("streams", "joins", "tables", "steps", "tasks", "moved", "warnings")
+    problems: list[dict[str, object]] = [
+        {
+            "reason": "InvalidSpec",
+            "step": None,
+            "stream": None,
+            "streams": {},
+            "message": str(error),
+            "repair": None,
+            "path": error.dotted,
+            "line": file.place_of(error).line,
+            "column": file.place_of(error).column,
+        }
+        for error in file.errors
+    ]
+    return {"app": file.name, "valid": False, **{name: [] for name in lists}, "assignment": {}, "problems": problems}
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -1,0 +1,220 @@
+"""Why: a plan for people: what runs, in which numbers and why; what is wrong, where, and what to paste; a verdict last.
+
+Must not decide anything: all of it stands in the plan.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from holdfast.planning.plan import Known, Plan, PlannedStream
+from holdfast.planning.problems_part import Problem
+from holdfast.reasons import Reason
+from holdfast_cli.output.screen import Columns, screen, styled
+from holdfast_cli.plan.app_file import Place
+from holdfast_cli.plan.app_file_part import AppFile
+
+_SHOWN_TASKS = 4
+_SHOWN_NEW = 8
+
+
+def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
+    """All errors of a file, one a line, where editors and people find them."""
+    console = screen(color, to_stderr=to_stderr)
+    for error in file.errors:
+        console.print(styled(f"{file.located(error)}: ", (error.dotted, "bold"), f": {error.message}"))
+    console.print()
+    console.print(styled(("rejected", "bold red"), f": InvalidSpec: {_many(len(file.errors), 'error')} in {file.path}"))
+
+
+def print_plan(file: AppFile, plan: Plan, known: Known, *, color: str, wide: bool) -> None:
+    """The whole plan."""
+    console = screen(color)
+    state = "with state" if plan.stateful else "without state"
+    run = file.app.spec.run_id if file.app else ""
+    console.print(styled((plan.app, "bold"), f"  run {run}, {state}"))
+    _streams(console, plan)
+    _joins(console, plan)
+    _tables(console, plan)
+    if wide:
+        _steps(console, plan)
+    _tasks(console, plan, wide=wide)
+    _growth(console, plan, known)
+    _assignment(console, plan, known, wide=wide)
+    _findings(console, file, "WARNINGS", plan.warnings, "yellow")
+    _findings(console, file, "PROBLEMS", plan.problems, "red")
+    console.print()
+    if plan.not_built:
+        what = ", ".join(_unbuilt(plan))
+        console.print(styled(("not run by this release", "yellow"), f": {what} (NotBuilt)"))
+    console.print(_verdict(plan))
+
+
+def _streams(console: Console, plan: Plan) -> None:
+    table = Columns("STREAM", "ROLE", "PARTITIONS", "DECIDED BY", "KEY", "TOPIC", right=("PARTITIONS",))
+    for stream in plan.streams:
+        count, origin = ("?", "unknown") if stream.count is None else (str(stream.count.actual), _origin(stream))
+        key = ", ".join(stream.key) if stream.key else "-"
+        table.add(stream.name, stream.role, count, origin, key, stream.topic)
+    console.print()
+    table.print(console)
+
+
+def _origin(stream: PlannedStream) -> str:
+    count = stream.count
+    if count is None:
+        return "unknown"
+    if count.grown_to is not None:
+        return f"{count.decided_by} (tasks built for {count.partitions})"
+    return f"{count.decided_by}: {count.how}" if count.decided_by in ("default", "config") else count.decided_by
+
+
+def _joins(console: Console, plan: Plan) -> None:
+    if not plan.sets:
+        return
+    table = Columns("MEET IN", "VERB", "PARTITIONS", "STREAMS", right=("PARTITIONS",))
+    for one in plan.sets:
+        count = plan.partitions_of(one)
+        shown = ("differ", "red") if count is None else str(count)
+        table.add(one.step, one.verb, shown, ", ".join(one.streams))
+    console.print()
+    table.print(console)
+
+
+def _tables(console: Console, plan: Plan) -> None:
+    if not plan.tables:
+        return
+    table = Columns("TABLE", "DISTRIBUTION", "KEY", "FED BY")
+    for one in plan.tables:
+        table.add(one.name, one.distribution, ", ".join(one.key), ", ".join(one.sources or one.writers) or "-")
+    console.print()
+    table.print(console)
+
+
+def _steps(console: Console, plan: Plan) -> None:
+    table = Columns("STEP", "VERB", "FROM", "PARTITIONED BY", "COLUMNS")
+    for step in plan.steps:
+        rows = ", ".join(f"{column.name} {column.type}" for column in step.rows.columns)
+        more = "" if step.rows.closed else " ..."
+        table.add(step.name, step.verb, ", ".join(step.inputs), step.spread.text, rows + more)
+    console.print()
+    table.print(console)
+
+
+def _tasks(console: Console, plan: Plan, *, wide: bool) -> None:
+    if not plan.tasks:
+        return
+    shown = plan.tasks if wide else plan.tasks[:_SHOWN_TASKS]
+    table = Columns("TASK", "READS")
+    for task in shown:
+        table.add(task.name, ", ".join(map(str, task.inputs)))
+    console.print()
+    table.print(console)
+    if len(shown) < len(plan.tasks):
+        console.print(styled((f"... and {len(plan.tasks) - len(shown)} more (--wide shows all)", "dim")))
+
+
+def _growth(console: Console, plan: Plan, known: Known) -> None:
+    if known.record is None or any(warning.reason is Reason.RECORD_IGNORED for warning in plan.warnings):
+        return
+    refused = {problem.stream for problem in plan.problems}
+    refused |= {stream.name for problem in plan.problems for stream in problem.streams}
+    before = known.record.counts()
+    table = Columns("GROWN", "BEFORE", "NOW", "NEW PARTITIONS", right=("BEFORE", "NOW"))
+    for stream in plan.streams:
+        if stream.count is None or stream.name not in before or before[stream.name] == stream.count.actual:
+            continue
+        new = [f"{part} to {task.name}" for task in plan.tasks for part in task.new if part.stream == stream.name]
+        more = f" and {len(new) - _SHOWN_NEW} more" if len(new) > _SHOWN_NEW else ""
+        none = "(refused)" if stream.name in refused else "-"
+        listed = ", ".join(new[:_SHOWN_NEW]) + more if new else none
+        table.add(stream.name, str(before[stream.name]), str(stream.count.actual), listed)
+    if len(table):
+        console.print()
+        table.print(console)
+
+
+def _assignment(console: Console, plan: Plan, known: Known, *, wide: bool) -> None:
+    if not plan.assignment:
+        return
+    table = Columns("PROCESSOR", "LOCATION", "TASKS", "WHICH", right=("TASKS",))
+    for processor, tasks in plan.assignment.items():
+        shown = tasks if wide else tasks[:_SHOWN_TASKS]
+        more = f" and {len(tasks) - len(shown)} more" if len(tasks) > len(shown) else ""
+        table.add(processor, known.processors[processor], str(len(tasks)), ", ".join(shown) + more)
+    console.print()
+    table.print(console)
+    if not plan.moved:
+        return
+    table = Columns("MOVED", "FROM", "TO")
+    for move in plan.moved if wide else plan.moved[:_SHOWN_NEW]:
+        table.add(move.task, move.recorded, move.now)
+    console.print()
+    table.print(console)
+    if not wide and len(plan.moved) > _SHOWN_NEW:
+        console.print(styled((f"... and {len(plan.moved) - _SHOWN_NEW} more (--wide shows all)", "dim")))
+
+
+def _findings(console: Console, file: AppFile, heading: str, found: Iterable[Problem], color: str) -> None:
+    found = tuple(found)
+    if not found:
+        return
+    console.print()
+    console.print(styled((heading, f"bold {color}")))
+    shown: set[str] = set()
+    for problem in found:
+        place = _place(file, problem)
+        at = f" at {problem.step or problem.stream}" if problem.step or problem.stream else ""
+        where = f" ({file.path}:{place.line}:{place.column})" if place else ""
+        console.print(styled((problem.reason.value, color), f"{at}{where}"))
+        console.print(styled(f"  {problem.message}"))
+        _set_of(console, problem)
+        if problem.repair is not None and problem.repair.yaml in shown:
+            console.print(styled("  repair: as above"))
+        elif problem.repair is not None:
+            shown.add(problem.repair.yaml)
+            console.print(styled("  repair, to paste:"))
+            for line in problem.repair.yaml.splitlines():
+                console.print(styled(("    " + line, "green")))
+
+
+def _set_of(console: Console, problem: Problem) -> None:
+    if not problem.streams:
+        return
+    table = Columns("STREAM", "PARTITIONS", "BECAUSE", "PATH", right=("PARTITIONS",), indent="    ")
+    paths = problem.paths or ((),) * len(problem.streams)
+    for stream, path in zip(problem.streams, paths, strict=True):
+        table.add(stream.name, str(stream.partitions), stream.how, " -> ".join(path))
+    table.print(console)
+
+
+def _place(file: AppFile, problem: Problem) -> Place | None:
+    """Where the step, stream or table of a problem stands in the file."""
+    spec = file.document.tree.get("spec", {}) if isinstance(file.document.tree, dict) else {}
+    for field, name in (("steps", problem.step), ("streams", problem.stream), ("tables", problem.stream)):
+        for i, item in enumerate(spec.get(field) or ()):
+            if name is not None and item.get("name") == name:
+                return file.document.place(("spec", field, i))
+    return None
+
+
+def _unbuilt(plan: Plan) -> Iterator[str]:
+    verbs = {step.name: step.verb for step in plan.steps}
+    for problem in plan.not_built:
+        yield f"table {problem.stream}" if problem.step is None else f"{verbs[problem.step]} ({problem.step})"
+
+
+def _verdict(plan: Plan) -> Text:
+    warnings = f", {_many(len(plan.warnings), 'warning')}" if plan.warnings else ""
+    if not plan.valid:
+        return styled(("rejected", "bold red"), f": {_many(len(plan.problems), 'problem')}{warnings}")
+    roles = [stream.role for stream in plan.streams]
+    parts = [_many(roles.count("input"), "input"), _many(len(plan.steps), "step"), _many(len(plan.tasks), "task")]
+    if made := roles.count("intermediate"):
+        parts.insert(1, _many(made, "intermediate stream"))
+    return styled(("valid", "bold green"), f": {', '.join(parts)}{warnings}")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,160 @@
+"""Why: a run as Prometheus metrics. The driver alone is scraped: slots report to it. Must not show anything else.
+
+Needs the extra `runtime`; imported by `holdfast run --metrics` alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
+
+from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_cli.run.totals import Seen
+from holdfast_runtime.progress import ClockJumped, Event, Progress, Started
+
+_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_APP = ("app", "run")
+_MOST_PORT = 65_535
+_MOST_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where metrics are served."""
+
+    host: str
+    port: int
+    """0: any that is free."""
+
+
+def parse_address(text: str) -> Address:
+    """`9100`, `0.0.0.0:9100` or `[::1]:9100`; without a host only this one can ask."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and len(port) <= _MOST_DIGITS and int(port) <= _MOST_PORT):
+        message = f"--metrics {text}: write PORT or HOST:PORT, e.g. 9100 or 0.0.0.0:9100"
+        raise UsageError(message)
+    return Address(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+
+
+class RunMetrics:
+    """All metrics of one run, in a registry of their own."""
+
+    def __init__(self) -> None:
+        # A second series for each counter, saying when it was made, which nobody asks for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self._app: tuple[str, str] = ("", "")
+        self._rows_in = self._counter("rows_in", "Rows read and decoded.")
+        self._rows_out = self._counter("rows_out", "Rows written, by output stream.", "stream")
+        self._batches = self._counter("batches", "Batches committed.")
+        self._late = self._counter("late_rows", "Rows that came after their window had closed.")
+        self._ahead = self._counter("ahead_rows", "Rows whose event time was farther ahead of the clock than maxAhead.")
+        self._undecoded = self._counter("undecoded_records", "Records that could not be decoded.")
+        self._unwritable = self._counter("unwritable_rows", "Rows too large for their stream, now dead letters.")
+        self._failed = self._counter("failed_rows", "Rows on which a step failed and that became dead letters.", "step")
+        self._tombstones = self._counter("tombstones", "Records without a value, which steps do not get.")
+        self._misplaced = self._counter(
+            "misplaced_records", "Records that were put where their key was before their stream grew.", "stream"
+        )
+        self._clock_jumps = self._counter("clock_jumps", "How often the host's clock was seen to be set.")
+        self._restored = self._counter("restored_tasks", "Tasks whose state was rebuilt from its durable copy.")
+        self._lag = self._gauge("lag_records", "Records unread when the last batch was planned.")
+        self._watermark_lag = self._gauge(
+            "watermark_lag_seconds", "How far the watermark was behind the clock at the end of the last batch."
+        )
+        self._state = self._gauge("state_bytes", "Size of all local stores.")
+        self._attempt = self._gauge("attempt", "Number of the attempt in its run; more than 1: it was restarted.")
+        self._tasks = self._gauge("tasks", "Tasks of the app.")
+        self._last = self._gauge("last_batch_timestamp_seconds", "When the last batch was committed.")
+        self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
+        self._phases = self._histogram("batch_phase_seconds", "Time of the slowest slot in each phase.", "phase")
+
+    def show(self, event: Event, seen: Seen, now: float) -> None:  # noqa: ARG002 - the same for all views
+        """Count one event."""
+        match event:
+            case Started():
+                self._app = (event.app, event.run)
+                self._attempt.labels(*self._app).set(event.attempt)
+                self._tasks.labels(*self._app).set(event.tasks)
+                # Counters are there from the start: an alert can't tell "none yet" from "not scraped".
+                for counter in (
+                    self._rows_in,
+                    self._batches,
+                    self._late,
+                    self._ahead,
+                    self._undecoded,
+                    self._unwritable,
+                    self._tombstones,
+                    self._clock_jumps,
+                    self._restored,
+                ):
+                    counter.labels(*self._app)
+            case Progress():
+                self._count(event)
+            case ClockJumped():
+                self._clock_jumps.labels(*self._app).inc()
+            case _:
+                pass
+
+    def tick(self, seen: Seen, now: float) -> None:
+        """Nothing: metrics are asked for."""
+
+    def close(self) -> None:
+        """Nothing to leave as it was."""
+
+    def over(self, seen: Seen, failure: BaseException | None, now: float) -> None:
+        """Nothing to add."""
+
+    def _count(self, progress: Progress) -> None:
+        app = self._app
+        self._batches.labels(*app).inc()
+        self._rows_in.labels(*app).inc(progress.rows_in)
+        self._late.labels(*app).inc(progress.late)
+        self._ahead.labels(*app).inc(progress.ahead)
+        self._undecoded.labels(*app).inc(progress.undecoded)
+        self._unwritable.labels(*app).inc(progress.unwritable)
+        for step, rows in progress.failed.items():
+            self._failed.labels(*app, step).inc(rows)
+        self._tombstones.labels(*app).inc(progress.tombstones)
+        for stream, records in progress.misplaced.items():
+            self._misplaced.labels(*app, stream).inc(records)
+        self._restored.labels(*app).inc(len(progress.restored))
+        for stream, rows in progress.streams.items():
+            self._rows_out.labels(*app, stream).inc(rows)
+        self._lag.labels(*app).set(progress.lag)
+        self._state.labels(*app).set(progress.state_bytes)
+        self._last.labels(*app).set(progress.at / 1000)
+        if progress.watermark is not None:
+            self._watermark_lag.labels(*app).set((progress.at - progress.watermark) / 1000)
+        self._seconds.labels(*app).observe(progress.seconds)
+        for phase, took in progress.phases.items():
+            self._phases.labels(*app, phase).observe(took / 1000)
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry)
+
+    def _gauge(self, name: str, what: str) -> Gauge:
+        return Gauge(f"holdfast_{name}", what, _APP, registry=self.registry)
+
+    def _histogram(self, name: str, what: str, *labels: str) -> Histogram:
+        return Histogram(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry, buckets=_BUCKETS)
+
+
+class MetricsServer:
+    """Serves metrics until it is closed."""
+
+    def __init__(self, metrics: RunMetrics, address: Address) -> None:
+        try:
+            self._server: Any
+            self._server, self._thread = start_http_server(address.port, address.host, metrics.registry)
+        except OSError as error:
+            message = f"--metrics: can't listen on {address.host}:{address.port}: {error}"
+            raise UsageError(message) from error
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        self.url = f"http://{host}:{self._server.server_port}/metrics"
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

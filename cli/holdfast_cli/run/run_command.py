@@ -1,0 +1,212 @@
+"""Why: `holdfast run`: an app on this host, with the embedded log, and a view of how it goes.
+
+Checks all that can be checked before a JVM starts. Must not know how an app is run.
+"""
+
+import argparse
+import os
+import re
+import sys
+from importlib.util import find_spec
+from threading import Event
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan_json import problem_json
+from holdfast.safely import safely
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.values import is_duration, millis
+from holdfast_cli.local.local_app import add_app_options, count, data_of
+from holdfast_cli.output.failures import print_failure, print_invalid
+from holdfast_cli.plan.app_file_part import AppFile, load_app
+from holdfast_cli.plan.partition_counts import UsageError, topic_counts
+from holdfast_cli.plan.plan_text import print_plan, print_spec_errors
+from holdfast_cli.run.run_summary import WhereToLook
+
+if TYPE_CHECKING:
+    from holdfast_runtime.progress import Ended, Listener
+
+_REJECTED = 1
+_INTERRUPTED = 130
+_BROKER_WAIT = 10.0
+_NUMBER = "[1-9][0-9]{0,3}"
+_MASTER = re.compile(rf"local(\[({_NUMBER}|\*)(,{_NUMBER})?\])?|local-cluster\[{_NUMBER},{_NUMBER},[1-9][0-9]{{0,6}}\]")
+_NEEDED = ("pyspark", "pyarrow", "pandas", "numpy", "lmdb", "msgpack", "prometheus_client")
+_EPILOG = """\
+The app is planned first, as `holdfast plan` does; a rejected plan starts nothing. Ctrl-C (or SIGTERM) finishes the
+batch at hand, commits it and ends; a batch that waits for brokers is left to the next run. A second Ctrl-C (or SIGTERM)
+stops at once; nothing is lost, the next run repeats the batch.
+Running again continues where the last run ended, as long as spec.runId and --data are the same.
+
+On a terminal there is a live screen; elsewhere, lines. With -o json each event is one line: started, progress,
+waiting, draining, ended or failed. What Spark and the functions of steps print is in apps/<app>/spark.log
+in the data directory.
+
+Exit codes: 0 it ended well, 1 the app is invalid or its plan is rejected, 2 a file can't be read, the command line is
+wrong or something is not installed, 3 the run could not start or failed, 130 stopped at once.
+
+examples:
+  holdfast run app.yaml
+  holdfast run app.yaml --until-idle                read all there is, then end
+  holdfast run app.yaml --for 30s -o json | jq .
+  holdfast run app.yaml --metrics 9100              http://127.0.0.1:9100/metrics
+  holdfast run app.yaml --metrics 0.0.0.0:9100 --master 'local[4]'
+"""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command line."""
+    parser = commands.add_parser(
+        "run",
+        help="run an app on this host",
+        description="Run an app on this host with Spark's local mode, and show how it goes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_app_options(parser)
+    until = parser.add_argument_group("when it ends by itself (default: when it is stopped, or all inputs have ended)")
+    until.add_argument("--until-idle", action="store_true", help="when nothing is left to read")
+    until.add_argument("--batches", type=count, metavar="N", help="after N batches")
+    until.add_argument("--for", dest="seconds", type=_seconds, metavar="DURATION", help="after e.g. 30s or 1h30m")
+    parser.add_argument(
+        "--master", type=_master, metavar="local[N]", help="Spark's master: N slots (default: one per core)"
+    )
+    parser.add_argument("--no-ui", action="store_true", help="without Spark's own pages")
+    parser.add_argument(
+        "--metrics", metavar="[HOST:]PORT", help="serve Prometheus metrics (host: 127.0.0.1 if not given)"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
+    )
+    parser.set_defaults(run=run, events=True)
+
+
+def _seconds(text: str) -> float:
+    if not is_duration(text) or not millis(text):
+        message = f"{text} must be a duration longer than nothing, e.g. 500ms, 30s or 1h30m"
+        raise argparse.ArgumentTypeError(message)
+    return millis(text) / 1000
+
+
+def _master(text: str) -> str:
+    if not _MASTER.fullmatch(text):
+        message = f"{text} must be local[N] with N from 1 to 9999, or local[*]: holdfast run runs on this host"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check, run, watch, and say by the exit code how it ended."""
+    try:
+        return _run(options)
+    except KeyboardInterrupt:  # before there was anything to drain
+        return _INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    file = load_app(options.app)
+    if file.app is None:
+        return _invalid(file, options)
+    app, known = file.app, Known(topics=topic_counts(file.app, {}, None, _BROKER_WAIT))
+    planned = safely(lambda: plan(app, known))
+    if not planned.valid:
+        return _rejected(file, planned, options)
+    if planned.not_built:
+        return _not_built(planned, options)
+    for warning in planned.warnings:
+        sys.stderr.write(
+            f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
+        )
+    _need_runtime()
+    return _watched(file.app, planned, options)
+
+
+def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
+    # Only here, as all of it needs the extra `runtime`.
+    from holdfast_cli.local.lost_choice import with_command  # noqa: PLC0415
+    from holdfast_cli.run.run_watched import HowToShow, run_watched  # noqa: PLC0415
+    from holdfast_runtime.checkpoint.data_dir import DataDir  # noqa: PLC0415
+    from holdfast_runtime.driver.app import RunOptions, run_app  # noqa: PLC0415
+    from holdfast_runtime.loop.lost_positions import PositionLostError  # noqa: PLC0415
+    from holdfast_runtime.loop.until import Until  # noqa: PLC0415
+    from holdfast_runtime.spark.java import require_java  # noqa: PLC0415
+    from holdfast_runtime.spark.session import spark_log  # noqa: PLC0415
+    from holdfast_runtime.spark.settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
+
+    try:
+        check_settings(app.spec.runtime.spark_conf)
+    except SparkSettingRefusedError as error:
+        return _refused(error, options)
+    require_java(os.environ)
+    data = data_of(options, app.name)
+    wanted = RunOptions(
+        data=DataDir(data),
+        until=Until(options.until_idle, options.batches, options.seconds),
+        master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
+        ui=not options.no_ui,
+    )
+    show = HowToShow(
+        as_json=options.output == "json",
+        color=options.color,
+        metrics=options.metrics,
+        where=WhereToLook(
+            options.app, str(data), bool(options.data), str(spark_log(DataDir(data).app(app.name).path)), _logs(app)
+        ),
+    )
+
+    def engine(listen: "Listener", drain: Event) -> "Ended":
+        try:
+            return run_app(app, wanted, listen, drain)
+        except PositionLostError as error:
+            raise with_command(error, show.where, _own(planned)) from error
+
+    return run_watched(engine, show)
+
+
+def _own(planned: Plan) -> set[str]:
+    """Streams that the app makes itself."""
+    return {stream.name for stream in planned.streams if stream.role == "intermediate"}
+
+
+def _logs(app: StreamApp) -> frozenset[str]:
+    """Streams that `holdfast tail` can show."""
+    kinds = {system.name: system.kind for system in app.spec.systems}
+    return frozenset(stream.name for stream in app.spec.streams if kinds.get(stream.system) == "log")
+
+
+def _invalid(file: AppFile, options: argparse.Namespace) -> int:
+    print_spec_errors(file, color=options.color, to_stderr=True)
+    print_invalid(options.output, [file], event=True)
+    return _REJECTED
+
+
+def _rejected(file: AppFile, planned: Plan, options: argparse.Namespace) -> int:
+    if options.output == "text":
+        print_plan(file, planned, Known(), color=options.color, wide=False)
+    problems = [problem_json(problem) for problem in planned.problems]
+    print_failure(options.output, "PlanRejected", f"the plan of {planned.app} is rejected", problems, event=True)
+    return _REJECTED
+
+
+def _not_built(planned: Plan, options: argparse.Namespace) -> int:
+    for problem in planned.not_built:
+        sys.stderr.write(f"holdfast: {problem.message}\n")
+    problems = [problem_json(problem) for problem in planned.not_built]
+    message = f"{planned.app} uses what this release can plan but not run"
+    print_failure(options.output, "NotBuilt", message, problems, event=True)
+    return _REJECTED
+
+
+def _refused(error: HoldfastError, options: argparse.Namespace) -> int:
+    sys.stderr.write(f"holdfast: {error}\n")
+    print_failure(options.output, type(error).__name__, str(error), event=True)
+    return _REJECTED
+
+
+def _need_runtime() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        message = f"holdfast run needs {', '.join(missing)}: pip install 'holdfast[runtime]'"
+        raise UsageError(message)

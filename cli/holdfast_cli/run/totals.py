@@ -1,0 +1,146 @@
+"""Why: what a run has said so far, added up: totals, and rates that do not jump with each batch.
+
+Each view shows some of it. The clock comes in. Must not print.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast_cli.output.amounts import count, many
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+
+_WINDOW = 10.0
+"""Seconds over which rates are smoothed; at least two batches."""
+_KEPT_NEWS = 20
+_LISTED = 8
+"""So many restored tasks of a batch are listed."""
+
+
+class Heard(NamedTuple):
+    """One batch and when it was heard of."""
+
+    at: float
+    progress: Progress
+
+
+@dataclass(slots=True)
+class Seen:
+    """A run as seen from outside. Moments are seconds of a clock that never goes back."""
+
+    started: Started | None = None
+    started_at: float = 0.0
+    last: Progress | None = None
+    draining: bool = False
+    ended: Ended | None = None
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    ahead: int = 0
+    undecoded: int = 0
+    unwritable: int = 0
+    failed: int = 0
+    """Rows on which steps failed."""
+    tombstones: int = 0
+    misplaced: int = 0
+    restored: int = 0
+    outputs: Counter[str] = field(default_factory=Counter)
+    """Output stream -> rows."""
+    news: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_NEWS))
+    """The last notable things, oldest first."""
+    fresh: tuple[str, ...] = ()
+    """What was notable in the last event."""
+    said_at: dict[str, float] = field(default_factory=dict)
+    """When what may come with every batch was last news."""
+    recent: deque[Heard] = field(default_factory=deque)
+
+    def note(self, event: Event, now: float) -> None:
+        """Add one event up."""
+        self.fresh = ()
+        match event:
+            case Started():
+                self.started, self.started_at = event, now
+                self.fresh = event.given_up
+                self.news.extend(self.fresh)
+            case Progress():
+                self._add(event, now)
+            case Waiting():
+                self.fresh = (f"waiting: {event.why}",)
+                self.news.extend(self.fresh)
+            case GrowthRefused() | ClockJumped():
+                self.fresh = (event.why,)
+                self.news.extend(self.fresh)
+            case Draining():
+                self.draining = True
+            case Ended():
+                self.ended = event
+
+    def rate(self, what: Callable[[Progress], int], now: float) -> float:
+        """So many per second, of late."""
+        if self.last is None:
+            return 0.0
+        window = max(_WINDOW, 2 * self.last.seconds)
+        counted = sum(what(heard.progress) for heard in self.recent if heard.at > now - window)
+        # A batch heard of right after the start took its own time.
+        return counted / max(min(window, now - self.started_at), self.last.seconds, 0.001)
+
+    def odd(self) -> tuple[tuple[str, int], ...]:
+        """How much of what should not be there was there."""
+        ahead = (("from the future", self.ahead),) if self.ahead else ()
+        rare = (
+            ("tombstones", self.tombstones),
+            ("failed", self.failed),
+            ("unwritable", self.unwritable),
+            ("misplaced", self.misplaced),
+        )
+        found = (one for one in rare if one[1])
+        return ("late", self.late), *ahead, ("undecoded", self.undecoded), *found, ("restored", self.restored)
+
+    def _add(self, progress: Progress, now: float) -> None:
+        self.last = progress
+        self.batches += 1
+        self.rows_in += progress.rows_in
+        self.rows_out += progress.rows_out
+        self.late += progress.late
+        self.ahead += progress.ahead
+        self.undecoded += progress.undecoded
+        self.unwritable += progress.unwritable
+        self.failed += sum(progress.failed.values())
+        self.tombstones += progress.tombstones
+        self.misplaced += sum(progress.misplaced.values())
+        self.restored += len(progress.restored)
+        self.outputs.update(progress.streams)
+        self.recent.append(Heard(now, progress))
+        while self.recent[0].at <= now - max(_WINDOW, 2 * progress.seconds):
+            self.recent.popleft()
+        self.fresh = tuple(f"batch {count(progress.batch)}: {one}" for one in self._notable(progress, now))
+        self.news.extend(self.fresh)
+
+    def _notable(self, progress: Progress, now: float) -> Iterator[str]:
+        """What somebody should know even if nobody watches."""
+        yield from (f"restored {task}" for task in progress.restored[:_LISTED])
+        if len(progress.restored) > _LISTED:
+            yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"
+        if progress.undecoded and self._is_news("undecoded", now):
+            yield f"{many(progress.undecoded, 'record')} could not be decoded"
+        if progress.unwritable and self._is_news("unwritable", now):
+            yield f"{many(progress.unwritable, 'row')} too large for their stream, dead letters were written"
+        if progress.failed and self._is_news("failed", now):
+            told = ", ".join(f"{many(found, 'row')} of step {step}" for step, found in progress.failed.items())
+            yield f"{told} failed and became dead letters"
+        if progress.misplaced and self._is_news("misplaced", now):
+            told = ", ".join(f"{many(found, 'record')} of {stream}" for stream, found in progress.misplaced.items())
+            yield f"{told} misplaced: a producer has not seen it grow"
+        if progress.late and self._is_news("late", now):
+            yield f"{many(progress.late, 'row')} too late"
+        if progress.ahead and self._is_news("ahead", now):
+            yield f"{many(progress.ahead, 'row')} from the future: {progress.first_ahead}"
+
+    def _is_news(self, what: str, now: float) -> bool:
+        """Not when it was said a moment ago: some streams have late rows in every batch."""
+        if now < self.said_at.get(what, -_WINDOW) + _WINDOW:
+            return False
+        self.said_at[what] = now
+        return True

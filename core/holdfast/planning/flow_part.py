@@ -1,0 +1,123 @@
+"""Why: what is known of the rows everywhere in an app, gathered as they are followed along the order of flow.
+
+Held apart from who fills it in: streams and tables on one side, steps on the other. Must not judge keys or counts.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdfast.planning.flow import Budget
+from holdfast.planning.problems_part import Problem
+from holdfast.planning.sql.expressions import Checked
+from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, Rows
+from holdfast.planning.types.ddl import parse_schema
+from holdfast.planning.types.findings import SHOWN_NAMES, ExpressionError, Finding, excerpt, listed
+from holdfast.reasons import Reason
+from holdfast.suggest import did_you_mean
+
+Passes = dict[str, frozenset[tuple[int, str]]]
+"""Column that comes out -> (input, column) it is an unchanged copy of; a joined column is a copy of both."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """What is known, and what is wrong with it."""
+
+    rows: dict[str, Rows] = field(default_factory=dict)
+    """Stream or step -> its rows."""
+    tables: dict[str, Rows] = field(default_factory=dict)
+    """Table -> its rows."""
+    passes: dict[str, Passes] = field(default_factory=dict)
+    """Step -> what it passes through."""
+    stored: dict[str, Passes] = field(default_factory=dict)
+    """Table with a `select` -> what of a source's row it keeps unchanged."""
+    written: dict[str, tuple[str, Rows]] = field(default_factory=dict)
+    """Stream -> the first step that writes it, and its rows."""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    budget: Budget = field(default_factory=Budget)
+
+    def at_step(self, step: str, findings: Iterable[Finding]) -> None:
+        """Note what is wrong at a step."""
+        self.problems += [Problem(finding.reason, finding.message, step=step) for finding in findings]
+
+    def at_stream(self, name: str, *findings: Finding) -> None:
+        """Note what is wrong at a stream or table."""
+        self.problems += [Problem(finding.reason, finding.message, stream=name) for finding in findings]
+
+    def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> Rows:
+        """The rows of a declared schema; open ones, and a problem at its place, where it is no schema."""
+        try:
+            return parse_schema(ddl)
+        except ExpressionError as error:
+            if step is not None:
+                self.at_step(step, error.findings)
+            if stream is not None:
+                self.at_stream(stream, *error.findings)
+            return OPEN
+
+
+def missing_columns(names: Iterable[str], rows: Rows, what: str) -> list[Finding]:
+    """A finding for each of these names that the rows do not have."""
+    if not rows.closed:
+        return []
+    return [
+        Finding(Reason.UNKNOWN_COLUMN, f"{what} names {name}, which is no column{did_you_mean(name, rows.names)}")
+        for name in names
+        if rows.find(name) is None
+    ]
+
+
+def differing(one: Rows, other: Rows) -> str | None:
+    """How two kinds of rows differ in names or types; None if they don't, as far as is known."""
+    if not (one.closed and other.closed):
+        return None
+    pairs = [(column, other.find(column.name)) for column in one.columns]
+    only_one = [column.name for column, same in pairs if same is None]
+    only_other = [name for name in other.names if one.find(name) is None]
+    parts = [f"only the first has {listed(only_one)}"] if only_one else []
+    parts += [f"only the second has {listed(only_other)}"] if only_other else []
+    types = [
+        f"{column.name} is {excerpt(column.type)} and {excerpt(same.type)}"
+        for column, same in pairs
+        if same is not None and differ(column.type, same.type)
+    ]
+    more = len(types) - SHOWN_NAMES
+    parts += [*types[:SHOWN_NAMES], *([f"and {more} more differ"] if more > 0 else [])]
+    return "; ".join(parts) or None
+
+
+def differ(one: str, other: str) -> bool:
+    """Whether two types are known and not the same."""
+    return _plain(one) != _plain(other) and UNKNOWN not in (one, other)
+
+
+def _plain(kind: str) -> str:
+    """CHAR(n) and VARCHAR(n) are strings wherever rows are compared."""
+    return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
+
+
+def findings_of(checked: Iterable[Checked]) -> list[Finding]:
+    """Everything wrong with some expressions."""
+    return [finding for one in checked for finding in one.findings]
+
+
+def selected(checked: tuple[Checked, ...]) -> Rows:
+    """The rows some expressions give."""
+    named = [Column(one.name, one.type) for one in checked if one.name is not None]
+    first: dict[str, Column] = {}
+    for column in named:
+        first.setdefault(column.name.casefold(), column)
+    # Where something is wrong the columns that should have come are not known, and must not be missed again behind it.
+    closed = not findings_of(checked) and not any(one.is_rest for one in checked)
+    return Rows(tuple(first.values()), closed=closed)
+
+
+def copies(checked: tuple[Checked, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
+    """Which columns some expressions pass through; `sides` says which input a qualifier means."""
+    passes: Passes = {}
+    for one in checked:
+        if one.name is not None and one.source is not None:
+            side, column = one.source
+            passes[one.name] = frozenset((i, column) for i in sides[side])
+    return passes

@@ -1,0 +1,212 @@
+"""Why: what a step needs of the spread of its inputs, so that equal keys are in one task: the judgement over keys.
+
+The list of checks is the specification. Each finding names the side that is wrong, because that is the side to
+repartition. Must not propose: repairs read `wrong_sides`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.planning.flow_part import Flow
+from holdfast.planning.graph import Graph
+from holdfast.planning.keys import Spread, feeds_of, names_in
+from holdfast.planning.problems_part import Problem
+from holdfast.reasons import Reason
+from holdfast.spec.steps import Step
+
+Arm = tuple[str, int]
+"""An edge into a step: its name and which of its inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows that meet others in a step: through an edge of it, or of a step that writes its table, or a side input."""
+
+    says: str
+    """`the left side`, `table T` ..."""
+    spread: Spread
+    arm: Arm | None
+    """Where a repartition can be put; None for a side input."""
+    source: str
+    """The stream or step whose rows these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A step that needs equal values of `columns` in one task, of all its sides."""
+
+    step: Step
+    columns: tuple[str, ...]
+    sides: tuple[Side, ...]
+
+
+def needs(graph: Graph, flow: Flow, spreads: dict[str, Spread]) -> Iterator[Need]:
+    """Every need of the graph, in order of flow."""
+    for name in graph.order:
+        step = graph.steps[name]
+        if step.join is not None:
+            sides = tuple(_side(step, i, says, spreads) for i, says in enumerate(("the left side", "the right side")))
+            yield Need(step, step.join.on, sides)
+        elif step.lookup is not None:
+            table = graph.tables[step.lookup.table]
+            if table.distribution == "Partitioned":
+                yield Need(
+                    step,
+                    step.lookup.on,
+                    (_side(step, 0, "its input", spreads), *_feeds(graph, table.name, flow, spreads)),
+                )
+        elif step.to_table is not None:
+            table = graph.tables[step.to_table]
+            yield Need(step, table.key, (_side(step, 0, "its input", spreads),))
+        else:
+            for verb in (step.aggregate, step.deduplicate, step.process):
+                if verb is not None:
+                    yield Need(step, verb.by, (_side(step, 0, "its input", spreads),))
+
+
+def _side(step: Step, index: int, says: str, spreads: dict[str, Spread]) -> Side:
+    source = step.inputs[index]
+    return Side(f"{says} ({source})", spreads.get(source, Spread()), (step.name, index), source)
+
+
+def _feeds(graph: Graph, table: str, flow: Flow, spreads: dict[str, Spread]) -> Iterator[Side]:
+    arms: list[Arm | None] = [(writer, 0) for writer in graph.table_writers.get(table, ())]
+    arms += [None] * len(graph.tables[table].sources or ())
+    for (source, spread), arm in zip(feeds_of(graph, flow, table, spreads), arms, strict=True):
+        yield Side(f"table {table} ({source})", spread, arm, source)
+
+
+def key_problems(need: Need) -> Iterator[Problem]:
+    """What contradicts the need."""
+    step, columns = need.step.name, _listed(need.columns)
+    placed = _placed(need)
+    for side in placed:
+        if side.spread.columns is None and side.spread.why:
+            yield Problem(
+                Reason.KEY_MISMATCH,
+                f"{step} needs equal {columns} in one task, but {side.says} has lost its partition key: "
+                f"{side.spread.why}",
+                step=step,
+            )
+        elif side.spread.columns is not None and not contained(side.spread, need.columns):
+            yield Problem(
+                Reason.KEY_MISMATCH,
+                f"{step} needs equal {columns} in one task, but {side.says} is partitioned by {side.spread.text}",
+                step=step,
+            )
+    yield from _disagreements(need, [side for side in placed if not side.spread.why])
+    yield from _repetitions(need)
+
+
+def _placed(need: Need) -> list[Side]:
+    """The sides whose rows must be where the others' are: none, where every task has the whole of one side to match."""
+    placed = [side for side in need.sides if not side.spread.everywhere]
+    if need.step.join is not None and len(placed) < len(need.sides):
+        return []
+    if need.step.lookup is not None and all(side.spread.everywhere for side in need.sides[1:]):
+        return []
+    return placed
+
+
+def _disagreements(need: Need, sides: list[Side]) -> Iterator[Problem]:
+    """Sides that each fit the step but not each other."""
+    step, fitting = (
+        need.step.name,
+        [side for side in sides if side.spread.columns is None or contained(side.spread, need.columns)],
+    )
+    for other in fitting[1:]:
+        first = fitting[0]
+        declared = first.spread.columns is not None and other.spread.columns is not None
+        if declared and not aligned(first.spread, other.spread, need.columns):
+            yield Problem(
+                Reason.KEY_MISMATCH,
+                f"{step} needs both sides partitioned alike, but {first.says} is partitioned by {first.spread.text} "
+                f"and {other.says} by {other.spread.text}",
+                step=step,
+            )
+        elif first.spread.partitioner != other.spread.partitioner:
+            yield Problem(
+                Reason.PARTITIONER_MISMATCH,
+                f"{step} needs both sides partitioned alike, but {first.says} is partitioned with "
+                f"{first.spread.partitioner} and {other.says} with {other.spread.partitioner}",
+                step=step,
+            )
+
+
+def _repetitions(need: Need) -> Iterator[Problem]:
+    """Rows that every task has, where each task would draw its own conclusion from them."""
+    if all(side.spread.everywhere for side in need.sides):
+        return  # every task comes to the same conclusion
+    step = need.step
+    if step.join is not None:
+        kept = {"Inner": (), "Left": (0,), "Right": (1,), "Full": (0, 1)}[step.join.type]
+    elif step.lookup is not None:
+        partitioned = any(not side.spread.everywhere for side in need.sides[1:])
+        if partitioned and need.sides[0].spread.everywhere and any(side.spread.repeated for side in need.sides[1:]):
+            yield Problem(
+                Reason.BROADCAST_REPEATED,
+                f"every task looks all rows of {need.sides[0].says} up in {step.lookup.table}, which has broadcast "
+                f"rows beside others, so matches with those come out once per task; make the table of one kind",
+                step=step.name,
+            )
+        kept = (0,) if step.lookup.type == "Left" and partitioned else ()
+    else:
+        for side in need.sides:
+            if side.spread.repeated and not step.to_table:
+                yield Problem(
+                    Reason.BROADCAST_REPEATED,
+                    f"broadcast rows reach {step.name} merged with others, so every task would count them into its own "
+                    f"results; merge before broadcast, or leave them apart",
+                    step=step.name,
+                )
+        return
+    for side in (need.sides[i] for i in kept):
+        if side.spread.repeated:
+            yield Problem(
+                Reason.BROADCAST_REPEATED,
+                f"{step.name} keeps rows of {side.says} that have no partner, but every task has them and would let "
+                f"them out once per task; choose a type that does not keep them",
+                step=step.name,
+            )
+
+
+def key_warnings(need: Need) -> Iterator[Problem]:
+    """What the need has to take on trust."""
+    unknown: set[str] = set()
+    for side in need.sides:
+        if not side.spread.why and not side.spread.everywhere:
+            unknown |= side.spread.undeclared
+    if unknown:
+        streams = ", ".join(sorted(unknown))
+        message = (
+            f"{need.step.name} needs equal {_listed(need.columns)} in one task, but no key is declared for {streams}; "
+            f"declare the columns its producer partitions by"
+        )
+        yield Problem(Reason.KEY_UNDECLARED, message, step=need.step.name)
+    partitioners = {side.spread.partitioner for side in need.sides if side.spread.columns}
+    blind = sorted({side.source for side in need.sides if side.spread.columns and side.spread.partitioner == "none"})
+    merged = any(side.spread.blind for side in need.sides)
+    if blind and (merged or (len(need.sides) > 1 and partitioners == {"none"})):
+        message = (
+            f"{need.step.name} relies on {', '.join(blind)} being partitioned alike, but with partitioner none that "
+            f"can't be "
+            f"checked; declare murmur2 or crc32 if it is one of these"
+        )
+        yield Problem(Reason.PARTITIONER_UNKNOWN, message, step=need.step.name)
+
+
+def contained(spread: Spread, columns: tuple[str, ...]) -> bool:
+    """Whether every part of the key is among these columns."""
+    return spread.columns is not None and all(names_in(names, columns) for names in spread.columns)
+
+
+def aligned(one: Spread, other: Spread, columns: tuple[str, ...]) -> bool:
+    """Whether two keys are the same columns in the same order."""
+    if one.columns is None or other.columns is None or len(one.columns) != len(other.columns):
+        return False
+    pairs = zip(one.columns, other.columns, strict=True)
+    return all({*names_in(a, columns)} & {*names_in(b, columns)} for a, b in pairs)
+
+
+def _listed(columns: tuple[str, ...]) -> str:
+    return ", ".join(columns)

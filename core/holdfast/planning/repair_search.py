@@ -1,0 +1,304 @@
+"""Why: which repair of a step is the cheapest that works, tried on the graph before it is offered.
+
+A repair cuts edges: where an edge is cut, a `repartition` is put, and what comes behind it starts from a new stream
+whose count follows from the others. Every candidate for a count mismatch is tried on the graph; the first under which
+the step's set agrees is the answer.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.planning.flow_part import Flow
+from holdfast.planning.graph import Graph, build_graph, makes_stream
+from holdfast.planning.join_sets import Reaching, join_sets
+from holdfast.planning.key_needs import Arm, Need, Side, contained, key_problems, needs
+from holdfast.planning.keys import OURS, Spread, follow_keys, names_in
+from holdfast.planning.partition_counts import Count, Facts, decide_counts
+from holdfast.planning.problems import NewStep, Repair, Rewire, apply_repair, repair_yaml
+from holdfast.planning.rows_part import flow_rows
+from holdfast.reasons import Reason
+from holdfast.spec.app_part import AppSpec
+
+_MAX_NAME = 63
+_MOST_TARGETS = 6
+_TRANSPARENT = ("merge", "filter", "deduplicate", "to", "toTable", "select")
+"""Verbs a cut may be moved across, towards the stream that needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A plan in the making, as far as a repair must see it."""
+
+    app: str
+    spec: AppSpec
+    graph: Graph
+    flow: Flow
+    spreads: dict[str, Spread]
+    reaching: Reaching
+    counts: dict[str, Count]
+    facts: Facts
+
+    def partitions(self, source: str) -> set[int | None]:
+        """The distinct counts of the streams a reader of this stream or step gets."""
+        return {self.count(name) for name in self.reaching.along(source)}
+
+    def count(self, stream: str) -> int | None:
+        """The count of a stream, if it has one."""
+        count = self.counts.get(stream)
+        return None if count is None else count.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How all sides of a step should be partitioned."""
+
+    by: tuple[str, ...]
+    partitions: int | None
+    """None: whatever follows, because every side is written anew."""
+
+
+def mend(now: Situation, need: Need) -> Repair | None:
+    """The cheapest repair of a step whose sides disagree in keys or counts; None if nothing helps."""
+    offers: list[tuple[int, int, Repair]] = []
+    for target in _targets(now, need):
+        cuts = _cuts(now, need, target)
+        if cuts:
+            price = sum(max(1, len(now.reaching.along(_source(now, cut)))) for cut in cuts)
+            for reuse in (True, False):
+                repair = _repair(now, cuts, target, reuse=reuse)
+                offers.append((price + len(repair.new_steps), -(target.partitions or 0), repair))
+    offers = sorted(dict.fromkeys(offers), key=lambda offer: (offer[0], offer[1], offer[2].new_steps, offer[2].rewired))
+    lookup = need.step.lookup
+    fed = lookup is not None and now.graph.tables[lookup.table].sources is not None
+    advice = f" (or make table {lookup.table} Broadcast)" if lookup is not None and fed else ""
+    for _, _, repair in offers:
+        counts = _counts_after(now, need, repair)
+        if counts is not None:
+            return _described(now, repair, counts, advice)
+    for repair in (*_one_cut(now, need), _isolating(now, need)):
+        counts = _counts_after(now, need, repair)
+        if counts is not None and _settles(now, need, repair):
+            return _described(now, repair, counts, advice)
+    if lookup is not None and fed and not _looked_up_everywhere(now, lookup.table):
+        repair = Repair(f"make table {lookup.table} Broadcast", broadcast_tables=(lookup.table,))
+        return replace(repair, yaml=repair_yaml(now.spec, repair))
+    return None
+
+
+def _looked_up_everywhere(now: Situation, table: str) -> bool:
+    """Whether rows that every task has are looked up in a table: in a Broadcast one each task would let them out."""
+    readers = now.graph.lookups.get(table, ())
+    return any(now.spreads.get(now.graph.steps[name].inputs[0], Spread()).everywhere for name in readers)
+
+
+def _described(now: Situation, repair: Repair, counts: dict[str, Count], advice: str) -> Repair:
+    """The repair in words, with the counts its new streams will have."""
+    parts = [
+        f"repartition {new.source} by {', '.join(new.by)} into {counts[new.name].partitions}"
+        for new in repair.new_steps
+    ]
+    fresh = {new.name for new in repair.new_steps}
+    parts += [f"read {one.source} in {one.step}" for one in repair.rewired if one.source not in fresh]
+    repair = replace(repair, summary="; ".join(parts) + advice)
+    return replace(repair, yaml=repair_yaml(now.spec, repair))
+
+
+def _one_cut(now: Situation, need: Need) -> Iterator[Repair]:
+    """Repairs of one side alone: where a table's rows come from the very step that looks it up, the others follow."""
+    for side in need.sides:
+        if side.arm is not None and not side.spread.everywhere:
+            yield _repair(now, [side.arm], Target(need.columns, None))
+
+
+def _isolating(now: Situation, need: Need) -> Repair:
+    """The repair of all sides that also cuts what comes out, where joins behind would bind the new streams."""
+    target = Target(need.columns, None)
+    cuts = [side.arm for side in need.sides if side.arm is not None and not side.spread.everywhere]
+    for name in dict.fromkeys([need.step.name, *(arm[0] for arm in cuts)]):
+        known = now.flow.rows[name]
+        for reader in now.graph.readers.get(name, ()):
+            step = now.graph.steps[reader]
+            if not makes_stream(step) and all(known.find(column) for column in need.columns):
+                cuts += [(reader, i) for i, source in enumerate(step.inputs) if source == name]
+    return _repair(now, list(dict.fromkeys(cuts)), target)
+
+
+def _settles(now: Situation, need: Need, repair: Repair) -> bool:
+    """Whether the step's keys agree once the repair is in; costs a whole walk, so it is asked last."""
+    graph = build_graph(apply_repair(now.spec, repair))
+    flow = flow_rows(graph)
+    after = next(one for one in needs(graph, flow, follow_keys(graph, flow)) if one.step.name == need.step.name)
+    return not any(problem.reason is not Reason.BROADCAST_REPEATED for problem in key_problems(after))
+
+
+def _targets(now: Situation, need: Need) -> Iterator[Target]:
+    """What a side already is, each combination of a key and a count that occurs; and everything anew."""
+    keys = {need.columns: None}
+    for side in need.sides:
+        if side.spread.columns is not None and contained(side.spread, need.columns):
+            keys[tuple(names_in(names, need.columns)[0] for names in side.spread.columns)] = None
+    found: dict[int, int] = {}
+    for side in need.sides:
+        if not side.spread.everywhere:
+            for count in _side_counts(now, side):
+                found[count] = found.get(count, 0) + 1
+    for partitions in sorted(found, key=lambda count: (-found[count], -count))[:_MOST_TARGETS]:
+        for by in keys:
+            yield Target(by, partitions)
+    for by in keys:
+        yield Target(by, None)
+
+
+def _side_counts(now: Situation, side: Side) -> list[int]:
+    if side.arm is None:
+        return [count for count in (now.count(side.source),) if count is not None]
+    return [count for name in now.reaching.along(side.source) if (count := now.count(name)) is not None]
+
+
+def _cuts(now: Situation, need: Need, target: Target) -> list[Arm] | None:
+    """The edges to cut so that every side meets the target; None if a side that can't be cut does not meet it."""
+    cuts: list[Arm] = []
+    for side in need.sides:
+        if side.spread.everywhere:
+            continue
+        if side.arm is None:
+            fits = now.count(side.source) == target.partitions or target.partitions is None
+            if not fits or not _fits_key(side.spread, target.by):
+                return None
+        else:
+            cuts += _cut_edge(now, side.arm, side.spread, target)
+    return list(dict.fromkeys(cuts))
+
+
+def _cut_edge(now: Situation, arm: Arm, spread: Spread, target: Target) -> list[Arm]:
+    source = _source(now, arm)
+    if target.partitions is None:
+        return [arm]
+    if _meets(now, source, spread, target):
+        return []
+    below = _cuts_below(now, source, target)
+    return [arm] if below is None else sorted(below)
+
+
+def _meets(now: Situation, source: str, spread: Spread, target: Target) -> bool:
+    return now.partitions(source) <= {target.partitions} and _fits_key(spread, target.by)
+
+
+def _cuts_below(now: Situation, source: str, target: Target) -> frozenset[Arm] | None:
+    """The edges further up to cut instead of the one behind `source`; None where moving the cut saves nothing.
+
+    Only moving it past a merge saves anything: some of its inputs may be right already. Each step is looked at once,
+    along the flow, because paths through merges multiply.
+    """
+    found: dict[str, frozenset[Arm] | None] = {}
+    for name in _transparent_above(now, source, target):
+        inputs = now.graph.steps[name].inputs
+        cuts: set[Arm] = set()
+        for index, deeper in enumerate(inputs):
+            if not _meets(now, deeper, now.spreads.get(deeper, Spread()), target):
+                cuts |= found.get(deeper) or {(name, index)}
+        whole = {(name, index) for index in range(len(inputs))}
+        found[name] = None if not cuts or whole <= cuts else frozenset(cuts)
+    return found.get(source)
+
+
+def _transparent_above(now: Situation, source: str, target: Target) -> list[str]:
+    """The steps a cut may be moved across, from the far end towards `source`."""
+    seen: set[str] = set()
+    todo = [source]
+    while todo:
+        name = todo.pop()
+        step = now.graph.steps.get(name)
+        if name not in seen and step is not None and step.verb in _TRANSPARENT and _passes(now, name, target.by):
+            seen.add(name)
+            todo += step.inputs
+    return [name for name in now.graph.order if name in seen] if seen else []
+
+
+def _source(now: Situation, arm: Arm) -> str:
+    return now.graph.steps[arm[0]].inputs[arm[1]]
+
+
+def _passes(now: Situation, step: str, by: tuple[str, ...]) -> bool:
+    """Whether the columns have the same names before and behind a step."""
+    passes = now.flow.passes.get(step, {})
+    inputs = range(len(now.graph.steps[step].inputs))
+    return all(all((i, name) in passes.get(name, frozenset()) for i in inputs) for name in by)
+
+
+def _fits_key(spread: Spread, by: tuple[str, ...]) -> bool:
+    if spread.everywhere:
+        return True
+    if spread.columns is None:
+        return not spread.why and spread.partitioner == OURS  # an undeclared key is taken on trust
+    same = len(spread.columns) == len(by)
+    return (
+        same and spread.partitioner == OURS and all(names_in(n, (c,)) for n, c in zip(spread.columns, by, strict=True))
+    )
+
+
+def _repair(now: Situation, cuts: list[Arm], target: Target, *, reuse: bool = True) -> Repair:
+    """The cuts as changes of the spec; what is repartitioned like that already may be read instead."""
+    # Topics of the app's own form would clash with the intermediate stream of a step of that name.
+    topics = {stream.topic.removeprefix(f"{now.app}-") for stream in now.graph.streams.values() if stream.topic}
+    taken = {*now.graph.streams, *now.graph.steps, *topics}
+    there = {
+        step.inputs[0]: name
+        for name, step in sorted(now.graph.steps.items())
+        if reuse and step.repartition is not None and step.repartition.by == target.by
+    }
+    new: dict[str, NewStep] = {}
+    rewired = []
+    for arm in cuts:
+        source = _source(now, arm)
+        # What is repartitioned already is taken from before that, which saves a pass through the broker.
+        while (step := now.graph.steps.get(source)) is not None and step.repartition is not None:
+            source = step.inputs[0]
+        name = there.get(source)
+        if name is None or name == arm[0]:
+            if source not in new:
+                fresh = _fresh_name(source, target.by, taken)
+                taken.add(fresh)
+                new[source] = NewStep(fresh, source, target.by)
+            name = new[source].name
+        rewired.append(Rewire(arm[0], arm[1], name))
+    return Repair("", tuple(new.values()), tuple(rewired), _superseded(now, cuts, {r.source for r in rewired}))
+
+
+def _superseded(now: Situation, cuts: list[Arm], kept: set[str]) -> tuple[str, ...]:
+    """Repartition steps whose every reader is cut off from them."""
+    cut = {(arm[0], _source(now, arm)) for arm in cuts}
+    found = []
+    for name in dict.fromkeys(_source(now, arm) for arm in cuts):
+        step = now.graph.steps.get(name)
+        if step is None or step.repartition is None or name in kept:
+            continue
+        edges = [
+            (r, i)
+            for r in now.graph.readers.get(name, ())
+            for i, s in enumerate(now.graph.steps[r].inputs)
+            if s == name
+        ]
+        if all((reader, name) in cut and (reader, i) in cuts for reader, i in edges):
+            found.append(name)
+    return tuple(found)
+
+
+def _fresh_name(source: str, by: tuple[str, ...], taken: set[str]) -> str:
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{source}-by-{'-'.join(by)}").strip("-")[: _MAX_NAME - 4].rstrip("-")
+    name, number = stem, 2
+    while name in taken:
+        name, number = f"{stem}-{number}", number + 1
+    return name
+
+
+def _counts_after(now: Situation, need: Need, repair: Repair) -> dict[str, Count] | None:
+    """All counts once the repair is in; None if the step's streams would still disagree."""
+    spec = apply_repair(now.spec, repair)
+    graph = build_graph(spec)
+    sets = join_sets(graph, Reaching(graph))
+    counts = decide_counts(graph, sets, spec.planning, now.facts)
+    own = next((one for one in sets if one.step == need.step.name), None)
+    agreed = own is None or len({counts[name].partitions for name in own.streams if name in counts}) <= 1
+    return counts if agreed else None

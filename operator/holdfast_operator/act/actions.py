@@ -1,0 +1,160 @@
+"""Why: the only hands of the operator. Each action can be done twice, or half, and again: the result is the same.
+
+Names come from the decision and every delete names the uid it means, so that a late call can't hit a successor. Must
+not decide, nor look at anything but what the action is about.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.reasons import Reason
+from holdfast_operator.cluster.client import (
+    APP,
+    CLAIM,
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    POD,
+    STATEFUL_SET,
+    Cluster,
+    ClusterRefusedError,
+    ConflictError,
+    Kind,
+)
+from holdfast_operator.decide.decision import (
+    Action,
+    CollectAttempts,
+    EndPod,
+    EndSet,
+    ForgetPod,
+    GiveUpClaim,
+    GiveUpClaims,
+    HandOver,
+    KeepFinalizer,
+    Release,
+    StartDriver,
+)
+from holdfast_operator.decide.facts import FINALIZER, AppSeen, Finding
+from holdfast_operator.manifests.driver_pod import Owner, assignment_config_map, attempt_config_map, driver_pod
+from holdfast_operator.manifests.driver_pod import Release as Installed
+from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL
+from holdfast_operator.observe.cache import Cache
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What acting takes."""
+
+    cluster: Cluster
+    cache: Cache
+    """Told of what is written, which is known here before a watch tells."""
+    installed: Installed
+    network: AppNetwork | None = None
+    """None: apps get no NetworkPolicies, and there is no right to make any."""
+
+    async def act(self, action: Action, app: AppSeen) -> Finding | None:
+        """Do it; what the API server refuses to make is an answer, all else that fails is raised."""
+        owner = Owner(app.name, app.namespace, app.uid)
+        match action:
+            case KeepFinalizer() | Release():
+                await self._finalizer(app, keep=isinstance(action, KeepFinalizer))
+            case StartDriver():
+                return await self._start(action, app, owner)
+            case HandOver():
+                await self._hand_over(action, app, owner)
+            case EndPod():
+                await self.cluster.delete(POD, app.namespace, action.name, action.uid)
+            case EndSet():
+                await self.cluster.delete(STATEFUL_SET, app.namespace, action.name, action.uid)
+            case ForgetPod():
+                await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
+            case GiveUpClaim():
+                await self.cluster.delete(CLAIM, app.namespace, action.name)
+            case GiveUpClaims():
+                await self._give_up(action, app)
+            case CollectAttempts():
+                await self._collect(action, app)
+        return None
+
+    async def _finalizer(self, app: AppSeen, *, keep: bool) -> None:
+        others = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
+        finalizers = [*others, FINALIZER] if keep else others
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
+        written = await self.cluster.patch(APP, app.namespace, app.name, patch)
+        if written is not None:
+            self.cache.wrote_app(written, time.monotonic())
+
+    async def _start(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
+        told = attempt_config_map(start, app.tree, owner, self.installed)
+        pod = driver_pod(start.app, start.attempt, owner, self.installed)
+        try:
+            # First: no pod of this attempt is ever there without what limits it.
+            if (refused := await self._limit(start, app, owner)) is not None:
+                return refused
+            for kind, tree in ((CONFIG_MAP, told), (POD, pod)):
+                if not await self._made(kind, tree, app):
+                    return _anothers(kind, tree)
+        except ClusterRefusedError as error:
+            return Finding(Reason.CREATE_REFUSED, str(error))
+        return None
+
+    async def _limit(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
+        """Its NetworkPolicies, as the app is now. If somebody writes meanwhile this fails; a later look does it."""
+        if self.network is None:
+            return None
+        for tree in network_policies(start.app, owner, self.installed.labels, self.network):
+            name = tree["metadata"]["name"]
+            there = await self.cluster.get(NETWORK_POLICY, app.namespace, name)
+            if there is None:
+                await self.cluster.create(NETWORK_POLICY, app.namespace, tree)
+                continue
+            if not _owned(there, app):
+                return _anothers(NETWORK_POLICY, tree)
+            tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+            if await self.cluster.replace(NETWORK_POLICY, app.namespace, tree) is None:
+                message = f"NetworkPolicy {name} went while it was written"
+                raise ConflictError(message)
+        return None
+
+    async def _made(self, kind: Kind, tree: Tree, app: AppSeen) -> bool:
+        """Make it, or find that it is ours already: another life of this operator made it."""
+        try:
+            await self.cluster.create(kind, app.namespace, tree)
+        except ConflictError:
+            there = await self.cluster.get(kind, app.namespace, tree["metadata"]["name"])
+            return there is None or _owned(there, app)
+        return True
+
+    async def _hand_over(self, action: HandOver, app: AppSeen, owner: Owner) -> None:
+        """In the place of whatever is there now; if somebody writes meanwhile, this fails, and a later look decides."""
+        tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
+        there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
+        if there is None:
+            await self.cluster.create(CONFIG_MAP, app.namespace, tree)
+            return
+        tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+        await self.cluster.replace(CONFIG_MAP, app.namespace, tree)
+
+    async def _give_up(self, action: GiveUpClaims, app: AppSeen) -> None:
+        for tree in await self.cluster.find(CLAIM, app.namespace, {"spark-app-selector": action.app_id}):
+            await self.cluster.delete(CLAIM, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
+
+    async def _collect(self, action: CollectAttempts, app: AppSeen) -> None:
+        for kind in (POD, CONFIG_MAP):
+            for tree in await self.cluster.find(kind, app.namespace, {APP_LABEL: app.name}):
+                attempt = (tree["metadata"].get("labels") or {}).get(ATTEMPT_LABEL, "")
+                if attempt.isdigit() and int(attempt) < action.before:
+                    await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
+
+
+def _anothers(kind: Kind, tree: Tree) -> Finding:
+    name = tree["metadata"]["name"]
+    message = f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app"
+    return Finding(Reason.CREATE_REFUSED, message)
+
+
+def _owned(tree: Tree, app: AppSeen) -> bool:
+    return any(one.get("uid") == app.uid for one in tree["metadata"].get("ownerReferences") or [])

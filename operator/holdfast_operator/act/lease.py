@@ -1,0 +1,136 @@
+"""Why: of several operators only one may act, and another takes over within seconds when it dies: a Lease says who.
+
+The lease is kept by a thread with an event loop and a connection of its own: whatever the operator is busy with, the
+lease is renewed, and whatever it is busy with, it ends in time when that is not possible any more. (One that is busy
+for good answers no probe, and is ended by the kubelet.)
+
+Whether somebody else's lease has run out is judged by how long it has not changed on our own clock; clocks of hosts are
+never compared. (The client library's own election can't create a Lease in version 37: it sends `pretty=True`.) Must not
+know what leading means.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast_operator.cluster.client import LEASE, Cluster, ConflictError
+
+_LOG = logging.getLogger("holdfast")
+_SECONDS, _RETRY = 8.0, 2.0
+_SAFE = _SECONDS - 2.0
+"""A leader that could not renew for so long acts no more: the lease may be just about to be lost."""
+Connected = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which lease, and who wants it."""
+
+    namespace: str
+    name: str
+    who: str
+
+
+async def led(place: Place, connected: Connected, lost: Callable[[], None]) -> str:
+    """Return as soon as the lease is held, with what is to be said of that; `lost` is called when it is not any more.
+
+    That is in another thread, and nothing is done there after it. `connected` makes the connection of that thread.
+    """
+    loop = asyncio.get_running_loop()
+    taken: asyncio.Future[str] = loop.create_future()
+
+    async def keep() -> None:
+        async with connected() as cluster:
+            lease = _Lease(cluster, place)
+            while not await lease.held():
+                await asyncio.sleep(_RETRY)
+            loop.call_soon_threadsafe(taken.set_result, lease.story)
+            await lease.kept()
+
+    def kept() -> None:
+        try:
+            asyncio.run(keep())
+        except Exception:  # noqa: BLE001 - whatever it was, nobody keeps the lease any more
+            _LOG.exception("lease %s/%s", place.namespace, place.name)
+        _LOG.error(
+            "lease %s/%s could not be kept: another operator may act, so this one ends", place.namespace, place.name
+        )
+        lost()
+
+    threading.Thread(target=kept, name="lease", daemon=True).start()
+    return await taken
+
+
+@dataclass(slots=True)
+class _Lease:
+    """One lease, as one operator sees it."""
+
+    cluster: Cluster
+    place: Place
+    story: str = ""
+    """Whom it was taken from, and why."""
+    _seen: tuple[object, object] = (None, None)
+    _since: float = field(default_factory=time.monotonic)
+
+    async def kept(self) -> None:
+        """Renew until that has failed for too long."""
+        until = time.monotonic() + _SAFE
+        while (left := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(_RETRY, left))
+            began = time.monotonic()
+            if await self.held(until - began):
+                until = began + _SAFE
+
+    async def held(self, within: float = _SAFE) -> bool:
+        """Take the lease, or keep it; whether it is ours now."""
+        try:
+            async with asyncio.timeout(max(within, 0.0)):
+                return await self._taken()
+        except (HoldfastError, TimeoutError):
+            return False
+
+    async def _taken(self) -> bool:
+        namespace, name, who = self.place.namespace, self.place.name, self.place.who
+        tree = await self.cluster.get(LEASE, namespace, name)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if tree is None:
+            metadata = {"name": name, "namespace": namespace}
+            tree = {"apiVersion": LEASE.api, "kind": LEASE.name, "metadata": metadata, "spec": self._spec({}, now)}
+            await self.cluster.create(LEASE, namespace, tree)
+            self.story = f"{who} acts; there was no lease"
+            return True
+        spec = tree.get("spec") or {}
+        holder = spec.get("holderIdentity")
+        if (holder, spec.get("renewTime")) != self._seen:
+            self._seen, self._since = (holder, spec.get("renewTime")), time.monotonic()
+        silent = time.monotonic() - self._since
+        if holder and holder != who and silent < _SECONDS:
+            return False
+        try:
+            written = await self.cluster.replace(LEASE, namespace, {**tree, "spec": self._spec(spec, now)})
+        except ConflictError:
+            return False
+        if holder != who:
+            self.story = (
+                f"{who} acts; {holder or 'nobody'} held the lease before, and did not renew it for {silent:.0f} s"
+            )
+        elif not self.story:
+            self.story = f"{who} acts; it was started anew, and held the lease before"
+        return written is not None
+
+    def _spec(self, before: dict[str, Any], now: str) -> dict[str, Any]:
+        same = before.get("holderIdentity") == self.place.who
+        return {
+            "holderIdentity": self.place.who,
+            "leaseDurationSeconds": int(_SECONDS),
+            "acquireTime": before.get("acquireTime", now) if same else now,
+            "renewTime": now,
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + (0 if same else 1),
+        }

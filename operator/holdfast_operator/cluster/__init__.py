@@ -1,0 +1,1 @@
+"""The Kubernetes cluster, without knowing an app: the API client, the session of watches, nodes."""

@@ -1,0 +1,1 @@
+"""The pure decision about an app: facts in, ordered lists of checks and rules, a decision out."""

@@ -1,0 +1,82 @@
+"""Why: what every rule looks at, and the few ways in which rules answer.
+
+Must not hold a rule.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.spec.app import Status
+from holdfast.spec.runtime import Restart
+from holdfast_operator.decide.conditions import conditions
+from holdfast_operator.decide.decision import Action, Decision, EndPod, EndSet, ForgetPod, Limits, Said, Wake
+from holdfast_operator.decide.facts import PodSeen, Snapshot
+from holdfast_operator.examine.start_checks import Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule looks at."""
+
+    seen: Snapshot
+    judged: Judged
+    now: int
+    limits: Limits
+
+    @property
+    def status(self) -> Status:
+        """What the operator has written down."""
+        return self.seen.app.status
+
+    @property
+    def restart(self) -> Restart:
+        """How failures are answered; the defaults where the spec can't be read."""
+        return self.judged.app.spec.restart if self.judged.app is not None else Restart()
+
+
+def decision(
+    case: Case,
+    said: Said,
+    wake: Wake,
+    actions: tuple[Action, ...] = (),
+    *,
+    uid: str | None = None,
+    draining: str | None = None,
+) -> Decision:
+    """What is said and done; `uid` and `draining` are written down if they are given."""
+    return Decision(status_with(case, said, uid=uid, draining=draining), wake, actions)
+
+
+def status_with(case: Case, said: Said, *, uid: str | None = None, draining: str | None = None) -> Status:
+    """The status with this said of the app as it is now."""
+    generation = case.seen.app.generation
+    update: dict[str, object] = {
+        "observed_generation": generation,
+        "conditions": conditions(case.status.conditions, said, generation, case.now),
+    }
+    if uid is not None:
+        update["driver_uid"] = uid
+    if draining is not None:
+        update["draining"] = draining
+    return case.status.model_copy(update=update)
+
+
+def given_up(case: Case, pod: PodSeen, since: int | None) -> bool:
+    """Whether nobody waits for this pod any more; where only the pod says that its node is lost, not at once."""
+    if not pod.node_lost:
+        return False
+    return pod.silent_since is not None or (since is not None and case.now - since > case.limits.lost_after)
+
+
+def ending(case: Case, pods: list[PodSeen]) -> tuple[Action, ...]:
+    """Ask each pod once; one whose node is lost is given up, as nobody else will: its attempt's number fences it.
+
+    What would make them again goes first: Spark takes it away where it ends well, and Kubernetes with the driver's pod.
+    """
+    makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
+    actions: list[Action] = [EndSet(maker.name, maker.uid) for maker in makers]
+    for pod in pods:
+        if pod.deleting_since is None:
+            actions.append(EndPod(pod.name, pod.uid))
+        elif given_up(case, pod, pod.deleting_since + pod.grace):
+            actions.append(ForgetPod(pod.name, pod.uid))
+    return tuple(actions)

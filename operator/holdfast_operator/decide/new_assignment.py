@@ -1,0 +1,73 @@
+"""Why: which executors get tasks, and when: once, when all are up or no more come, not each time one more is there.
+
+Tasks stay where they were as far as `assign` can have it: what was handed over last counts, else the placement record.
+Must not read anything.
+"""
+
+from collections.abc import Mapping
+
+from holdfast.placement.assignment import assign
+from holdfast.protocol.assignment import Handed
+from holdfast.protocol.report import Report
+from holdfast.reasons import Reason
+from holdfast.spec.app import Status
+from holdfast.tasks.record import Record
+from holdfast_operator.decide.case import Case
+from holdfast_operator.decide.conditions import moment
+from holdfast_operator.decide.decision import HandOver
+from holdfast_operator.decide.facts import PodSeen, Seats, Snapshot
+
+
+def new_assignment(case: Case, driver: PodSeen, report: Report | None) -> HandOver | None:
+    """What to hand over to this driver now; None: nothing, or not yet. `report` is what it says."""
+    seats, plan, attempt = case.seen.seats, case.judged.plan, driver.attempt or 0
+    if not isinstance(seats, Seats) or not seats.places or plan is None or not plan.valid:
+        return None
+    last, record = _last(seats, attempt), case.seen.record
+    if not _due(case, seats, last, attempt):
+        return None
+    tasks: list[str] = [task.name for task in plan.tasks]
+    locations: Mapping[str, str] = {}
+    before: Mapping[str, str] = {}
+    if last is not None:
+        before = last.assignment.processor_of()
+        tasks = list(before)
+        locations = {task: last.processors[name] for task, name in before.items()}
+    elif isinstance(record, Record):
+        locations, before = record.task_location, record.task_processor
+    # Also after somebody took the assignment away: a driver heeds only what is newer than what it has.
+    version = max(0 if report is None else report.assignment, 0 if seats.handed is None else seats.handed.version)
+    handed = Handed(version + 1, attempt, seats.places, assign(tasks, seats.places, locations, before))
+    now = handed.assignment.processor_of()
+    moved = sum(task in locations and locations[task] != seats.places[now[task]] for task in tasks)
+    return HandOver(handed, moved)
+
+
+def _last(seats: Seats, attempt: int) -> Handed | None:
+    """What this attempt was handed last."""
+    return seats.handed if seats.handed is not None and seats.handed.attempt == attempt else None
+
+
+def _due(case: Case, seats: Seats, last: Handed | None, attempt: int) -> bool:
+    if last is not None and dict(last.processors) == dict(seats.places):
+        return False
+    app, now = case.judged.app, case.now
+    if app is not None and len(seats.places) >= app.spec.runtime.executors.count:
+        return True
+    if last is not None and not last.processors.keys() <= seats.places.keys():
+        since = missing_since(case.status)
+        return since is not None and now - since >= case.limits.missing
+    started = [pod.started or pod.created for pod in executors(case.seen, attempt) if pod.works]
+    return now - max(started, default=now) >= case.limits.settle
+
+
+def executors(seen: Snapshot, attempt: int | None) -> tuple[PodSeen, ...]:
+    """Those of an attempt."""
+    every = seen.executors if isinstance(seen.executors, tuple) else ()
+    return tuple(pod for pod in every if pod.attempt == attempt)
+
+
+def missing_since(status: Status) -> int | None:
+    """Since when it has been said that executors are missing."""
+    said = (one for one in status.conditions if one.type == "Assigned" and one.status == "False")
+    return next((moment(one.last_transition_time) for one in said if one.reason == Reason.EXECUTORS_MISSING), None)

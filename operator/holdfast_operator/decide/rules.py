@@ -1,0 +1,100 @@
+"""Why: the one decision about an app: what is done next, from what is seen now. `RULES` is the operator's behaviour.
+
+    deleted? -> finalizer? -> blind? -> leftovers of other attempts? -> driver there? (ending, over, running)
+             -> driver gone? -> may another attempt start?
+
+Pure: the clock comes in, nothing is read, nothing is done. Whatever is done is written into the status first, so that
+an operator that dies in between goes on where it was. Must not know the API.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from holdfast.protocol.names import app_id
+from holdfast.reasons import Reason
+from holdfast_operator.decide import with_driver, without_driver
+from holdfast_operator.decide.case import Case, decision, ending
+from holdfast_operator.decide.decision import Again, Decision, Final, GiveUpClaims, KeepFinalizer, Limits, Release
+from holdfast_operator.decide.facts import Snapshot, Unknown
+from holdfast_operator.decide.news import news
+from holdfast_operator.decide.words import not_ready, unreadable
+from holdfast_operator.examine.start_checks import Judged
+
+
+def decide(seen: Snapshot, judged: Judged, now: int, limits: Limits) -> Decision:
+    """What happens now: the first rule that applies."""
+    case = Case(seen, judged, now, limits)
+    decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
+    return replace(decided, events=(*decided.events, *news(case.status, decided)))
+
+
+def _deleted(case: Case) -> Decision | None:
+    """Drain, prove that nothing runs any more, give everything back, let go."""
+    app = case.seen.app
+    if app.deleting_since is None:
+        return None
+    if not app.finalizer:
+        return decision(case, {}, Final("the object goes"))
+    if (blind := _blind(case)) is not None:
+        return blind
+    alive = [pod for pod in case.seen.pods if not pod.over]
+    # A driver that drains needs its executors for the batch at hand.
+    alive = [pod for pod in alive if pod.role == "driver"] or alive
+    said = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
+    if alive:
+        return decision(case, said, Again(case.limits.soon), ending(case, alive), draining=Reason.DELETING.value)
+    run = case.status.run_id
+    claims = () if run is None else (GiveUpClaims(app_id(app.name, run)),)
+    return decision(case, said, Final("the object goes"), (*claims, Release()))
+
+
+def _unguarded(case: Case) -> Decision | None:
+    """Nothing is made for an object that could go without our being told."""
+    if case.seen.app.finalizer:
+        return None
+    # Also an app that runs may lose it: `kubectl replace` takes it off.
+    return Decision(case.status, Again(0), (KeepFinalizer(),))
+
+
+def _blind(case: Case) -> Decision | None:
+    """Absence of evidence is no evidence: without seeing pods, nothing is started or ended."""
+    places = (case.seen.driver, case.seen.others, case.seen.executors)
+    why = next((what.why for what in places if isinstance(what, Unknown)), None)
+    if why is None:
+        return None
+    return decision(case, unreadable("DriverRunning", why), Again(case.limits.soon))
+
+
+def _leftovers(case: Case) -> Decision | None:
+    """Two drivers of one app are never wanted: all that is not the current attempt's ends before anything else."""
+    assert not isinstance(case.seen.others, Unknown)  # noqa: S101 - the rule before
+    alive = [pod for pod in case.seen.others if not pod.over]
+    if not alive:
+        return None
+    names = ", ".join(pod.name for pod in alive[:3])
+    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {names} to end", moving=True)
+    return decision(case, said, Again(case.limits.soon), ending(case, alive))
+
+
+RULES: tuple[Callable[[Case], Decision | None], ...] = (
+    _deleted,
+    _unguarded,
+    _blind,
+    _leftovers,
+    with_driver.driver_ends,
+    with_driver.driver_over,
+    with_driver.driver_gone,
+    with_driver.driver_runs,
+    without_driver.forgives,
+    without_driver.executors_left,
+    without_driver.suspended,
+    without_driver.completed,
+    without_driver.stays_refused,
+    without_driver.stays_halted,
+    without_driver.may_not_restart,
+    without_driver.cannot_start,
+    without_driver.waits,
+    without_driver.strangers_there,
+    without_driver.starts,
+)
+"""The first that applies decides; the last always does."""

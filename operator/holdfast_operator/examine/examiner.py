@@ -1,0 +1,117 @@
+"""Why: what a spec says, and whether its app may start, is found out by other processes, and remembered here.
+
+A look waits a moment for an answer; where that is not enough it ends, and the app is looked at again when there is one.
+What could not be answered is remembered for as long as the object is the same one, and not tried again. Must not read
+specs itself.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.raw_objects import UNREAD
+from holdfast.reasons import Reason
+from holdfast.spec.app_part import StreamApp
+from holdfast_operator.decide.facts import Finding, Grounds
+from holdfast_operator.decide.specs import Spec
+from holdfast_operator.examine.lanes import Lanes, NotAnsweredError, TooMuch
+from holdfast_operator.examine.questions import Failed
+from holdfast_operator.examine.start_checks import Judged
+from holdfast_operator.manifests.pod_policy import PodPolicy
+from holdfast_operator.observe.cache import Key
+from holdfast_operator.observe.remembered import Remembered
+
+_LOG = logging.getLogger("holdfast")
+_MOMENT = 0.25
+"""Seconds that a look waits."""
+_MOST, _HEAVIEST, _MOST_REFUSED = 512, 16 << 20, 1 << 16
+"""Answers, the bytes they came in (which are five times as many in memory), and what there is no answer for."""
+Which = tuple[str, str]
+"""Uid of an app, and what is asked about it."""
+
+
+class BeingExaminedError(Exception):
+    """There is no answer yet; the app is looked at again when there is."""
+
+
+@dataclass(slots=True)
+class Examiner:
+    """What is known of specs."""
+
+    lanes: Lanes
+    changed: Callable[[Key], None]
+    """Told of whom there is an answer that nobody waits for any more."""
+    policy: PodPolicy
+    refused: Callable[[Reason], None] = lambda _: None
+    """Told why an app may not start."""
+    _answers: Remembered[Which, Any] = field(default_factory=lambda: Remembered(_MOST, _HEAVIEST))
+    _refused: Remembered[Which, str] = field(default_factory=lambda: Remembered(_MOST_REFUSED))
+    """Why there is no answer, and will be none."""
+    _asked: dict[Which, "asyncio.Task[None]"] = field(default_factory=dict)
+
+    async def spec(self, key: Key, tree: Mapping[str, Any]) -> Spec:
+        """What this object says an app is."""
+        metadata = tree["metadata"]
+        unread = (tree.get(UNREAD) or {}).get("spec")
+        if unread is not None:
+            return Spec(None, None, f"spec: it can't be read: {unread}")
+        since, named = metadata.get("generation"), {"metadata": {"name": metadata["name"]}}
+        kept = {name: tree[name] for name in ("apiVersion", "kind", "spec") if name in tree} | named
+        answer = await self._answer(key, (metadata["uid"], "spec"), since, kept)
+        return answer if isinstance(answer, Spec) else Spec(None, None, answer)
+
+    async def told(self, key: Key, uid: str, text: str) -> StreamApp | None:
+        """The app in what an attempt was told; None where it can't be read."""
+        answer = await self._answer(key, (uid, "told"), hashlib.sha256(text.encode()).digest(), text)
+        return answer.app if isinstance(answer, Spec) else None
+
+    async def verdict(self, key: Key, uid: str, generation: int, spec: Spec, grounds: Grounds) -> Judged:
+        """Whether an attempt of the app, as it is now, may start."""
+        if spec.app is None:
+            return Judged(None, None, Finding(Reason.INVALID_SPEC, spec.wrong))
+        answer = await self._answer(key, (uid, "verdict"), (generation, grounds), spec.app, grounds, self.policy)
+        if isinstance(answer, Judged):
+            return replace(answer, app=spec.app, fingerprint=spec.fingerprint)
+        return Judged(None, None, Finding(Reason.INVALID_SPEC, answer))
+
+    async def _answer(self, key: Key, which: Which, since: object, *arguments: Any) -> Any:
+        """What was answered, or a sentence why that is not possible."""
+        while (known := self._refused.get(which, since) or self._answers.get(which, since)) is None:
+            if which not in self._asked:
+                self._asked[which] = asyncio.create_task(self._ask(key, which, since, *arguments))
+            asked = self._asked[which]
+            await asyncio.wait({asked}, timeout=_MOMENT)
+            if not asked.done():
+                raise BeingExaminedError
+        return known
+
+    async def _ask(self, key: Key, which: Which, since: object, *arguments: Any) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            answer, size = await self.lanes.ask(key.namespace, which[1], *arguments)
+            self._learn(key, which, since, answer, size)
+        except NotAnsweredError as error:
+            _LOG.warning("%s/%s: %s", key.namespace, key.name, error)
+        finally:
+            del self._asked[which]
+            if clock() - began >= _MOMENT:
+                self.changed(key)
+
+    def _learn(self, key: Key, which: Which, since: object, answer: Any, size: int) -> None:
+        wrong = None
+        if isinstance(answer, TooMuch):
+            wrong = f"spec: it can't be planned: {answer.why}; make it smaller"
+        elif isinstance(answer, Failed):
+            wrong = f"spec: it can't be planned, by a fault of Holdfast ({answer.code}); the operator's log has it"
+            _LOG.error("%s/%s: %s\n%s", key.namespace, key.name, wrong, answer.traceback)
+        if wrong is not None:
+            self._refused.put(which, since, wrong)
+            self.refused(Reason.INVALID_SPEC)
+            return
+        self._answers.put(which, since, answer, size)
+        if isinstance(answer, Judged) and answer.against is not None:
+            self.refused(answer.against.reason)

@@ -1,0 +1,76 @@
+"""Why: what is asked about specs outside of the operator's own process, as functions of values that can be sent.
+
+Whatever a library raises over a spec is a fault of ours, and an answer like others; only memory that is not there is
+left to whoever has it. Must not import what speaks to a cluster or a broker.
+"""
+
+import pickle
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.bounded_json import load
+from holdfast.safely import PlanningFailedError, safely
+from holdfast.spec.app_part import StreamApp
+from holdfast_operator.decide.facts import Grounds
+from holdfast_operator.decide.specs import Spec, read_spec
+from holdfast_operator.examine.start_checks import Judged, judge
+from holdfast_operator.manifests.pod_policy import PodPolicy
+
+_LONGEST_TRACEBACK = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something was raised that nobody expected."""
+
+    code: str
+    """The same for the same fault."""
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The worker was ended before it could answer."""
+
+    by: int
+    """Number of the signal; 0: it ended itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """The worker had no memory left to answer."""
+
+
+def answered(question: bytes) -> bytes:
+    """The pickled answer to a pickled question; raises `MemoryError` alone."""
+    name, *arguments = pickle.loads(question)  # noqa: S301 - from the operator itself
+    try:
+        return safely(lambda: pickle.dumps(_ANSWERS[name](*arguments)))
+    except PlanningFailedError as failed:
+        if isinstance(failed.__cause__, MemoryError):
+            raise failed.__cause__ from None
+        told = "".join(traceback.format_exception(failed.__cause__))
+        return pickle.dumps(Failed(failed.code, told[-_LONGEST_TRACEBACK:]))
+
+
+def _spec(tree: Mapping[str, Any]) -> Spec:
+    return read_spec(tree)
+
+
+def _told(text: str) -> Spec:
+    """What is in what an attempt was told."""
+    try:
+        tree = load(text)
+    except ValueError as error:
+        return Spec(None, None, str(error))
+    return read_spec(tree) if isinstance(tree, dict) else Spec(None, None, "it is no object")
+
+
+def _verdict(app: StreamApp, grounds: Grounds, policy: PodPolicy) -> Judged:
+    """Without the app: whoever asks has it."""
+    return replace(judge(grounds, Spec(app, None), policy), app=None)
+
+
+_ANSWERS: Mapping[str, Callable[..., Any]] = {"spec": _spec, "told": _told, "verdict": _verdict}

@@ -1,0 +1,123 @@
+"""Why: specs are written by others, and what reading one takes is not known before: it is done in processes of its own.
+
+    operator --asks--> worker   answers one question after the other, within limits of CPU time and memory
+                         ^ forked in milliseconds, whenever one ended
+                       keeper   of a lane; says that its worker was ended, and by what
+                         ^ forked
+                       root     has imported everything, and waits
+
+A worker that takes more CPU time than its lane gives is ended by the kernel, whatever it does; one that asks for more
+memory than it may have gets a `MemoryError`, says so, and goes. All of them end when the operator's sockets close. Must
+not know what is asked: `questions` does.
+"""
+
+import gc
+import os
+import pickle
+import resource
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast_operator.examine.questions import Ended, OutOfMemory, answered
+
+HEADER = struct.Struct(">Q")
+"""Before each question and each answer: its length."""
+_ANSWERS = 512
+"""Then a worker is replaced: what it keeps must not add up to its limit."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SUCCESSOR = 3
+"""A worker exits with this where another one shall answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a worker may take."""
+
+    cpu: float
+    """Seconds of CPU time for one answer."""
+    memory: int
+    """Bytes beyond those it begins with."""
+    nice: int = 0
+
+    def words(self) -> list[str]:
+        """As `main` reads it."""
+        return [str(self.cpu), str(self.memory), str(self.nice)]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Keep the lanes of the command line: a socket's descriptor and the words of a lane for each."""
+    each = [arguments[at : at + 4] for at in range(0, len(arguments), 4)]
+    sockets = [socket.socket(fileno=int(one[0])) for one in each]
+    gc.freeze()
+    keepers = []
+    for mine, (_, cpu, memory, nice) in zip(sockets, each, strict=True):
+        keepers.append(os.fork())
+        if keepers[-1] == 0:
+            for other in sockets:
+                if other is not mine:
+                    other.close()
+            _keep(mine, Lane(float(cpu), int(memory), int(nice)))
+    for one in sockets:
+        one.close()
+    for keeper in keepers:
+        os.waitpid(keeper, 0)
+
+
+def _keep(asked: socket.socket, lane: Lane) -> None:
+    os.nice(lane.nice)
+    while True:
+        worker = os.fork()
+        if worker == 0:
+            _work(asked, lane)
+        _, status = os.waitpid(worker, 0)
+        if os.WIFSIGNALED(status):
+            _send(asked, pickle.dumps(Ended(os.WTERMSIG(status))))
+        elif os.WEXITSTATUS(status) != _SUCCESSOR:
+            os._exit(0)  # nobody asks any more, or what is asked could not be received
+
+
+def _work(asked: socket.socket, lane: Lane) -> None:
+    most = _data() + lane.memory
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for _ in range(_ANSWERS):
+        header = _received(asked, HEADER.size)
+        if not header:
+            os._exit(0)
+        question = _received(asked, HEADER.unpack(header)[0])
+        signal.setitimer(signal.ITIMER_PROF, lane.cpu)
+        try:
+            answer = answered(question)
+        except MemoryError:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            _send(asked, pickle.dumps(OutOfMemory()))
+            break
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _send(asked, answer)
+    os._exit(_SUCCESSOR)
+
+
+def _received(asked: socket.socket, size: int) -> bytes:
+    """So many bytes; fewer where nobody asks any more."""
+    data = bytearray()
+    while len(data) < size and (part := asked.recv(size - len(data))):
+        data += part
+    return bytes(data)
+
+
+def _send(asked: socket.socket, answer: bytes) -> None:
+    asked.sendall(HEADER.pack(len(answer)) + answer)
+
+
+def _data() -> int:
+    """Bytes of this process that the limit counts."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * _PAGE
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

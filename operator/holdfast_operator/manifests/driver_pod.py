@@ -1,0 +1,348 @@
+"""Why: a driver is one pod that the operator builds whole: no spark-submit here, no webhook, nothing added later.
+
+The pod reads its app from the ConfigMap of its attempt and starts Spark in client mode; executors come from Spark's own
+StatefulSet allocator, under an app id that is the same in every attempt of a run, so that executor k finds claim k
+again. Must not talk to the API server.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.protocol.assignment import HANDED_KEY, Handed
+from holdfast.protocol.attempt import TOLD_KEY, Told
+from holdfast.protocol.names import app_id, assignment_name, attempt_name, report_name
+from holdfast.spec.app_part import API_VERSION, KIND, StreamApp
+from holdfast.spec.values import as_spark, millis
+from holdfast_operator.cluster.nodes import patient
+from holdfast_operator.decide.decision import StartDriver
+from holdfast_operator.manifests.pod_templates import MAIN, merged
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, STATE_VOLUME
+
+Tree = dict[str, Any]
+USER = 185
+APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
+_FOLDER = "/etc/holdfast"
+_STATE = "/var/lib/holdfast"
+_OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
+"""Of what a heap takes beside it: Python workers, and Java itself."""
+_OVERHEADS = frozenset(
+    {
+        "spark.executor.memoryOverhead",
+        "spark.executor.memoryOverheadFactor",
+        "spark.executor.minMemoryOverhead",
+        "spark.kubernetes.memoryOverheadFactor",
+    }
+)
+"""With any of these a user has said it for executors."""
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DRAIN = 120
+_LONGEST_DRAIN = 3600
+_NODES = 50
+_POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What an installation of the operator gives to pods."""
+
+    image: str
+    service_account: str = "holdfast-app"
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    lost_after: int = 60
+    """Seconds that pods stay on a node that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The app object that everything belongs to."""
+
+    name: str
+    namespace: str
+    uid: str
+
+    def reference(self) -> Tree:
+        """As Kubernetes writes it."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            # The finalizer keeps the app until its pods are gone; blocking too would take one more right.
+            "blockOwnerDeletion": False,
+        }
+
+
+def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> Tree:
+    """The pod of an attempt."""
+    name, driver = attempt_name(app.name, app.spec.run_id, attempt), app.spec.runtime.driver
+    container: Tree = {
+        "name": MAIN["driver"],
+        "image": app.spec.runtime.image or release.image,
+        "imagePullPolicy": release.pull_policy,
+        "args": ["driver", _FOLDER],
+        "env": [
+            {"name": "HOLDFAST_ATTEMPT", "value": str(attempt)},
+            {"name": "HOLDFAST_NAMESPACE", "value": owner.namespace},
+            {"name": "HOLDFAST_POD", "value": name},
+            {"name": "HOLDFAST_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        ],
+        "resources": _resources(driver.cores, driver.memory),
+        "securityContext": _closed(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": "holdfast-app", "mountPath": _FOLDER, "readOnly": True}, *_secret_mounts(app)],
+    }
+    pod: Tree = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {**release.labels, **_labels(app, attempt), ROLE_LABEL: "driver"},
+            "ownerReferences": [owner.reference()],
+        },
+        "spec": {
+            **_pod_basics(release),
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": drain_seconds(app),
+            "containers": [container],
+            "volumes": [{"name": "holdfast-app", "configMap": {"name": name}}, *_secret_volumes(app)],
+        },
+    }
+    return patient(merged(pod, driver.pod_template), release.lost_after)
+
+
+def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner, release: Release) -> Tree:
+    """What an attempt is told: the app as it is now, and how Spark is to run it. It never changes."""
+    app, attempt = start.app, start.attempt
+    run = app.spec.run_id
+    who = Told(
+        app.name,
+        owner.namespace,
+        owner.uid,
+        run,
+        attempt,
+        assignment_name(app.name, run),
+        report_name(app.name, run),
+        start.topics,
+    )
+    told = {name: tree[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": app.name}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": attempt_name(app.name, app.spec.run_id, attempt),
+            "labels": {**release.labels, **_labels(app, attempt)},
+            "ownerReferences": [owner.reference()],
+        },
+        "immutable": True,
+        "data": {
+            APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
+            TOLD_KEY: who.text(),
+            EXECUTOR_KEY: json.dumps(executor_template(start, owner, release), sort_keys=True),
+            SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release, start.storage_class), sort_keys=True),
+        },
+    }
+
+
+def assignment_config_map(handed: Handed, run: str, owner: Owner) -> Tree:
+    """Who does what in an attempt, for its driver."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": assignment_name(owner.name, run),
+            "labels": {APP_LABEL: owner.name, "holdfast.dev/assignment": owner.name},
+            "ownerReferences": [owner.reference()],
+        },
+        "data": {HANDED_KEY: handed.text()},
+    }
+
+
+def executor_template(start: StartDriver, owner: Owner, release: Release) -> Tree:
+    """The template Spark makes executors from; Spark adds image, command, resources and the state volume."""
+    app, attempt = start.app, start.attempt
+    affinity: Tree = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(app)]}}
+    if start.nodes:
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": _towards(start.nodes)}
+    template: Tree = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": {**release.labels, **_labels(app, attempt)}},
+        "spec": {
+            **_pod_basics(release),
+            # Executors ask the driver, never the API server: users' code there gets no right it did not ask for.
+            "automountServiceAccountToken": False,
+            "affinity": affinity,
+            "containers": [
+                {
+                    "name": MAIN["executors"],
+                    "securityContext": _closed(),
+                    # Spark tells the driver of it: executors are known by their pods, whatever number Spark gives them.
+                    "env": [
+                        {"name": _POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    ],
+                    "volumeMounts": _secret_mounts(app),
+                }
+            ],
+            "volumes": _secret_volumes(app),
+        },
+    }
+    if app.spec.state.location != "Claim":
+        _add_local_state(template["spec"], app, owner)
+    pod = merged(template, app.spec.runtime.executors.pod_template)
+    if account := pod["spec"].get("serviceAccountName"):
+        # Spark looks at this field alone, and where it is empty puts the driver's account over the template's.
+        pod["spec"]["serviceAccount"] = account
+    return patient(pod, release.lost_after)
+
+
+def spark_settings(
+    app: StreamApp, attempt: int, owner: Owner, release: Release, storage_class: str = ""
+) -> dict[str, str]:
+    """What Spark needs to be told in client mode; each was measured on a cluster. `storage_class`: its default."""
+    spec, run = app.spec, app_id(app.name, app.spec.run_id)
+    kubernetes, executors = "spark.kubernetes", spec.runtime.executors
+    settings = {
+        "spark.app.id": run,
+        "spark.executor.instances": str(executors.count),
+        "spark.executor.cores": str(executors.cores),
+        "spark.executor.memory": as_spark(executors.memory),
+        "spark.scheduler.minRegisteredResourcesRatio": "0",
+        f"{kubernetes}.namespace": owner.namespace,
+        f"{kubernetes}.container.image": spec.runtime.image or release.image,
+        f"{kubernetes}.container.image.pullPolicy": release.pull_policy,
+        f"{kubernetes}.authenticate.driver.serviceAccountName": release.service_account,
+        f"{kubernetes}.driver.pod.name": attempt_name(app.name, spec.run_id, attempt),
+        f"{kubernetes}.driver.ownPersistentVolumeClaim": "false",
+        # There is none in client mode; deleting by label would take a right over all services of the namespace.
+        f"{kubernetes}.driver.service.deleteOnTermination": "false",
+        f"{kubernetes}.allocation.pods.allocator": "statefulset",
+        f"{kubernetes}.executor.podTemplateFile": f"{_FOLDER}/{EXECUTOR_KEY}",
+        f"{kubernetes}.executor.missingPodDetectDelta": "3s",
+        f"{kubernetes}.executor.apiPollingInterval": "2s",
+    }
+    if not spec.runtime.spark_conf.keys() & _OVERHEADS:
+        settings["spark.executor.memoryOverheadFactor"] = str(_OVERHEAD)
+    if spec.state.location == "Claim":
+        claim = f"{kubernetes}.executor.volumes.persistentVolumeClaim.{STATE_VOLUME}"
+        settings |= {
+            f"{kubernetes}.legacy.useReadWriteOnceAccessMode": "true",
+            f"{claim}.options.claimName": "OnDemand",
+            f"{claim}.options.sizeLimit": spec.state.size,
+            f"{claim}.mount.path": _STATE,
+        }
+        # Without one Spark makes no claims at all, and executors wait for ever.
+        if named := spec.state.storage_class or storage_class:
+            settings[f"{claim}.options.storageClass"] = named
+    return settings
+
+
+def drain_seconds(app: StreamApp) -> int:
+    """How long a driver may take to finish its batch; longer triggers mean longer batches."""
+    return min(_LONGEST_DRAIN, max(_DRAIN, 2 * millis(app.spec.runtime.trigger.interval) // 1000))
+
+
+def needed(app: StreamApp) -> tuple[str, ...]:
+    """Names of the Secrets that pods of the app mount."""
+    names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
+    return tuple(sorted({name for name in names if name is not None}))
+
+
+def needs_default_class(app: StreamApp) -> bool:
+    """Whether claims of the app are of the cluster's default storage class."""
+    return app.spec.state.location == "Claim" and app.spec.state.storage_class is None
+
+
+def _labels(app: StreamApp, attempt: int) -> dict[str, str]:
+    return {
+        APP_LABEL: app.name,
+        ATTEMPT_LABEL: str(attempt),
+        "holdfast.dev/app-id": app_id(app.name, app.spec.run_id),
+        "app.kubernetes.io/name": app.name,
+        "app.kubernetes.io/managed-by": "holdfast",
+    }
+
+
+def _pod_basics(release: Release) -> Tree:
+    basics: Tree = {
+        "serviceAccountName": release.service_account,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    if release.pull_secrets:
+        basics["imagePullSecrets"] = [{"name": name} for name in release.pull_secrets]
+    return basics
+
+
+def _closed() -> Tree:
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def _apart(app: StreamApp) -> Tree:
+    """Executors on nodes of their own, where there are enough: a lost node then takes less state."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {APP_LABEL: app.name}}}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def _towards(nodes: Mapping[str, int]) -> list[Tree]:
+    """The nodes that hold most state, in proportion; the API server takes weights up to 100."""
+    most = sorted(nodes.items(), key=lambda one: (-one[1], one[0]))[:_NODES]
+    top = most[0][1]
+    return [
+        {
+            "weight": max(1, 100 * tasks // top),
+            "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]},
+        }
+        for node, tasks in most
+    ]
+
+
+def takes_node_folder(app: StreamApp) -> bool:
+    """Whether state of the app is on the node itself, in a folder that stays when pods go."""
+    return app.spec.state.location not in ("Claim", "Pod")
+
+
+def node_folder(app: StreamApp, owner: Owner) -> Tree:
+    """The volume of such an app: a folder of its own among all apps of all namespaces."""
+    path = f"{_STATE}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
+    return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def _add_local_state(spec: Tree, app: StreamApp, owner: Owner) -> None:
+    own: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
+    spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else own]
+    (container,) = spec["containers"]
+    container["volumeMounts"] = [*container["volumeMounts"], {"name": STATE_VOLUME, "mountPath": _STATE}]
+
+
+def _secret_volumes(app: StreamApp) -> list[Tree]:
+    return [{"name": f"secret-{at}", "secret": {"secretName": name}} for at, name in enumerate(needed(app))]
+
+
+def _secret_mounts(app: StreamApp) -> list[Tree]:
+    return [
+        {"name": f"secret-{at}", "mountPath": f"{_FOLDER}/secrets/{name}", "readOnly": True}
+        for at, name in enumerate(needed(app))
+    ]
+
+
+def _resources(cores: int, memory: str) -> Tree:
+    """The heap, and what Java and Python take beside it."""
+    heap = _bytes(memory)
+    whole = heap + max(int(heap * _OVERHEAD), _LEAST_OVERHEAD)
+    return {"requests": {"cpu": str(cores), "memory": str(whole)}, "limits": {"memory": str(whole)}}
+
+
+def _bytes(memory: str) -> int:
+    text = as_spark(memory)
+    return int(text[:-1]) * _UNITS[text[-1]]

@@ -1,0 +1,153 @@
+"""Why: NetworkPolicies of an app: who reaches its pods, and what they reach, from the spec and the installation.
+
+Spark's internal RPC has no authentication: whoever reaches a driver's ports runs code in its app. No policy of a chart
+can say "pods of the same app", as a selector has a value, so each app gets its own. They add up:
+
+    holdfast.<app>.<digest>       all pods. In: pods of the app. Out: pods of the app, DNS, brokers, the store
+    holdfast.<app>.<digest>.api   pods that have a token. Out: the API server
+
+A rule with ports and without peers means any address: the only thing that all networks understand alike. Whether
+policies are enforced is up to the cluster's network. Must not make them, nor look at anything but its arguments.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, TypeAdapter
+
+from holdfast.protocol.names import api_policy_name, policy_name
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.streams import KafkaSystem
+from holdfast_operator.manifests.driver_pod import Owner
+from holdfast_operator.manifests.pods import APP_LABEL, ROLE_LABEL
+
+Tree = dict[str, Any]
+_KAFKA, _HTTP, _HTTPS = 9092, 80, 443
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a setting
+_S3 = ("s3a", "s3")
+_S3A = "spark.hadoop.fs.s3a."
+
+
+@dataclass(frozen=True, slots=True)
+class AppNetwork:
+    """What an installation says of the network of all apps. Peers and rules are as a NetworkPolicy has them."""
+
+    dns_ports: tuple[int, ...] = (53,)
+    api_server_ports: tuple[int, ...] = (443, 6443)
+    api_server: tuple[Tree, ...] = ()
+    """Where it is; empty: anywhere."""
+    kafka_ports: tuple[int, ...] = ()
+    """Ports of brokers besides those that a spec names: listeners that brokers advertise may have others."""
+    brokers: tuple[Tree, ...] = ()
+    """Where brokers and their logins are; empty: anywhere."""
+    stores: tuple[Tree, ...] = ()
+    """Where object stores are; empty: anywhere."""
+    open: bool = False
+    """Whether pods may reach everything; who reaches them is limited all the same."""
+    ingress: tuple[Tree, ...] = ()
+    egress: tuple[Tree, ...] = ()
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+_NETWORK = TypeAdapter(AppNetwork)
+
+
+def read_app_network(text: str) -> AppNetwork:
+    """From JSON, as the chart writes it. Raises `ValueError`."""
+    return _NETWORK.validate_json(text)
+
+
+def network_policies(app: StreamApp, owner: Owner, labels: Mapping[str, str], network: AppNetwork) -> tuple[Tree, ...]:
+    """All that are to be there before a pod of the app is; `labels`: what an installation puts on its objects."""
+
+    def policy(name: str, pods: Mapping[str, str], rules: Tree) -> Tree:
+        own = {APP_LABEL: app.name, "app.kubernetes.io/name": app.name, "app.kubernetes.io/managed-by": "holdfast"}
+        return {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": name, "labels": {**labels, **own}, "ownerReferences": [owner.reference()]},
+            "spec": {"podSelector": {"matchLabels": dict(pods)}, **rules},
+        }
+
+    everyone = {APP_LABEL: app.name}
+    among = [{"podSelector": {"matchLabels": everyone}}]
+    rules = {
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": among}, *network.ingress],
+        # Said, not left out: the other policy may be there from an earlier attempt, and would limit the driver alone.
+        "egress": [{}] if network.open else [{"to": among}, *_ways_out(app, network), *network.egress],
+    }
+    policies = [policy(policy_name(app.name, owner.uid), everyone, rules)]
+    if not network.open:
+        callers = everyone if _executors_have_token(app) else {**everyone, ROLE_LABEL: "driver"}
+        out = list(_rule(_tcp(network.api_server_ports), network.api_server))
+        name = api_policy_name(app.name, owner.uid)
+        policies.append(policy(name, callers, {"policyTypes": ["Egress"], "egress": out}))
+    return tuple(policies)
+
+
+def _ways_out(app: StreamApp, network: AppNetwork) -> Iterator[Tree]:
+    names = [{"protocol": protocol, "port": port} for port in network.dns_ports for protocol in ("UDP", "TCP")]
+    yield from _rule(names, ())
+    systems = [one.kafka for one in app.spec.systems if one.kafka is not None]
+    if systems:
+        ports = {port for system in systems for port in _broker_ports(system)}
+        yield from _rule(_tcp(sorted(ports | set(network.kafka_ports))), network.brokers)
+    store = store_port(app)
+    if store is not None:
+        yield from _rule(_tcp([store]), network.stores)
+
+
+def _rule(ports: list[Tree], peers: tuple[Tree, ...]) -> Iterator[Tree]:
+    """None without ports: an empty list of them would mean all."""
+    if ports:
+        yield {"ports": ports, "to": list(peers)} if peers else {"ports": ports}
+
+
+def _tcp(ports: Iterable[int]) -> list[Tree]:
+    return [{"protocol": "TCP", "port": port} for port in ports]
+
+
+def _executors_have_token(app: StreamApp) -> bool:
+    """Whether the user gave executors a token: their functions talk to the API server themselves."""
+    spec = app.spec.runtime.executors.pod_template.get("spec")
+    return isinstance(spec, dict) and spec.get("automountServiceAccountToken") is True
+
+
+def _broker_ports(system: KafkaSystem) -> Iterator[int]:
+    """Of the brokers to start from, and of the login that gives tokens for them."""
+    for broker in system.bootstrap_servers.split(","):
+        # As the client reads it: a scheme is ignored, and 9092 is meant by nothing.
+        yield from _port(broker.strip().rpartition("://")[2], _KAFKA)
+    login = system.config.get(_TOKEN_ENDPOINT)
+    if login is not None:
+        scheme, _, address = login.rpartition("://")
+        yield from _port(address, _HTTP if scheme == "http" else _HTTPS)
+
+
+def store_port(app: StreamApp) -> int | None:
+    """Of the object store that keeps the checkpoint, read as the driver reads it; None: there is none to reach."""
+    checkpoint, conf = app.spec.runtime.checkpoint, app.spec.runtime.spark_conf
+    scheme, _, path = ("" if checkpoint is None else checkpoint.location).partition("://")
+    if scheme not in _S3:
+        return None
+    bucket = path.partition("/")[0]
+
+    def said(name: str) -> str:
+        return (conf.get(f"{_S3A}bucket.{bucket}.{name}") or conf.get(_S3A + name) or "").strip()
+
+    scheme, _, address = said("endpoint").rpartition("://")
+    encrypted = scheme.casefold() != "http" if scheme else said("connection.ssl.enabled").casefold() != "false"
+    return next(_port(address, _HTTPS if encrypted else _HTTP), None)
+
+
+def _port(address: str, otherwise: int) -> Iterator[int]:
+    """Of `host:port/path`; nothing where that makes no sense: whoever connects there says so."""
+    try:
+        port = urlsplit(f"//{address}").port
+    except ValueError:
+        return
+    yield port or otherwise

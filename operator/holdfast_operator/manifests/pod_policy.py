@@ -1,0 +1,150 @@
+"""Which pods apps may get in an installation: Pod Security's rules, and what those leave open.
+
+Why: the driver's pod is made with the operator's rights, and executors as the operator tells Spark; neither templates
+nor settings of Spark are to reach further than whoever installed the operator has said. An app's own code runs in
+these pods and can do what their account can: this is no border between what runs in one namespace. Must not make a pod.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.spec.app_part import StreamApp
+from holdfast_operator.decide.decision import StartDriver
+from holdfast_operator.manifests.driver_pod import (
+    Owner,
+    Release,
+    driver_pod,
+    executor_template,
+    node_folder,
+    takes_node_folder,
+)
+from holdfast_operator.manifests.pod_security import (
+    PodProfile,
+    Rule,
+    Violation,
+    if_set,
+    one_of,
+    shown,
+    values,
+    violations,
+)
+
+Tree = Mapping[str, Any]
+ANY_ACCOUNT = "*"
+_SOMEBODY = Owner("app", "namespace", "uid")
+_EXECUTOR = "spark.kubernetes.executor"
+_ACCOUNT = re.compile(r"spark\.kubernetes\.authenticate\.(.+\.)?serviceAccountName")
+
+
+def _no_system_class(value: object) -> bool:
+    return isinstance(value, str) and not value.startswith("system-")
+
+
+_BESIDE: tuple[Rule, ...] = (
+    if_set(
+        "spec.nodeName",
+        allows=one_of(""),
+        cure="choose nodes by nodeSelector or affinity, as only they ask the scheduler",
+    ),
+    if_set("spec.priorityClassName", allows=_no_system_class, cure="name a class that is not the cluster's own"),
+)
+"""What Pod Security does not look at; why not more: docs/security.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """Settings of Spark that shape executors beside their template."""
+
+    name: str
+    """With a dot or slash at the end: all settings that begin with it."""
+    why: str
+    allowed_by: frozenset[PodProfile] = frozenset({PodProfile.ANY})
+    unless: str | None = None
+    """The value that does no harm."""
+
+    def hits(self, name: str, value: str) -> bool:
+        """Whether this setting with this value is one of them."""
+        same = name.startswith(self.name) if self.name.endswith((".", "/")) else name == self.name
+        return same and value.strip().casefold() != self.unless
+
+
+_NOT_RESTRICTED = frozenset({PodProfile.ANY, PodProfile.BASELINE})
+_SETTINGS = (
+    _Setting(f"{_EXECUTOR}.podTemplateFile", "is spec.runtime.executors.podTemplate", frozenset()),
+    _Setting("spark.kubernetes.namespace", "is the namespace of the app", frozenset()),
+    _Setting(f"{_EXECUTOR}.label.holdfast.dev/", "is how Holdfast finds pods", frozenset()),
+    _Setting(f"{_EXECUTOR}.pod.featureSteps", "would change pods after they were checked"),
+    _Setting(f"{_EXECUTOR}.annotation.container.apparmor.security.beta.kubernetes.io/", "chooses an AppArmor profile"),
+    _Setting(f"{_EXECUTOR}.volumes.hostPath.", "mounts a folder of the node"),
+    _Setting(f"{_EXECUTOR}.volumes.nfs.", "mounts a volume that is no claim", _NOT_RESTRICTED),
+    _Setting(f"{_EXECUTOR}.securityContext.allowPrivilegeEscalation", "must be false", _NOT_RESTRICTED, "false"),
+    _Setting("spark.kubernetes.securityContext.allowPrivilegeEscalation", "must be false", _NOT_RESTRICTED, "false"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodPolicy:
+    """What an installation lets apps have."""
+
+    release: Release
+    profile: PodProfile = PodProfile.RESTRICTED
+    accounts: tuple[str, ...] = ()
+    """Service accounts that templates may name, beside the release's own; `*`: all."""
+    node_state: bool = False
+    """Whether state may be in folders of nodes."""
+
+    def against(self, app: StreamApp) -> tuple[str, ...]:
+        """All that stands against the pods of this app, each with its cure. Its templates merge: they were checked."""
+        pods = (
+            ("driver", driver_pod(app, 1, _SOMEBODY, self.release)),
+            ("executors", self._executors(app)),
+        )
+        return (
+            *self._refused_state(app),
+            *(f"spec.runtime.{part}.podTemplate.{one}" for part, pod in pods for one in self._refused(pod)),
+            *self._refused_settings(app),
+        )
+
+    def _executors(self, app: StreamApp) -> Tree:
+        """As they will be, without the folder of the node that is not the user's choice."""
+        template = executor_template(StartDriver(app, 1), _SOMEBODY, self.release)
+        volumes = template["spec"].get("volumes")
+        if not takes_node_folder(app) or not isinstance(volumes, list):
+            return template
+        own = node_folder(app, _SOMEBODY)
+        return {**template, "spec": {**template["spec"], "volumes": [one for one in volumes if one != own]}}
+
+    def _refused_state(self, app: StreamApp) -> Iterator[str]:
+        if takes_node_folder(app) and not self.node_state:
+            yield (
+                f"spec.state.location is {app.spec.state.location}, a folder of the node: use Claim or Pod, or let the "
+                "release allow it (value apps.nodeState)"
+            )
+
+    def _refused(self, pod: Tree) -> Iterator[Violation]:
+        yield from violations(pod, self.profile)
+        if self.profile is not PodProfile.ANY:
+            for rule in _BESIDE:
+                yield from rule(pod)
+        named = [one for field in ("serviceAccountName", "serviceAccount") for one in values(pod, f"spec.{field}")]
+        for at, account in [one for one in named if one[1] != ""] or [("spec.serviceAccountName", "default")]:
+            if not self._may_be(account):
+                yield Violation(at, shown(account), self._account_cure)
+
+    def _refused_settings(self, app: StreamApp) -> Iterator[str]:
+        for name, value in sorted(app.spec.runtime.spark_conf.items()):
+            at = f"spec.runtime.sparkConf.{name}"
+            for setting in _SETTINGS:
+                if setting.hits(name, value) and self.profile not in setting.allowed_by:
+                    yield f"{at} {setting.why}: remove it"
+            if _ACCOUNT.fullmatch(name) and not self._may_be(value):
+                yield f"{at} {shown(value)}: {self._account_cure}"
+
+    def _may_be(self, account: object) -> bool:
+        return ANY_ACCOUNT in self.accounts or account in (self.release.service_account, *self.accounts)
+
+    @property
+    def _account_cure(self) -> str:
+        return f"use {self.release.service_account}, or let the release allow it (value apps.serviceAccounts)"

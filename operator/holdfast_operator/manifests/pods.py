@@ -1,0 +1,131 @@
+"""Why: pods come in every shape a cluster can bend them into; here they become the few facts decisions rest on.
+
+What is missing or odd becomes the fact that it is missing; nothing here raises, whatever the API server sends. Must
+not judge what a fact means.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast_operator.decide.conditions import moment
+from holdfast_operator.decide.facts import ContainerEnd, Maker, Phase, PodSeen
+
+ATTEMPT_LABEL = "holdfast.dev/attempt"
+APP_LABEL = "holdfast.dev/app"
+ROLE_LABEL = "spark-role"
+STATE_VOLUME = "state"
+_NUMBER = re.compile(r"-?[0-9]{1,11}")
+_LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
+
+
+def pod_seen(tree: object) -> PodSeen:
+    """The facts in a pod as the API server gives it."""
+    metadata, spec, status = (_object(_object(tree).get(name)) for name in ("metadata", "spec", "status"))
+    containers = [_object(one) for one in _list(status.get("containerStatuses"))]
+    return PodSeen(
+        name=_text(metadata.get("name")),
+        uid=_text(metadata.get("uid")),
+        phase=_phase(status.get("phase")),
+        attempt=_number(_object(metadata.get("labels")).get(ATTEMPT_LABEL)),
+        owner=_text(_controller(metadata).get("uid")) or None,
+        made_by=_made_by(_controller(metadata)),
+        role=_text(_object(metadata.get("labels")).get(ROLE_LABEL)),
+        created=moment(_text(metadata.get("creationTimestamp")) or None) or 0,
+        deleting_since=_deleting_since(metadata),
+        grace=1000 * (_number(metadata.get("deletionGracePeriodSeconds")) or 0),
+        node=_text(spec.get("nodeName")) or None,
+        node_lost=_text(status.get("reason")) in _LOST_REASONS,
+        reason=_text(status.get("reason")),
+        message=_text(status.get("message")),
+        disrupted=_disrupted(status),
+        unschedulable=_unschedulable(status),
+        started=next(_started(containers), None),
+        claim=next(_claims(_list(spec.get("volumes"))), None),
+        waiting=next(_waiting(containers), None),
+        ended=next(_ended(containers), None),
+    )
+
+
+def _phase(value: object) -> Phase:
+    return next((phase for phase in Phase if phase == value), Phase.UNKNOWN)
+
+
+def _controller(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    owners = [_object(one) for one in _list(metadata.get("ownerReferences"))]
+    return next((one for one in owners if one.get("controller") is True), {})
+
+
+def _made_by(controller: Mapping[str, Any]) -> Maker | None:
+    if controller.get("kind") != "StatefulSet":
+        return None
+    return Maker(_text(controller.get("name")), _text(controller.get("uid")))
+
+
+def _deleting_since(metadata: Mapping[str, Any]) -> int | None:
+    """The API server writes down when the grace period ends, not when it began."""
+    over = moment(_text(metadata.get("deletionTimestamp")) or None)
+    grace = 1000 * (_number(metadata.get("deletionGracePeriodSeconds")) or 0)
+    return None if over is None else over - grace
+
+
+def _disrupted(status: Mapping[str, Any]) -> str | None:
+    for one in map(_object, _list(status.get("conditions"))):
+        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+            return _text(one.get("reason")) or "DisruptionTarget"
+    return None
+
+
+def _unschedulable(status: Mapping[str, Any]) -> str | None:
+    for one in map(_object, _list(status.get("conditions"))):
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return _text(one.get("message")) or _text(one.get("reason")) or "the scheduler does not say why"
+    return None
+
+
+def _waiting(containers: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for one in containers:
+        waiting = _object(_object(one.get("state")).get("waiting"))
+        if waiting:
+            yield _text(waiting.get("reason")), _text(waiting.get("message"))
+
+
+def _started(containers: list[dict[str, Any]]) -> Iterator[int]:
+    for one in containers:
+        since = moment(_text(_object(_object(one.get("state")).get("running")).get("startedAt")) or None)
+        if since is not None:
+            yield since
+
+
+def _claims(volumes: list[Any]) -> Iterator[str]:
+    for one in map(_object, volumes):
+        claim = _text(_object(one.get("persistentVolumeClaim")).get("claimName"))
+        if claim and one.get("name") == STATE_VOLUME:
+            yield claim
+
+
+def _ended(containers: list[dict[str, Any]]) -> Iterator[ContainerEnd]:
+    for one in containers:
+        ended = _object(_object(one.get("state")).get("terminated"))
+        code = _number(ended.get("exitCode"))
+        if code is not None:
+            yield ContainerEnd(code, _text(ended.get("reason")), _text(ended.get("message")))
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return None
+    text = str(value)
+    return int(text) if _NUMBER.fullmatch(text) else None

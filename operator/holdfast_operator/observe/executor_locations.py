@@ -1,0 +1,88 @@
+"""Why: before tasks are given to executors, where these are is asked of the API server: pods become locations here.
+
+Asked only when the executors that work are others than when it was asked last. Must not decide.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.placement.location import (
+    LocationId,
+    LocationMissingError,
+    NodeFacts,
+    PodFacts,
+    PodNotScheduledError,
+    location_of,
+)
+from holdfast.protocol.assignment import HANDED_KEY, Handed, HandedInvalidError, read_handed
+from holdfast.protocol.names import assignment_name
+from holdfast_operator.cluster.client import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
+from holdfast_operator.decide.facts import PodSeen, Seats
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, pod_seen
+from holdfast_operator.observe.cache import Cache, Key
+from holdfast_operator.observe.volumes import out_of_reach
+
+Tree = dict[str, Any]
+
+
+async def read_seats(cluster: Cluster, cache: Cache, key: Key, run: str, attempt: int, kind: str) -> Seats:
+    """The executors of an attempt, and what they were handed; `kind`: what a location is."""
+    labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
+    trees = await cluster.find(POD, key.namespace, labels)
+    seen = [(tree, cache.placed(pod_seen(tree))) for tree in trees]
+    places, wrong = {}, ""
+    for tree, pod in seen:
+        if pod.works:
+            try:
+                places[pod.name] = str(await _place(cluster, tree, pod, kind))
+            except (LocationMissingError, PodNotScheduledError) as error:
+                wrong = str(error)
+    stuck = [pod.claim for _, pod in seen if pod.unschedulable is not None and pod.claim is not None]
+    return Seats(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
+
+
+async def _place(cluster: Cluster, tree: Tree, pod: PodSeen, kind: str) -> LocationId:
+    metadata = tree["metadata"]
+    facts = PodFacts(
+        pod.name,
+        pod.uid,
+        metadata["namespace"],
+        metadata.get("labels") or {},
+        metadata.get("annotations") or {},
+        pod.claim,
+    )
+    return location_of(kind, facts, await _node(cluster, pod, kind))
+
+
+async def _node(cluster: Cluster, pod: PodSeen, kind: str) -> NodeFacts | None:
+    if pod.node is None:
+        return None
+    if "node.labels" not in kind and "node.annotations" not in kind:
+        return NodeFacts(pod.node)
+    tree = await cluster.get(NODE, None, pod.node)
+    metadata = {} if tree is None else tree["metadata"]
+    return NodeFacts(pod.node, metadata.get("labels") or {}, metadata.get("annotations") or {})
+
+
+async def _handed(cluster: Cluster, key: Key, run: str) -> Handed | None:
+    tree = await cluster.get(CONFIG_MAP, key.namespace, assignment_name(key.name, run))
+    if tree is None:
+        return None
+    try:
+        return read_handed((tree.get("data") or {}).get(HANDED_KEY, ""))
+    except HandedInvalidError:
+        return None  # somebody spoilt it; the next one takes its place
+
+
+async def _lost(cluster: Cluster, cache: Cache, key: Key, claims: Iterable[str]) -> frozenset[str]:
+    """Those of the claims whose volume only lost nodes reach. Without seeing nodes, nobody knows of any."""
+    lost = set()
+    for name in claims if cache.nodes.told else ():
+        claim = await cluster.get(CLAIM, key.namespace, name)
+        if claim is None:
+            continue
+        of = (claim.get("spec") or {}).get("volumeName")
+        volume = await cluster.get(VOLUME, None, of) if of else None
+        if out_of_reach(claim, volume, cache.nodes):
+            lost.add(name)
+    return frozenset(lost)

@@ -1,0 +1,235 @@
+"""Why: one gatherer does all reading, so that a decision rests on one moment and everybody knows what it may rest on.
+
+A look begins with what watches told. That may be late, so what would rest on absence is asked of the API server: in
+every look a driver that was seen before and that they do not tell of; when `live`, all pods of the app, and a report
+that they do not tell of. What nobody watches (Secrets, the record, what an attempt was told, where executors are) is
+asked where it is needed. What can't be read becomes `Unknown`, with the reason. Must not decide.
+"""
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from holdfast.errors import HoldfastError
+from holdfast.protocol.names import attempt_name, report_name
+from holdfast.protocol.report import Report, report_in
+from holdfast.spec.app import Status
+from holdfast.spec.app_part import StreamApp
+from holdfast_operator.cluster.client import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
+from holdfast_operator.decide.conditions import moment
+from holdfast_operator.decide.facts import FINALIZER, AppSeen, Finding, PodSeen, Seats, Seen, Snapshot, Unknown
+from holdfast_operator.decide.specs import Spec
+from holdfast_operator.manifests.driver_pod import APP_KEY, needed, needs_default_class
+from holdfast_operator.manifests.pods import APP_LABEL, pod_seen
+from holdfast_operator.observe.cache import Cache, Key
+from holdfast_operator.observe.executor_locations import read_seats
+from holdfast_operator.observe.records import Records
+from holdfast_operator.observe.storage_class import StorageClasses
+
+Tree = dict[str, Any]
+T = TypeVar("T")
+Secrets = Mapping[str, Mapping[str, str]]
+"""Name -> the settings in it."""
+Counts = Callable[[Key, StreamApp, Secrets], Mapping[str, int | None] | Unknown]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where facts come from."""
+
+    cluster: Cluster
+    cache: Cache
+    counts: Counts
+    """Partition counts of an app's topics, as they are watched."""
+    records: Records
+    storage: StorageClasses
+    told: Callable[[Key, str, str], Awaitable[StreamApp | None]]
+    """The app in the text that an attempt was told, by key and uid of its app."""
+
+
+async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, *, live: bool) -> Snapshot:
+    """Everything a decision about this app may rest on; `live`: that a pod or a report is not there is asked."""
+    app = app_seen(tree)
+    key, status = Key(app.namespace, app.name), app.status
+    name = _attempt(app.name, status)
+    pods = await _tried(_listed(world, key) if live else _watched(world, key, name if status.driver_uid else None))
+    if isinstance(pods, Unknown):
+        return Snapshot(app, driver=pods, executors=pods, others=pods)
+    report = await _tried(_report(world, key, status.run_id, live=live))
+    seen = replace(_with_pods(app, name, pods), report=report, refused=refused)
+    return seen if told.app is None else await _with_spec(world, seen, told.app, told.fingerprint, live=live)
+
+
+def _with_pods(app: AppSeen, driver: str | None, pods: Mapping[str, PodSeen]) -> Snapshot:
+    # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
+    drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
+    return Snapshot(
+        app,
+        driver=None if driver is None else drivers.get(driver),
+        executors=tuple(pod for pod in pods.values() if pod.role == "executor"),
+        others=tuple(pod for pod in drivers.values() if pod.name != driver),
+        strangers=tuple(pod for pod in pods.values() if pod.role == "driver" and pod.owner != app.uid),
+    )
+
+
+async def _with_spec(world: World, seen: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool) -> Snapshot:
+    """What only a spec that can be read says where to find."""
+    key, run = Key(seen.app.namespace, seen.app.name), spec.spec.run_id
+    last = seen.report if run == seen.app.status.run_id else await _tried(_report(world, key, run, live=live))
+    if isinstance(last, Unknown):
+        raise ClusterUnreachableError(last.why)  # without it a number could be given twice
+    secrets = await _secrets(world, key, spec)
+    return replace(
+        seen,
+        record=await _tried(world.records.read(key, run, since=_news(seen.report), live=live)),
+        running=await _running(world, key, seen.app, fingerprint),
+        counts=_counts(world, key, spec, secrets),
+        missing=_missing(secrets),
+        storage_class=await world.storage.default(live=live) if needs_default_class(spec) else "",
+        seats=await _tried(_seats(world, key, spec, seen)),
+        highest=_highest(seen, run, last),
+    )
+
+
+def app_seen(tree: Tree) -> AppSeen:
+    """The object; a status that somebody else has spoilt counts as none."""
+    metadata = tree["metadata"]
+    return AppSeen(
+        name=str(metadata["name"]),
+        namespace=str(metadata["namespace"]),
+        uid=str(metadata["uid"]),
+        generation=int(metadata.get("generation") or 0),
+        tree={name: tree[name] for name in ("apiVersion", "kind", "metadata", "spec") if name in tree},
+        status=_status(tree.get("status")),
+        deleting_since=moment(metadata.get("deletionTimestamp")),
+        finalizer=FINALIZER in (metadata.get("finalizers") or ()),
+        version=str(metadata.get("resourceVersion")),
+    )
+
+
+def _status(tree: object) -> Status:
+    try:
+        return Status.model_validate(tree or {}, by_alias=True, by_name=False)
+    except ValidationError:
+        return Status()
+
+
+async def _watched(world: World, key: Key, driver: str | None) -> Mapping[str, PodSeen]:
+    """The pods that watches told of; a driver they did not tell of is asked for."""
+    pods = world.cache.pods(key)
+    if driver is not None and driver not in pods:
+        tree = await world.cluster.get(POD, key.namespace, driver)
+        if tree is not None:
+            pods[driver] = pod_seen(tree)
+    return await _placed(world, pods)
+
+
+async def _listed(world: World, key: Key) -> Mapping[str, PodSeen]:
+    """All pods of an app, asked for."""
+    trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
+    return await _placed(world, {pod.name: pod for pod in map(pod_seen, trees)})
+
+
+async def _placed(world: World, pods: Mapping[str, PodSeen]) -> Mapping[str, PodSeen]:
+    """With what is known of their nodes. That a node is lost is never believed from watches alone."""
+    nodes = world.cache.nodes
+    for name in {pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}:
+        nodes.saw(name, await world.cluster.get(NODE, None, name))
+    return {name: world.cache.placed(pod) for name, pod in pods.items()}
+
+
+def _news(report: Seen[Report]) -> object:
+    """A driver writes the record before it says that it has begun, or that it has applied an assignment."""
+    return (report.attempt, report.begun, report.assignment) if isinstance(report, Report) else None
+
+
+async def _running(world: World, key: Key, app: AppSeen, fingerprint: str | None) -> Seen[StreamApp]:
+    """What the attempt was told, which matters only where it is something else now."""
+    name = _attempt(key.name, app.status)
+    if name is None or app.status.spec_hash == fingerprint:
+        return None
+    tree = await _tried(world.cluster.get(CONFIG_MAP, key.namespace, name))
+    if isinstance(tree, Unknown):
+        return tree
+    text = ((tree or {}).get("data") or {}).get(APP_KEY)
+    return await world.told(key, app.uid, text) if isinstance(text, str) else None
+
+
+def _attempt(app: str, status: Status) -> str | None:
+    return None if status.attempt is None else attempt_name(app, status.run_id or "1", status.attempt)
+
+
+def _highest(seen: Snapshot, run: str, last: Report | None) -> int:
+    drivers = [pod for pod in seen.pods if pod.role == "driver"]
+    numbers = [pod.attempt or 0 for pod in drivers if pod.name == attempt_name(seen.app.name, run, pod.attempt or 0)]
+    return max([*numbers, 0 if last is None else last.attempt])
+
+
+async def _report(world: World, key: Key, run: str | None, *, live: bool) -> Report | None:
+    if run is None:
+        return None
+    name = report_name(key.name, run)
+    cached = world.cache.reports.get((key.namespace, name))
+    if cached is not None or not live:
+        return cached
+    tree = await world.cluster.get(CONFIG_MAP, key.namespace, name)
+    return None if tree is None else report_in(tree)
+
+
+async def _seats(world: World, key: Key, app: StreamApp, seen: Snapshot) -> Seats | None:
+    """Where executors are, if they are others than those that were found to be seated rightly."""
+    driver = seen.driver
+    if not isinstance(driver, PodSeen):
+        return None
+    mine = [pod for pod in seen.pods if pod.role == "executor" and pod.attempt == driver.attempt]
+    now = frozenset((pod.name, pod.uid, pod.works) for pod in mine)
+    if not driver.works or not mine or driver.attempt is None or world.cache.seated.get(key) == now:
+        return None
+    run, kind = app.spec.run_id, app.spec.state.location
+    seats = await read_seats(world.cluster, world.cache, key, run, driver.attempt, kind)
+    handed = seats.handed
+    stuck = any(pod.unschedulable is not None for pod in mine)  # its claim may become one of a lost node
+    same = handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places)
+    if same and not stuck:
+        world.cache.seated[key] = now
+    return seats
+
+
+async def _secrets(world: World, key: Key, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:
+    """What pods mount; None: there is no such Secret. Their values go to the Kafka client and nowhere else."""
+    try:
+        found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in needed(app)}
+    except HoldfastError as error:
+        return Unknown(str(error))
+    return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
+
+
+def _missing(secrets: Mapping[str, object] | Unknown) -> tuple[str, ...] | Unknown:
+    if isinstance(secrets, Unknown):
+        return secrets
+    return tuple(f"Secret {name}" for name, settings in secrets.items() if settings is None)
+
+
+def _settings(tree: Tree) -> dict[str, str]:
+    try:
+        return {name: base64.b64decode(value).decode() for name, value in (tree.get("data") or {}).items()}
+    except ValueError:
+        return {}  # no settings of a client; the broker will say what is missing
+
+
+def _counts(
+    world: World, key: Key, app: StreamApp, secrets: Mapping[str, dict[str, str] | None] | Unknown
+) -> Mapping[str, int | None] | Unknown:
+    if isinstance(secrets, Unknown):
+        return secrets
+    return world.counts(key, app, {name: settings or {} for name, settings in secrets.items()})
+
+
+async def _tried(reading: Awaitable[T]) -> T | Unknown:
+    try:
+        return await reading
+    except HoldfastError as error:
+        return Unknown(str(error))

@@ -1,0 +1,179 @@
+"""Why: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
+
+A change asks for a look at once; a decision asks for one later; the earlier counts. What happens to an app that runs
+comes before what is asked of one: thousands that are launched keep nobody's status from being true. News that all goes
+well puts the next look off, but not for ever: whatever is believed, each app is looked at every so often. A look that
+failed is repeated after a wait that doubles. Must not know what a look does.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from holdfast_operator.decide.decision import Again, Wake
+from holdfast_operator.observe.cache import Key
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_AT_LEAST_EVERY = 1800.0
+_LONGEST_LOOK = 120.0
+_AHEAD = 3600.0
+_WORKERS = 16
+
+
+@dataclass(slots=True)
+class Looks:
+    """The queue and its workers."""
+
+    look: Callable[[Key], Awaitable[Wake]]
+    failed: Callable[[Key, Exception], None]
+    looked: Callable[[float, float | None], None] = lambda *_: None
+    """Told how long a look took, and how long before its end something had changed."""
+    workers: int = _WORKERS
+    _due: dict[Key, float] = field(default_factory=dict)
+    """When each app is to be looked at."""
+    _heap: list[tuple[float, int, Key]] = field(default_factory=list)
+    """When somebody has to see whether it is to be looked at."""
+    _heaped: dict[Key, float] = field(default_factory=dict)
+    """Which entry of the heap counts; others of the same app are out of date. What comes first is put in as if it were
+    due for long."""
+    _order: "itertools.count[int]" = field(default_factory=itertools.count)
+    _busy: set[Key] = field(default_factory=set)
+    _again: set[Key] = field(default_factory=set)
+    """Changed while it was being looked at."""
+    _waits: dict[Key, float] = field(default_factory=dict)
+    _looked: dict[Key, float] = field(default_factory=dict)
+    """When each app was looked at last."""
+    _well: set[Key] = field(default_factory=set)
+    """Apps of which the last look found that all is well."""
+    _changed: dict[Key, float] = field(default_factory=dict)
+    """Since when something has changed that no look has taken up."""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def soon(self, key: Key, *, first: bool = False) -> None:
+        """Something changed; `first`: before all that only waits for its turn."""
+        self._changed.setdefault(key, asyncio.get_running_loop().time())
+        if key in self._busy:
+            self._again.add(key)
+        else:
+            self._put(key, 0.0, _AHEAD if first else 0.0)
+
+    def put_off(self, key: Key, seconds: float) -> None:
+        """All goes well: the next look can wait so long from now. One that is asked for at once can't."""
+        now, due = asyncio.get_running_loop().time(), self._due.get(key)
+        if due is not None and due > now and key in self._well:
+            latest = self._looked.get(key, now) + _AT_LEAST_EVERY
+            # The heap is told when the earlier moment comes: reports are many, looks few.
+            self._due[key] = max(due, min(now + seconds, latest))
+
+    def forget(self, key: Key) -> None:
+        """The app is gone."""
+        for known in (self._due, self._heaped, self._waits, self._looked, self._changed):
+            known.pop(key, None)
+        self._well.discard(key)
+
+    @property
+    def waiting(self) -> int:
+        """Apps that have a next look."""
+        return len(self._due)
+
+    def overdue(self, now: float) -> float:
+        """Seconds the look that is due longest has not begun."""
+        return max((now - due for due in self._due.values()), default=0.0)
+
+    @property
+    def entries(self) -> int:
+        """How many moments are kept to look at the clock."""
+        return len(self._heap)
+
+    async def run(self) -> None:
+        """Look, for ever."""
+        running: set[asyncio.Task[None]] = set()
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._news.clear()
+                while self._heap and self._heap[0][0] <= loop.time() and len(running) < self.workers:
+                    key = self._pop(loop.time())
+                    if key is not None:
+                        self._busy.add(key)
+                        running.add(loop.create_task(self._one(key)))
+                wait = min(1.0, max(0.0, self._heap[0][0] - loop.time())) if self._heap else 1.0
+                if len(running) >= self.workers:
+                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await _first(self._news.wait(), wait)
+                running = {task for task in running if not task.done()}
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def _pop(self, now: float) -> Key | None:
+        """Whom the first entry means, if it is to be looked at now."""
+        at, _, key = heapq.heappop(self._heap)
+        if self._heaped.get(key) != at:
+            return None
+        del self._heaped[key]
+        due = self._due.get(key)
+        if due is None or key in self._busy:
+            return None
+        if due > now:
+            self._push(key, due)
+            return None
+        del self._due[key]
+        return key
+
+    def _push(self, key: Key, due: float) -> None:
+        self._heaped[key] = due
+        heapq.heappush(self._heap, (due, next(self._order), key))
+
+    async def _one(self, key: Key) -> None:
+        clock = asyncio.get_running_loop().time
+        began = self._looked[key] = clock()
+        changed = self._changed.pop(key, None)
+        try:
+            async with asyncio.timeout(_LONGEST_LOOK):
+                wake = await self.look(key)
+        except Exception as error:  # noqa: BLE001 - one app must not stop the others; it is counted, logged and repeated
+            self._waited(key, error)
+        else:
+            self._waits.pop(key, None)
+            self.looked(clock() - began, None if changed is None else clock() - changed)
+            self._well.discard(key)
+            if isinstance(wake, Again):
+                self._put(key, wake.after / 1000)
+                if wake.well:
+                    self._well.add(key)
+        finally:
+            self._busy.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._put(key, 0.0)
+            self._news.set()
+
+    def _waited(self, key: Key, error: Exception) -> None:
+        wait = min(_LONGEST_WAIT, self._waits.get(key, _FIRST_WAIT / 2) * 2)
+        self._waits[key] = wait
+        self._well.discard(key)
+        self.failed(key, error)
+        self._put(key, wait)
+
+    def _put(self, key: Key, after: float, ahead: float = 0.0) -> None:
+        due = asyncio.get_running_loop().time() + after
+        if key in self._due and self._due[key] <= due and not ahead:
+            return
+        self._due[key] = min(due, self._due.get(key, due))
+        if key not in self._heaped or due - ahead < self._heaped[key]:
+            self._push(key, due - ahead)
+        self._news.set()
+
+
+async def _first(news: Awaitable[bool], seconds: float) -> None:
+    # Not `wait_for`: before Python 3.12 it can swallow a cancellation that comes together with the news.
+    try:
+        async with asyncio.timeout(seconds):
+            await news
+    except TimeoutError:
+        return

@@ -1,0 +1,182 @@
+"""Why: where a local run keeps what: logs, checkpoint, state and record of each run, and who is at work there.
+
+One process may run an app on a directory at a time; a second one is told who has it. Several apps may share one, and
+then share streams. Must not create what it names.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import lmdb
+
+from holdfast.errors import UserActionError, WorldChangeError
+from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.state.folder_storage import FolderStorage
+
+
+class DataInUseError(UserActionError):
+    """Another process runs an app on this directory."""
+
+
+class DataUnusableError(WorldChangeError):
+    """A data directory that can't be written: read-only, full, another user's, or a file."""
+
+
+_CURES = {
+    errno.ENOSPC: "free some space, or choose another --data DIR",
+    errno.EDQUOT: "free some space, or choose another --data DIR",
+    errno.ENOTDIR: "a file is in its way; choose another --data DIR",
+    errno.EEXIST: "a file is in its way; choose another --data DIR",
+    errno.EISDIR: "a directory is in its way; choose another --data DIR",
+    **dict.fromkeys(
+        (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT), "choose a --data DIR that this user may write"
+    ),
+}
+
+
+@contextmanager
+def usable(data: Path) -> Iterator[None]:
+    """Turn what a disk refuses into `DataUnusableError`; all else goes on as it is."""
+    try:
+        yield
+    except OSError as error:
+        # Where no file is named, or another one, it may be about anything.
+        if error.filename is None:
+            ours = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        else:
+            ours = error.errno in _CURES and Path(str(error.filename)).is_relative_to(data)
+        if not ours:
+            raise
+        raise _unusable(data, error.errno or 0, error.filename) from error
+    except lmdb.Error as error:
+        if error.code not in _CURES:
+            raise
+        raise _unusable(data, error.code, None) from error
+
+
+def _unusable(data: Path, code: int, file: object) -> DataUnusableError:
+    at = "" if file is None or str(file) == str(data) else f" ({file})"
+    return DataUnusableError(f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES[code]}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlaces:
+    """Where one run of an app keeps what it remembers."""
+
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """What the run remembers beside its local stores."""
+        return self.path / "checkpoint"
+
+    @property
+    def query(self) -> Path:
+        """Spark's own checkpoint: which batch read what."""
+        return self.checkpoint / "query"
+
+    @property
+    def durable(self) -> Path:
+        """Durable copies of state, a folder for each task."""
+        return self.checkpoint / "state"
+
+    @property
+    def state(self) -> Path:
+        """Local stores, a folder for each task."""
+        return self.path / "state"
+
+    @property
+    def metadata(self) -> Path:
+        """The placement record, and the number of the last attempt."""
+        return self.path / "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class AppDir:
+    """What a local run of one app keeps."""
+
+    path: Path
+
+    def run(self, run_id: str) -> RunPlaces:
+        """The places of one run."""
+        return RunPlaces(self.path / "runs" / folder_name(run_id))
+
+    @property
+    def lock(self) -> Path:
+        """Says who runs the app here."""
+        return self.path / "run.lock"
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Be the one process that runs the app here; raises `DataInUseError` that names the one that is."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self.lock.open("a+", encoding="utf-8", errors="replace") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                message = f"{self.path} is in use by {_who(file.read())}; stop it, or choose another --data DIR"
+                raise DataInUseError(message) from error
+            file.truncate(0)
+            file.write(json.dumps({"pid": os.getpid(), "command": " ".join(sys.argv)}))
+            file.flush()
+            try:
+                yield
+            finally:
+                file.truncate(0)
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """All that local runs keep, in one directory: apps that share one share the streams of its log."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """The streams of the embedded log."""
+        return self.path / "log"
+
+    def app(self, name: str) -> AppDir:
+        """What one app keeps."""
+        return AppDir(self.path / "apps" / folder_name(name))
+
+    @property
+    def secrets(self) -> Path:
+        """A folder for each Secret a spec names, with a file for each of its entries."""
+        return Path(os.environ.get("HOLDFAST_SECRETS") or self.path / "secrets")
+
+    def places(self, app: str, run_id: str) -> Places:
+        """Where one run of an app keeps what."""
+        run = self.app(app).run(run_id)
+        kept = FolderStorage(run.checkpoint, sync=False)
+        return Places(
+            query=run.query,
+            shared=kept,
+            durable=kept.below("state"),
+            state=run.state,
+            log=self.log,
+            secrets=self.secrets,
+        )
+
+
+def folder_name(name: str) -> str:
+    """A name as a folder: any text, never a path."""
+    quoted = quote(name, safe="")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+def _who(text: str) -> str:
+    try:
+        found = json.loads(text)
+        return f"process {found['pid']} ({found['command']})"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,76 @@
+"""Why: positions change by what is read, or because a user says so (`holdfast offsets --set`): that is a jump.
+
+The command leaves it beside the checkpoint; the first batch of the next attempt makes it, and the offsets of that
+batch say so, so that a replay makes the same. Made once: offsets remember the id of the last one. Must not read
+streams or files.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.sealed_json import sealed, unsealed
+
+_FORMAT = 2
+
+
+class JumpStaleError(UserActionError):
+    """The app does not stand where it stood when the jump was asked for."""
+
+
+class JumpUnreadableError(UserActionError):
+    """The file of a jump holds something else than this release of Holdfast writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """What a user has set."""
+
+    id: str
+    """No other jump has it."""
+    found: Mapping[StreamPartition, int]
+    """Where the partitions stood."""
+    to: Mapping[StreamPartition, int]
+    """The record of each to be read next."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Stream -> the id of its topic, of those that were made anew: from now on that one is read."""
+
+    def text(self) -> str:
+        """As JSON."""
+        partitions = {str(one): [self.found[one], to] for one, to in sorted(self.to.items())}
+        return sealed({"format": _FORMAT, "id": self.id, "partitions": partitions, "ids": dict(self.ids)})
+
+    @classmethod
+    def parse(cls, text: str) -> "Jump":
+        """The jump in this text."""
+        try:
+            tree = json.loads(text)
+            if tree["format"] == _FORMAT:
+                unsealed(text)
+                both = {parse_partition(name): (int(at), int(to)) for name, (at, to) in tree["partitions"].items()}
+                found, to = {one: at for one, (at, _) in both.items()}, {one: to for one, (_, to) in both.items()}
+                return cls(str(tree["id"]), found, to, {str(name): str(one) for name, one in tree["ids"].items()})
+            why = f"it is in format {tree['format']}, and this release of Holdfast reads {_FORMAT}"
+        except (ValueError, KeyError, TypeError, AttributeError, UserActionError) as error:
+            why = f"{text[:200]!r} is nothing that Holdfast wrote ({type(error).__name__}: {error})"
+        message = f"positions were set that can't be read: {why}; set them once more with `holdfast offsets`"
+        raise JumpUnreadableError(message)
+
+
+def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Offsets:
+    """The offsets, as if all had been read up to where the jump leads; raises `JumpStaleError`."""
+    for partition, at in jump.found.items():
+        stands = before.positions.get(partition)
+        if partition not in read or stands != at:
+            now = "is not read any more" if partition not in read else f"stands at {stands} now"
+            message = (
+                f"positions were set with `holdfast offsets --set` while {partition} stood at {at}, but it {now}: "
+                "nothing was changed. Look again with `holdfast offsets`, and set them anew"
+            )
+            raise JumpStaleError(message)
+    # Another topic ends elsewhere.
+    ends = {one: end for one, end in before.ends.items() if one not in jump.to or one.stream not in jump.ids}
+    return replace(before, positions={**before.positions, **jump.to}, ends=ends, ids={**before.ids, **jump.ids})

@@ -1,0 +1,216 @@
+"""Why: Spark's checkpoint of the query, where what is shared is an object store.
+
+Spark keeps its two logs in files. In an object store it could not keep two drivers apart, and would need jars of half
+a gigabyte. So they stay on the driver's own disk, and of them goes out what the next driver needs: before a batch runs,
+one object with its entry and the one before. Fencing is that of states (`durable`): an attempt first leaves its
+fence, then looks for what is planned; a batch is first written, then it is looked for fences, and only then it runs.
+
+    begin:    fence -> look -> files for Spark
+    planned:  write -> look -> (the batch runs)
+    done:     write, but only where no batch after it is planned: that says the same
+
+No two attempts write one name, nor one attempt a name twice with another content. Must not run anything.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.checkpoint.offset_log import check_query
+from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.job import Job
+from holdfast_runtime.state.errors import EpochFencedError
+from holdfast_runtime.state.names import fence_name
+from holdfast_runtime.state.storage import Storage
+
+_NAME = re.compile(r"(planned|done)-(\d{20})-(\d{10})|fence-(\d{10})")
+_HEADER = re.compile(rb"holdfast-query 1 sha256=([0-9a-f]{64})\n")
+_FILE = re.compile(r"metadata|(?:offsets|commits)/\d+")
+_KEPT = 2
+"""Batches before the newest, whose objects help people only."""
+
+
+class QueryCopyDamagedError(UserActionError):
+    """What was planned can't be read, so nobody knows what the next batch is."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Entry:
+    """In the order of what counts."""
+
+    batch: int
+    done: bool
+    epoch: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    entries: tuple[_Entry, ...]
+    fences: tuple[int, ...]
+
+    @property
+    def newest_epoch(self) -> int:
+        return max([*self.fences, *(one.epoch for one in self.entries)], default=0)
+
+
+class QueryCopy:
+    """Of one attempt."""
+
+    def __init__(self, storage: Storage, folder: Path, epoch: int) -> None:
+        """`folder`: where Spark keeps its checkpoint in this attempt; it is not there yet."""
+        self._storage, self.folder, self._epoch = storage, folder, epoch
+        self._planned = self._done = -1
+        self._found = _Found((), ())
+
+    def begin(self) -> None:
+        """Shut out attempts before this one, and give Spark what they left; raises `EpochFencedError`."""
+        self._look()
+        self._storage.write(fence_name(self._epoch), [b"%d\n" % self._epoch], replace=True)
+        self._look()
+        self.folder.mkdir(parents=True)
+        for name, text in self._newest().items():
+            path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def planned(self) -> None:
+        """Make certain what the last batch in Spark's log is. It may run when this returns, and not before."""
+        batch = _last(self.folder / "offsets")
+        if batch is None or batch == self._planned:
+            return
+        self._write("planned", batch)
+        # After writing, for a newer attempt that left its fence later than this look will find what was written.
+        self._look()
+        self._planned = batch
+
+    def recorded(self, job: Job) -> Job:
+        """The same job, whose batches are made certain before they run."""
+        return _RecordedJob(self, job)
+
+    def done(self) -> None:
+        """Make certain that the last batch in Spark's other log is done, and remove what is of no use any more.
+
+        In a thread beside `planned`: what comes after it counts over it, whichever is written first.
+        """
+        batch = _last(self.folder / "commits")
+        if batch is not None and batch > self._done and batch >= self._planned:
+            self._write("done", batch)
+            self._done = batch
+        newest = max((one.batch for one in self._found.entries), default=0)
+        gone = [one.name for one in self._found.entries if one.batch < newest - _KEPT]
+        gone += [fence_name(one) for one in self._found.fences if one < self._found.newest_epoch]
+        for _ in self._storage.delete(gone):
+            pass
+        self._found = _Found(tuple(one for one in self._found.entries if one.name not in gone), ())
+
+    def _look(self) -> None:
+        found = _found(self._storage.names())
+        if found.newest_epoch > self._epoch:
+            message = (
+                f"attempt {self._epoch} may not plan batches in {self._storage.directory}: attempt "
+                f"{found.newest_epoch} works there; this process belongs to an older attempt and must end"
+            )
+            raise EpochFencedError(message)
+        self._found = found
+
+    def _newest(self) -> Mapping[str, str]:
+        """The files of the newest entry; of a batch that is done, what was planned says enough."""
+        entries = [one for one in self._found.entries if one.batch == max(each.batch for each in self._found.entries)]
+        by_kind = [max((one for one in entries if one.done is done), default=None) for done in (True, False)]
+        damaged = []
+        for one in filter(None, by_kind):
+            files = _unpacked(self._storage.read(one.name) or b"")
+            if files is not None:
+                return files
+            damaged.append(self._storage.path(one.name))
+        if not damaged:
+            return {}
+        message = (
+            f"{', '.join(damaged)} can't be read: what the next batch is stands there and nowhere else. Put the "
+            f"object back from a copy of the checkpoint location, or start under a new spec.runId"
+        )
+        raise QueryCopyDamagedError(message)
+
+    def _write(self, kind: str, batch: int) -> None:
+        names = ["metadata", *(f"{log}/{one}" for log in ("offsets", "commits") for one in (batch - 1, batch))]
+        paths = {name: self.folder / name for name in names}
+        files = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}
+        self._storage.write(f"{kind}-{batch:020}-{self._epoch:010}", [_packed(files)], replace=True)
+
+
+class SharedQuery:
+    """The same for a checkpoint that Spark keeps where all attempts find it: nothing is to be done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def recorded(self, job: Job) -> Job:
+        """The job."""
+        return job
+
+    def done(self) -> None:
+        """Spark's log says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedJob:
+    copy: QueryCopy
+    job: Job
+
+    def run(self, batch: str) -> list[str]:
+        """One answer for each slot."""
+        self.copy.planned()
+        return self.job.run(batch)
+
+
+Query: TypeAlias = QueryCopy | SharedQuery
+
+
+def query_of(places: Places, epoch: int) -> Query:
+    """Spark's checkpoint in this attempt, ready to go on with."""
+    if places.planned is None:
+        check_query(places.query)
+        return SharedQuery(places.query)
+    copy = QueryCopy(places.planned, places.query / str(epoch), epoch)
+    copy.begin()
+    check_query(copy.folder)
+    return copy
+
+
+def _found(names: list[str]) -> _Found:
+    entries, fences = [], []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None and match[1]:
+            entries.append(_Entry(int(match[2]), match[1] == "done", int(match[3]), name))
+        elif match is not None:
+            fences.append(int(match[4]))
+    return _Found(tuple(entries), tuple(fences))
+
+
+def _packed(files: Mapping[str, str]) -> bytes:
+    body = json.dumps(files).encode()
+    return b"holdfast-query 1 sha256=%s\n" % hashlib.sha256(body).hexdigest().encode() + body
+
+
+def _unpacked(content: bytes) -> dict[str, str] | None:
+    header = _HEADER.match(content)
+    body = b"" if header is None else content[header.end() :]
+    if header is None or hashlib.sha256(body).hexdigest().encode() != header[1]:
+        return None
+    files = json.loads(body)
+    return {name: str(text) for name, text in files.items() if _FILE.fullmatch(name)}
+
+
+def _last(folder: Path) -> int | None:
+    try:
+        # Drafts and checksums have names that begin with a dot.
+        return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""Work on whole Arrow columns that knows nothing of streams, steps or state: hashing, sorting, probing."""

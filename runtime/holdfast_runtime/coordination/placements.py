@@ -1,0 +1,48 @@
+"""Why: whether an assignment that was handed over is for now, and which one the driver makes itself where none came.
+
+Pure. Must not wait or ask anybody.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import chain
+
+from holdfast.placement.assignment import assign
+from holdfast.protocol.assignment import Handed
+from holdfast.tasks.record import Record
+from holdfast_runtime.coordination.coordinator import Placement, Ran
+
+_SHOWN = 3
+
+
+def misfit(handed: Handed, attempt: int, tasks: Sequence[str], up: Collection[str]) -> str | None:
+    """Why an assignment can't be applied now; None: it can."""
+    if handed.attempt != attempt:
+        return f"it is meant for attempt {handed.attempt}"
+    if sorted(chain.from_iterable(handed.assignment.tasks_of.values())) != sorted(tasks):
+        return "its tasks are not those of the app, each once"
+    if missing := sorted(handed.processors.keys() - up):
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        return f"{', '.join(missing[:_SHOWN])}{more} did not register with Spark yet"
+    return None
+
+
+def own_placement(tasks: Sequence[str], up: Collection[str], record: Record | None) -> Placement:
+    """The best assignment over the processors that are up, each where it was last known to be, else where it is alone.
+
+    A processor is a pod with a stable name, and its disk follows the name; where that is not so, state is restored.
+    """
+    if record is None:
+        locations = {processor: processor for processor in up}
+        return Placement(0, locations, assign(tasks, locations, {}, {}))
+    known = {processor: record.task_location.get(task) for task, processor in sorted(record.task_processor.items())}
+    locations = {processor: known.get(processor) or processor for processor in up}
+    return Placement(0, locations, assign(tasks, locations, record.task_location, record.task_processor))
+
+
+def placed(before: Record | None, what: Ran) -> int:
+    """How many tasks run where their state was, or had none."""
+    was = {} if before is None else before.task_location
+    return sum(
+        was.get(task) in (None, what.placement.locations[processor])
+        for task, processor in what.placement.assignment.processor_of().items()
+    )

@@ -1,0 +1,1 @@
+"""An attempt's life: spec in, query running, growth, chores, termination."""

@@ -1,0 +1,148 @@
+"""Why: the driver's process on a cluster: `python -m holdfast_runtime.driver.__main__ FOLDER`, as the image starts it.
+
+Reads what the operator put there, runs the app, and leaves its last word for the operator. SIGTERM drains. Must not
+wire the engine: that is `app`.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+
+from holdfast_runtime.checkpoint.old_runs import EVERY
+from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.checkpoint.run_owner import claim_run
+from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
+from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
+from holdfast_runtime.coordination.report_map import has_committed
+from holdfast_runtime.driver.app import run_at
+from holdfast_runtime.driver.chores import Rounds
+from holdfast_runtime.driver.log import DriverLog
+from holdfast_runtime.driver.pod_files import DriverFolder, old_runs_of, places_of, read_folder
+from holdfast_runtime.driver.site import Shape, Site, shape_of
+from holdfast_runtime.driver.termination import ended_well, failed, leave
+from holdfast_runtime.loop.until import Until
+from holdfast_runtime.progress import Ended, Event, Started
+from holdfast_runtime.wall_clock import steady
+
+_LOG = logging.getLogger("holdfast")
+_MASTER = "k8s://https://kubernetes.default.svc"
+_STATE, _TERMINATION = Path("/var/lib/holdfast"), Path("/dev/termination-log")
+_EXECUTORS_WITHIN = 600.0
+"""Nodes may have to be made, and images pulled."""
+_EPILOG = """\
+FOLDER holds app.json, attempt.json and spark.json, as the operator writes them. The API server is reached as the pod's
+service account, or outside of a pod as KUBECONFIG says. SIGTERM finishes the batch at hand, commits it and ends.
+
+Exit codes: 0 drained or completed, 1 failed; why stands in the termination message, as JSON: {"ended": ...} or
+{"failed": "user" | "world" | "bug", "message": ...}.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the app of a folder; the exit code."""
+    given = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    _LOG.setLevel(logging.INFO)
+    drain = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
+        drain.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return _told(lambda: _run(given, drain), given.termination)
+
+
+def _told(run: Callable[[], Ended], termination: Path) -> int:
+    """Run, and say how it ended."""
+    try:
+        ended = run()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the last word
+        message = failed(error)
+        _LOG.exception("the driver ends: %s", message)
+        leave(message, termination)
+        return 1
+    leave(ended_well(ended), termination)
+    return 0
+
+
+def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
+    read, log = read_folder(given.folder), DriverLog(steady)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
+        places = places_of(read, given.folder, given.state, scratch, given.log)
+        maps = ApiConfigMaps.connected(read.told.namespace)
+        claim = claim_run(places.shared, read.told, committed=has_committed(maps, read.told))
+        _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
+        coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
+        rounds = stack.enter_context(Rounds(old_runs_of(read, claim).collect, EVERY))
+
+        def listen(event: Event) -> None:
+            log.listen(event)
+            if isinstance(event, Started):
+                rounds.begin()
+
+        ended = run_at(_site(given, read, places, coordinator), read.app, Until(), listen, drain)
+        log.listen(ended)
+    return ended
+
+
+def _site(given: argparse.Namespace, read: DriverFolder, places: Places, coordinator: ClusterCoordinator) -> Site:
+    runtime = read.app.spec.runtime
+    return Site(
+        master=given.master,
+        shape=shape_of(given.master) or Shape(runtime.executors.count, runtime.executors.cores),
+        places=places,
+        coordinator=coordinator,
+        shown=places.shared.directory,
+        ui=runtime.spark_conf.get("spark.ui.enabled", "true").strip().casefold() == "true",
+        spark={**read.spark, **_address()},
+        moving=True,
+        executors_within=_EXECUTORS_WITHIN,
+        look_every=0.3,
+    )
+
+
+def _address() -> dict[str, str]:
+    """Executors find the driver by its pod's address: its name is known to nobody."""
+    address = os.environ.get("HOLDFAST_POD_IP")
+    return {} if not address else {"spark.driver.host": address, "spark.driver.bindAddress": address}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast_runtime.driver.__main__",
+        description="Run the driver of a StreamApp on a cluster.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="what the operator mounts, e.g. /etc/holdfast")
+    parser.add_argument("--master", default=_MASTER, help=f"Spark's master (default: {_MASTER})")
+    parser.add_argument(
+        "--state", type=Path, default=_STATE, metavar="DIR", help=f"local stores of executors (default: {_STATE})"
+    )
+    parser.add_argument(
+        "--termination", type=Path, default=_TERMINATION, metavar="FILE", help=f"(default: {_TERMINATION})"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        metavar="SECONDS",
+        help=f"how long to wait for the operator's first assignment (default: {PATIENCE:g})",
+    )
+    # For tests on one host: a cluster has no embedded log.
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""Why: from a spec to a running query: the only place that wires the parts.
+
+    plan -> tasks -> placement -> slots -> job -> loop
+
+Must not decide anything the parts can decide. What differs between a laptop and a cluster is a value: `Site`.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.values import millis
+from holdfast_runtime.checkpoint.data_dir import DataDir, usable
+from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
+from holdfast_runtime.checkpoint.offset_log import read_offset_log
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.query_copy import Query, query_of
+from holdfast_runtime.checkpoint.spark_plan_log import SparkPlanLog
+from holdfast_runtime.coordination.local import LocalCoordinator
+from holdfast_runtime.driver.arrangement import Moves, MovingJob
+from holdfast_runtime.driver.arrangement_part import Arrangement
+from holdfast_runtime.driver.arranging import first_arrangement
+from holdfast_runtime.driver.attempt import Attempt, Begun
+from holdfast_runtime.driver.chores import Chores, Positions
+from holdfast_runtime.driver.growth import Growth
+from holdfast_runtime.driver.replanning import AllWrittenError
+from holdfast_runtime.driver.site import Shape, Site, shape_of
+from holdfast_runtime.driver.taking_back import PlanLog, TakingBack
+from holdfast_runtime.job import Job
+from holdfast_runtime.loop.query import Loop, Totals, run_query
+from holdfast_runtime.loop.source import asked
+from holdfast_runtime.loop.until import Until
+from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
+from holdfast_runtime.segments.graph import SQL_VERBS, Compiled, compile_graph, require_built
+from holdfast_runtime.segments.select_schema import select_schema
+from holdfast_runtime.slot.batch_plan import BatchPlan
+from holdfast_runtime.spark.located import registered
+from holdfast_runtime.spark.preparing import PreparingJob
+from holdfast_runtime.spark.processors import by_processor
+from holdfast_runtime.spark.session import open_session, stopped_after
+from holdfast_runtime.spark.slot_job import PackedProgram, slot_job
+from holdfast_runtime.streams.systems.app_streams import kafka_counts
+from holdfast_runtime.streams.user_functions import require_functions
+from holdfast_runtime.wall_clock import steady
+
+_LOG = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How an app is run on this host."""
+
+    data: DataDir
+    until: Until = field(default_factory=Until)
+    master: str = "local[2]"
+    ui: bool = True
+
+
+def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> Ended:
+    """Run an app on this host until it ends, or until it is asked to drain; raises what went wrong."""
+    home, run = options.data.app(app.name), app.spec.run_id
+    topics = kafka_counts(app.spec, options.data.secrets)
+    with (
+        usable(options.data.path),
+        home.taken(),
+        LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator,
+    ):
+        site = Site(
+            master=options.master,
+            shape=shape_of(options.master) or Shape(0, 1),
+            places=options.data.places(app.name, run),
+            coordinator=coordinator,
+            shown=str(options.data.path),
+            ui=options.ui,
+            prints=home.path,
+        )
+        return run_at(site, app, options.until, listen, drain)
+
+
+def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: threading.Event) -> Ended:
+    """Run an app there until it ends, or until it is asked to drain; raises what went wrong."""
+
+    def tell(event: Event) -> None:
+        site.coordinator.listen(event)
+        listen(event)
+
+    # A JVM takes seconds; what can be known without one is said at once.
+    require_built(app.spec)
+    require_functions(app.spec)
+    outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
+    with _session(app, site) as spark:
+        totals = Totals()
+        while True:
+            ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside, totals)
+            if ended.ending is not Ending.GROWN:
+                return ended
+            topics = kafka_counts(app.spec, site.places.secrets)
+            attempt = Attempt(app, site.places, site.coordinator, steady, topics)
+
+
+def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
+    site, attempt = wiring.site, wiring.attempt
+    with asked(wiring.spark) as questions:
+        # While executors come up: brokers and object stores take their time.
+        number = attempt.shut_out(site.shape.slots)
+        query = query_of(site.places, number)
+        logged = read_offset_log(query.folder)
+        attempt.take_up(number, logged)
+        if logged is not None and logged.planned is not None:
+            wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.folder))
+        arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
+        if arrangement is None:
+            return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
+        begun = attempt.begin(number, arrangement.placement)
+
+        def processed(positions: Positions) -> None:
+            # First: what is tidied away can't be read again by a batch that nobody knows to be done.
+            query.done()
+            attempt.processed(positions)
+
+        with wiring.job(arrangement, begun) as job, Chores(processed) as chores:
+            outside.listen(wiring.started(arrangement, begun))
+            return run_query(questions, wiring.loop(begun, query, job, chores, outside, totals))
+
+
+def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled:
+    return compile_graph(app.spec, attempt.plan, select_schema(spark))
+
+
+@contextmanager
+def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
+    runtime = app.spec.runtime
+    spark = open_session(
+        app.name,
+        site.master,
+        site.prints,
+        ui=site.ui,
+        conf=runtime.spark_conf,
+        memory=runtime.driver.memory,
+        given=site.spark,
+        rows_in_spark=any(step.verb in SQL_VERBS for step in app.spec.steps),
+    )
+    with stopped_after(spark, site.prints):
+        yield spark
+
+
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """Who asked for the run."""
+
+    until: Until
+    listen: Listener
+    drain: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Wiring:
+    """What the parts are made of."""
+
+    app: StreamApp
+    site: Site
+    attempt: Attempt
+    spark: SparkSession
+    compiled: Compiled
+
+    def job(self, arrangement: Arrangement, begun: Begun) -> MovingJob:
+        """The job of each batch, for where tasks run then."""
+        program = PackedProgram.of(self.attempt.program(self.compiled))
+
+        def build(wanted: Arrangement) -> Job:
+            return slot_job(self.spark, program, wanted.slots, wanted.places)
+
+        nothing = BatchPlan(batch=0, epoch=begun.number, now=0, first=True, turns={})
+        first = PreparingJob(lambda: build(arrangement), nothing.text())
+        moves = Moves(self._look, build, self.attempt.move, self.site.coordinator.applied)
+        return MovingJob(first, arrangement, moves if self.site.moving else None)
+
+    def take_back(self, number: int, done: Offsets, planned: Offsets, log: PlanLog) -> None:
+        """Have the batch that is planned and not done planned anew, if the spec names it."""
+        if planned.batch != self.app.spec.runtime.replan:
+            _LOG.info("batch %d is planned and not done: it is run first, as it was planned", planned.batch)
+            return
+        taking = TakingBack(self.attempt, number, self.site.places, (self.app.name, self.app.spec.run_id))
+        try:
+            decided = taking.decide(done, planned)
+        except AllWrittenError:
+            return
+        taking.do(planned, decided, log)
+        _LOG.warning("batch %d is planned anew for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
+
+    def started(self, arrangement: Arrangement, begun: Begun) -> Started:
+        """What there is to say before the first batch."""
+        return Started(
+            self.app.name,
+            self.app.spec.run_id,
+            begun.number,
+            len(self.attempt.tasks),
+            len(arrangement.slots),
+            self.site.shown,
+            self.spark.sparkContext.uiWebUrl if self.site.ui else None,
+            tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
+            self.attempt.given_up,
+        )
+
+    def loop(
+        self, begun: Begun, query: Query, job: MovingJob, chores: Chores, outside: _Outside, totals: Totals
+    ) -> Loop:
+        """The batch loop, ready to go."""
+        growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
+        live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
+        return Loop(
+            name=self.app.name,
+            checkpoint=query.folder,
+            interval=millis(self.app.spec.runtime.trigger.interval),
+            epoch=begun.number,
+            reading=begun.reading,
+            bounds=self.attempt.bounds,
+            assumed_bytes=self.attempt.assumed_bytes,
+            # On a cluster the operator ends an attempt whose inputs have grown, unless it is told to go on.
+            grown=growth.taken if live else lambda _: False,
+            ids=self.attempt.ids,
+            jump=DueJump(JumpFile(self.site.places.shared)),
+            job=lambda: query.recorded(job.between()),
+            processed=chores.processed,
+            check=self.site.coordinator.check,
+            until=outside.until,
+            listen=outside.listen,
+            drain=outside.drain,
+            totals=totals,
+        )
+
+    def _look(self, now: Arrangement) -> Arrangement:
+        """Where tasks are to run, and where their processors are found."""
+        found = by_processor(registered(self.spark))
+        newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), found.keys())
+        return now.followed(newer, found)

@@ -1,0 +1,178 @@
+"""Why: one attempt of one run, as far as it needs no Spark: plan, tasks, streams, and what slots are told.
+
+    app + record -> plan -> tasks -> program;   shut out: number it, and let no earlier one write
+                                                take up:  see that outputs and checkpoint are of one history
+                                                begin:    remember where tasks run
+                                                move:     remember where tasks run from now on
+
+Must not import Spark: users' tests run attempts without a JVM. Must not decide anything the parts can decide.
+"""
+
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.errors import UserActionError
+from holdfast.planning.plan import Known, Plan, plan
+from holdfast.reasons import Reason
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.kept_state import KeptState
+from holdfast.spec.values import millis
+from holdfast.tasks.expansion_part import Expansion
+from holdfast.tasks.ordering import child_after, parents_of_new
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import ParentEnd
+from holdfast_runtime.checkpoint.life import take_up
+from holdfast_runtime.checkpoint.offset_log import Logged
+from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.coordination.coordinator import Coordinator, Placement, Ran
+from holdfast_runtime.loop.next_batch import Reading
+from holdfast_runtime.loop.ranges import Limits, Order
+from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
+from holdfast_runtime.state.place import quota_for
+from holdfast_runtime.streams.kafka.write.marker_notes import Who
+from holdfast_runtime.streams.markers import Before
+from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.systems.app_streams import Streams, Where
+
+_BYTES_PER_BATCH = 256 << 20
+"""Over all partitions: what a batch holds is in memory at once."""
+
+
+class PlanRejectedError(UserActionError):
+    """The app can't run as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt that may write."""
+
+    number: int
+    """Its fencing epoch."""
+    reading: Reading
+
+
+class Attempt:
+    """One attempt; streams of the log that are not there are made."""
+
+    def __init__(
+        self,
+        app: StreamApp,
+        places: Places,
+        coordinator: Coordinator,
+        clock: Callable[[], int],
+        topics: Mapping[str, int | None] | None = None,
+    ) -> None:
+        """`topics`: newer partition counts than the coordinator's, by stream."""
+        self._app, self._coordinator, self._places = app, coordinator, places
+        self._record = coordinator.record()
+        self._child_after: Mapping[StreamPartition, ParentEnd] = {}
+        self.plan = _accepted(app, Known(topics=topics or coordinator.topics, record=self._record))
+        self.tasks = {task.name: task.inputs for task in self.plan.tasks}
+        self._read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
+        self._before, self._life = Before(), ""
+        now = clock()
+        rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
+        self._where = Where(places.log, coordinator.paces(rates, now), secrets=places.secrets)
+        self._streams = Streams(app.name, app.spec, self.plan, self._where, clock)
+        for stream in self.plan.streams:
+            if stream.count is not None:
+                self._streams.ensure(stream.name, stream.count.actual, now)
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """What the run leaves behind as it goes on with this app, a sentence for each."""
+        return tuple(one.message for one in self.plan.warnings if one.reason is Reason.STATE_GIVEN_UP)
+
+    def program(self, compiled: Compiled) -> Program:
+        """What slots are told."""
+        return Program(
+            app=self._app.name,
+            spec=self._app.spec,
+            plan=self.plan,
+            compiled=compiled,
+            tasks=self.tasks,
+            where=self._where,
+            state=StatePlaces(self._places.state, self._places.durable, quota_for(self._app.spec.state.size)),
+            owner=f"{self._app.name}/{self._app.spec.run_id}",
+            life=self._life,
+            sent=self._before.last,
+        )
+
+    def shut_out(self, slots: int) -> int:
+        """From here on, earlier attempts can't write any more; this one's fencing epoch. Brokers take seconds for it.
+
+        `slots`: how many there are at most.
+        """
+        number = self._coordinator.next_attempt()
+        who = Who(self._app.name, self._app.spec.run_id, number)
+        written, slots = written_streams(self._app.spec, self.plan), min(slots, len(self.tasks))
+        self._before = self._streams.begin(written, who, slots, self._coordinator.owner)
+        self._where = replace(self._where, before=self._before.kafka, limits=self._streams.limits(written))
+        return number
+
+    def take_up(self, number: int, logged: Logged | None) -> None:
+        """Go on with the checkpoint, whose offset log says this; raises `OutputsAheadError`.
+
+        To be done behind `shut_out` and before anything is planned.
+        """
+        last = None if logged is None else logged.planned or logged.done
+        turns = {} if last is None else last.turns
+        self._life = take_up(self._places.shared, number, self._before.markers, turns, secrets.token_hex(8))
+
+    def is_written(self, task: str, turn: int) -> bool:
+        """Whether anything of a task's turn can be seen, as far as its systems note it; to be asked when shut out."""
+        placed = self._before.last.get(task)
+        return placed is not None and placed.marker.batch >= turn
+
+    def begin(self, number: int, placement: Placement) -> Begun:
+        """From here on, tasks run where they are placed. `number`: what `shut_out` gave."""
+        spec, self._child_after = self._app.spec, self._order()
+        self.move(placement)
+        self._coordinator.applied(placement)
+        bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
+        limits = Limits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
+        order, grace = Order(self._child_after), millis(spec.expansion.grace)
+        own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
+        return Begun(number, Reading(self.tasks, bounded, limits, order, grace, own))
+
+    def move(self, placement: Placement) -> None:
+        """Remember where tasks run, before their first batch there."""
+        before = KeptState() if self._record is None else self._record.state
+        self._coordinator.ran(Ran(self.tasks, placement, self._child_after, before.after(self._app.spec)))
+
+    def bounds(self) -> Mapping[StreamPartition, Bounds]:
+        """What there is of everything that is read."""
+        return self._streams.bounds(self._read)
+
+    def assumed_bytes(self, measured: Collection[str]) -> Mapping[str, float]:
+        """What records of streams that have not been measured are taken to have."""
+        return self._streams.assumed_bytes(set(self._read).difference(measured))
+
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics of what is read, where a system gives one."""
+        return self._streams.ids(self._read)
+
+    def processed(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Everything before these positions is processed for good."""
+        self._streams.tidy(positions)
+
+    def _order(self) -> dict[StreamPartition, ParentEnd]:
+        """Which new partitions wait for which old ones, and how long."""
+        if self._record is None:
+            return {}
+        expansion = self._app.spec.expansion
+        read = {partition for inputs in self.tasks.values() for partition in inputs}
+        parents = parents_of_new(self._record, read, Expansion(enabled=expansion.enabled, parent=expansion.parent))
+        ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
+        return child_after(self._record, parents, ends)
+
+
+def _accepted(app: StreamApp, known: Known) -> Plan:
+    found = plan(app, known)
+    if not found.valid:
+        told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
+        message = f"{app.name} can't run as it is: {told}"
+        raise PlanRejectedError(message)
+    return found

@@ -1,0 +1,104 @@
+"""Why: what the operator has put into a driver's folder, read once, and where on a cluster the driver's app keeps what.
+
+Must not ask the API server.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import UserActionError
+from holdfast.protocol.attempt import TOLD_KEY, Told, read_told
+from holdfast.spec.app_part import StreamApp
+from holdfast.spec.parse import parse_app
+from holdfast.spec.values import FOREVER, millis
+from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError, storage_at
+from holdfast_runtime.checkpoint.data_dir import folder_name
+from holdfast_runtime.checkpoint.old_runs import OldRuns
+from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.wall_clock import steady
+
+_APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
+
+
+class DriverFolderError(UserActionError):
+    """The folder does not hold what a driver needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFolder:
+    """What a driver is told."""
+
+    app: StreamApp
+    told: Told
+    spark: Mapping[str, str]
+    """Settings of Spark that come with the cluster."""
+
+
+def read_folder(folder: Path) -> DriverFolder:
+    """What is in this folder; raises `DriverFolderError` naming the file that is missing or no JSON."""
+    app, told, spark = (_text(folder / name) for name in (_APP, TOLD_KEY, _SPARK))
+    try:
+        return DriverFolder(parse_app(json.loads(app)), read_told(told), json.loads(spark))
+    except (ValueError, KeyError, TypeError) as error:
+        message = (
+            f"{folder} does not hold what a driver is told ({type(error).__name__}: {error}): the operator that wrote "
+            f"it and this image are to be of one release"
+        )
+        raise DriverFolderError(message) from error
+
+
+def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log: Path | None) -> Places:
+    """Where the app's run keeps what; raises `CheckpointLocationError`. Namespaces may share a location.
+
+    `folder`: where all pods of the app have what the operator mounts. `state`: a disk of the pod's location. `scratch`:
+    this driver's own, nothing of it outlives the driver.
+    """
+    shared = _runs(read).below(folder_name(read.told.run))
+    # Spark keeps its checkpoint in files: among the shared ones, where those are files too.
+    if isinstance(shared, FolderStorage):
+        query, planned = shared.folder / "query", None
+    else:
+        query, planned = scratch / "query", shared.below("query")
+    return Places(
+        query=query,
+        shared=shared,
+        durable=shared.below("state"),
+        state=state / "tasks",
+        log=log,
+        planned=planned,
+        secrets=folder / _SECRETS,
+    )
+
+
+def old_runs_of(read: DriverFolder, claim: str) -> OldRuns:
+    """The runs beside the app's own, which is taken up by `claim`; raises `CheckpointLocationError`."""
+    kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
+    retention = None if kept is None or kept == FOREVER else millis(kept)
+    return OldRuns(_runs(read), folder_name(read.told.run), claim, retention, steady)
+
+
+def _runs(read: DriverFolder) -> Storage:
+    return _location(read.app).below(folder_name(read.told.namespace), folder_name(read.told.app))
+
+
+def _location(app: StreamApp) -> Storage:
+    runtime = app.spec.runtime
+    if runtime.checkpoint is None:
+        message = (
+            "spec.runtime.checkpoint.location is not set: on a cluster, offsets and durable copies of state need a "
+            "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
+        )
+        raise CheckpointLocationError(message)
+    return storage_at(runtime.checkpoint.location, runtime.spark_conf)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        message = f"{path} can't be read ({error.strerror}): give the driver the folder that the operator mounts"
+        raise DriverFolderError(message) from error

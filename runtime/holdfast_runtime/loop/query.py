@@ -1,0 +1,361 @@
+"""Why: the batch loop: Spark asks what to read next, makes it durable, and then has it run; here is who answers.
+
+    Spark:   ask -> offsets into its log -> run -> commit log -> ask ...
+    planner: bounds -> next offsets, or nothing (yet)            (a thread of its own)
+    runner:  batch plan -> located job -> reports -> progress    (Spark's callback)
+
+A run ends only between batches: whoever wants it to end makes the planner answer "nothing", and then the query is
+stopped. Must not know how batches are planned, nor what slots do.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from holdfast.errors import AwayError, HoldfastError, RetrySoonError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.jump_file import DueJump
+from holdfast_runtime.checkpoint.jumps import Jump
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.clocks import BatchClock
+from holdfast_runtime.job import Job
+from holdfast_runtime.loop.next_batch import Reading, Seen, lag, next_offsets
+from holdfast_runtime.loop.source import Questions
+from holdfast_runtime.loop.stopping import WaitEndedError, patiently
+from holdfast_runtime.loop.task_ledger import Standing
+from holdfast_runtime.loop.until import Until
+from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Listener, Progress, Waiting
+from holdfast_runtime.slot.batch_plan import batch_to
+from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
+from holdfast_runtime.spark.java_causes import java_causes
+from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.wall_clock import instant, now
+
+_LOOK_EVERY = 0.05
+_LONGEST = 4000
+_SAID_EVERY = 30.0
+_NOT_IN_TIME = "Python worker failed to connect back"
+"""How Spark says it; there is no condition for it."""
+_ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
+"""Spark's conditions for an entry of its logs that another process has written first."""
+
+
+class QueryDiedError(HoldfastError):
+    """Spark ended the query for a reason Holdfast does not know."""
+
+
+class AttemptOvertakenError(RetrySoonError):
+    """Another attempt has ended the batch that this one was at: no harm, markers and stores let each only once."""
+
+
+class HostTooBusyError(RetrySoonError):
+    """A process did not come up in the ten seconds that Spark gives it."""
+
+
+class SlotDiedError(HoldfastError):
+    """A process that ran a slot died, or did something Holdfast does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What the loop is made of."""
+
+    name: str
+    checkpoint: Path
+    interval: int
+    """Milliseconds from the start of a batch to that of the next."""
+    epoch: int
+    reading: Reading
+    bounds: Callable[[], Mapping[StreamPartition, Bounds]]
+    assumed_bytes: Callable[[Collection[str]], Mapping[str, float]]
+    """Streams that have been measured -> what records of the others are taken to have."""
+    grown: Callable[[Collection[StreamPartition]], bool]
+    """Whether there is more to read than this attempt does, for the next one to take up."""
+    ids: Callable[[], Mapping[str, str]]
+    """Stream -> the id of its topic, where a system gives one."""
+    jump: DueJump
+    """What a user has set since the last attempt."""
+    job: Callable[[], Job]
+    """Asked between two batches."""
+    processed: Callable[[Mapping[StreamPartition, int]], None]
+    """Told what has been read up to where, for good."""
+    check: Callable[[], None]
+    """Raises what forbids the run to go on."""
+    until: Until
+    listen: Listener
+    drain: threading.Event
+    totals: "Totals"
+    """Of all attempts of this driver."""
+
+
+def run_query(questions: Questions, loop: Loop) -> Ended:
+    """Run batches until the end; raises what went wrong."""
+    runner = _Runner(loop)
+    query = (
+        questions.answered_by(runner.answer)
+        .writeStream.queryName(loop.name)
+        .option("checkpointLocation", str(loop.checkpoint))
+        .trigger(processingTime=f"{loop.interval} milliseconds")
+        .foreachBatch(runner.run)
+        .start()
+    )
+    try:
+        runner.wait(query)
+    finally:
+        query.stop()
+    return runner.ended()
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a driver has done so far."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    began: float | None = None
+    """When the first query began, on a clock that never goes back."""
+
+    @property
+    def seconds(self) -> float:
+        """Since then."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
+
+    def begin(self) -> None:
+        """Count from now, if that has not begun."""
+        self.began = time.monotonic() if self.began is None else self.began
+
+    def add(self, rows_in: int, rows_out: int) -> None:
+        """One more batch."""
+        self.batches += 1
+        self.rows_in += rows_in
+        self.rows_out += rows_out
+
+
+class _Runner:
+    """The planner's and the runner's side of one query. Spark never calls both at once."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._job = loop.job()
+        self._totals = loop.totals
+        self._totals.begin()
+        self._standing, self._clock = Standing(), BatchClock()
+        self._answered: Offsets | None = None
+        """What the planner said last, until it is run."""
+        self._lag = 0
+        self._planned_in = 0.0
+        self._ran = False
+        """Whether Spark has run any batch of this query."""
+        self._ending: Ending | None = None
+        self._failure: Exception | None = None
+        self._said_waiting = -_SAID_EVERY
+        self._between = threading.Event()
+        """No batch is at work, and none will start."""
+
+    def answer(self, before: Offsets) -> Offsets:
+        """Where the next batch ends. Spark asks when the batch before is committed, so a run may end here."""
+        try:
+            return self._answer(before)
+        except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
+            self._failure = error
+            self._between.set()
+            return before
+
+    def run(self, frame: DataFrame, _: int) -> None:
+        """Run one batch; called by Spark when its offsets are durable."""
+        self._ran = True
+        try:
+            if (planned := self._planned(frame)) is not None:
+                self._run(*planned)
+        except WaitEndedError as error:
+            # Nothing of the batch is at work, and Spark does not note it as done: it is the first of the next run.
+            why = str(error).removesuffix(".")
+            self._loop.listen(Waiting(f"{why}. The run ends here, and the next one repeats the batch"))
+            self._ending = Ending.DRAINED
+            self._between.set()
+            raise
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def wait(self, query: StreamingQuery) -> None:
+        """Until the query may be stopped; raises what went wrong."""
+        draining = False
+        while not self._between.is_set():
+            self._loop.check()
+            if self._loop.drain.is_set() and not draining:
+                draining = True
+                self._loop.listen(Draining())
+            try:
+                over = query.awaitTermination(_LOOK_EVERY)  # type: ignore[arg-type] # any number
+            except StreamingQueryException as error:
+                if self._between.is_set() and self._failure is None:
+                    return
+                raise self._failure or _why_it_died(error) from error
+            if over and not self._between.is_set():
+                message = "Spark ended the query without saying why; see its log"
+                raise self._failure or QueryDiedError(message)
+        if self._failure is not None:
+            raise self._failure
+
+    def ended(self) -> Ended:
+        """How the run ended."""
+        totals = self._totals
+        ending = self._ending or Ending.DRAINED
+        return Ended(ending, totals.batches, totals.rows_in, totals.rows_out, totals.seconds)
+
+    def _answer(self, before: Offsets) -> Offsets:
+        if self._between.is_set():
+            return before
+        self._job = self._loop.job()
+        self._loop.processed(before.positions)
+        jump = self._loop.jump.after(before)
+        if self._loop.drain.is_set():
+            return self._over(Ending.DRAINED, before)
+        began = time.perf_counter()
+        try:
+            bounds, ids = self._loop.bounds(), self._loop.ids()
+            assumed = self._loop.assumed_bytes({*before.record_bytes, *self._standing.record_bytes})
+        except AwayError as error:
+            self._waits(error)
+            return before
+        if self._loop.grown(bounds):
+            return self._over(Ending.GROWN, before)
+        time_now, clock_jumped = self._clock.at(instant(), before.time)
+        if clock_jumped is not None:
+            self._loop.listen(ClockJumped(clock_jumped))
+        after = self._next(before, self._standing.seen(bounds, time_now, ids, assumed), jump)
+        self._planned_in = (time.perf_counter() - began) * 1000
+        return after
+
+    def _next(self, before: Offsets, seen: Seen, jump: Jump | None) -> Offsets:
+        after = next_offsets(before, self._loop.reading, seen, jump)
+        idle = after is before
+        if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
+            return self._over(Ending.COMPLETED, before)
+        totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
+        # New partitions that wait for their turn are something to do, though nothing is read meanwhile.
+        done = idle and not self._lag
+        ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
+        if ending is not None:
+            return self._over(ending, before)
+        self._answered = None if idle else after
+        return after
+
+    def _waits(self, error: AwayError) -> None:
+        """Say it, but not at each try."""
+        if time.monotonic() - self._said_waiting >= _SAID_EVERY:
+            self._said_waiting = time.monotonic()
+            self._loop.listen(Waiting(str(error)))
+
+    def _over(self, ending: Ending, before: Offsets) -> Offsets:
+        self._ending = ending
+        # Spark runs the first batch of a checkpoint though it is empty: stopped now, it would be interrupted in it.
+        if before.batch or self._ran:
+            self._between.set()
+        return before
+
+    def _planned(self, frame: DataFrame) -> tuple[Offsets, bool] | None:
+        """What this batch is: what was answered last, or, when an earlier attempt's is replayed, what its log says."""
+        if self._answered is None:
+            rows = frame.collect()
+            return (Offsets.parse(str(rows[0][0])), True) if rows else None
+        answered, self._answered = self._answered, None
+        return answered, False
+
+    def _run(self, offsets: Offsets, replay: bool) -> None:  # noqa: FBT001 - as `_planned` tells it
+        began = time.perf_counter()
+        plan = batch_to(offsets, self._loop.reading.inputs, self._loop.epoch, first=self._standing.first)
+        slots = self._reports(plan.text())
+        tasks = [task for slot in slots for task in slot.tasks]
+        self._standing.note(tasks, offsets.now, replay=replay)
+        seconds = time.perf_counter() - began + self._planned_in / 1000
+        self._loop.listen(self._progress(offsets, slots, tasks, seconds))
+
+    def _reports(self, plan: str) -> tuple[SlotReport, ...]:
+        """Run the job; again where a slot only lost a race."""
+        try:
+            return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)
+        except (PySparkException, Py4JError) as error:
+            message = (
+                f"Spark could not run the batch; nothing of it is lost. The next run repeats it, except for what "
+                f"slots had committed: {_said(error)}"
+            )
+            raise SlotDiedError(message) from error
+
+    def _progress(
+        self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
+    ) -> Progress:
+        streams, misplaced, failed = Counter[str](), Counter[str](), Counter[str]()
+        for task in tasks:
+            streams.update(task.rows_out)
+            misplaced.update(task.misplaced)
+            failed.update(task.failed)
+        slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
+        spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
+        rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
+        self._totals.add(rows_in, rows_out)
+        watermark, held_back = self._standing.lowest()
+        return Progress(
+            batch=offsets.batch,
+            at=now(),
+            attempt=self._loop.epoch,
+            tasks=len(tasks),
+            rows_in=rows_in,
+            rows_out=rows_out,
+            bytes_out=sum(task.bytes_out for task in tasks),
+            lag=self._lag,
+            seconds=seconds,
+            phases={"plan": self._planned_in, "spark": spark, **slowest},
+            watermark=watermark,
+            held_back=held_back,
+            state_bytes=sum(self._standing.state_bytes.values()),
+            late=sum(task.late for task in tasks),
+            ahead=sum(task.ahead for task in tasks),
+            first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),
+            undecoded=sum(task.undecoded for task in tasks),
+            unwritable=sum(task.unwritable for task in tasks),
+            tombstones=sum(task.tombstones for task in tasks),
+            misplaced=dict(misplaced),
+            failed=dict(failed),
+            restored=tuple(f"{task.task}: {task.restored}" for task in tasks if task.restored is not None),
+            streams=dict(streams),
+        )
+
+
+def _why_it_died(error: StreamingQueryException) -> HoldfastError:
+    if _NOT_IN_TIME in str(error):
+        message = (
+            "Spark gives a Python process ten seconds to start, and on this host one took longer; nothing is lost. "
+            "Start again; if this comes often, give the driver more CPU or the host less to do"
+        )
+        return HostTooBusyError(message)
+    if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
+        return QueryDiedError(_said(error))
+    message = (
+        "another attempt of this app ended the batch that this one was at, and one of the two has to go; nothing is "
+        "lost or doubled. If no other attempt runs, start again"
+    )
+    return AttemptOvertakenError(message)
+
+
+def _conditions(error: StreamingQueryException) -> Iterator[str]:
+    for cause in java_causes(error):
+        if is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
+            yield str(cause.getCondition())
+
+
+def _said(error: Exception) -> str:
+    text = str(error)
+    return text if len(text) < _LONGEST else f"{text[:_LONGEST]} ..."

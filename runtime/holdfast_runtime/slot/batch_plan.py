@@ -1,0 +1,129 @@
+"""Why: what each task does in one batch, as it travels from the driver to the slots.
+
+Made from the durable offsets alone, so that a replay makes the same. Must not read streams.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.loop.grace import settled
+from holdfast_runtime.streams.records import Range
+
+
+class Settled(NamedTuple):
+    """A partition whose producers should know how many there are now."""
+
+    since: int
+    """From this offset on."""
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One task's part of a batch."""
+
+    number: int
+    """In how many batches the task has taken part, this one included: the batch number of its state."""
+    ranges: tuple[Range, ...]
+    ended: tuple[StreamPartition, ...] = ()
+    """Partitions of bounded streams that are read to their end with this batch."""
+    jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Where partitions stood whose range begins elsewhere, because a user has set it."""
+    settled: Mapping[StreamPartition, Settled] = field(default_factory=dict)
+    """What gave keys away to new partitions, among what is read."""
+
+    @property
+    def fetched(self) -> tuple[Range, ...]:
+        """Ranges that hold records: at a jump to where nothing is there to read, one is empty."""
+        return tuple(wanted for wanted in self.ranges if wanted.start < wanted.end)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One batch."""
+
+    batch: int
+    epoch: int
+    """The attempt that runs it."""
+    now: int
+    """The batch clock."""
+    first: bool
+    """The attempt's first: nobody listened before it."""
+    turns: Mapping[str, Turn]
+    """Tasks that take part."""
+    skew: int = 0
+    """How far the batch clock is ahead of the host's."""
+
+    @property
+    def wall(self) -> int:
+        """The host's clock: what is called now outside of the engine."""
+        return self.now - self.skew
+
+    def text(self) -> str:
+        """As JSON."""
+        turns = {
+            task: [
+                turn.number,
+                [[str(wanted.partition), wanted.start, wanted.end] for wanted in turn.ranges],
+                [str(partition) for partition in turn.ended],
+                {str(partition): at for partition, at in turn.jumped.items()},
+                [[str(partition), *one] for partition, one in turn.settled.items()],
+            ]
+            for task, turn in self.turns.items()
+        }
+        return json.dumps([self.batch, self.epoch, self.now, self.skew, self.first, turns], separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, text: str) -> "BatchPlan":
+        """The plan in this text, which `text` made."""
+        batch, epoch, now, skew, first, tree = json.loads(text)
+        turns = {
+            task: Turn(
+                number,
+                tuple(Range(parse_partition(name), start, end) for name, start, end in ranges),
+                tuple(parse_partition(name) for name in ended),
+                {parse_partition(name): at for name, at in jumped.items()},
+                {parse_partition(name): Settled(start, count) for name, start, count in gave},
+            )
+            for task, (number, ranges, ended, jumped, gave) in tree.items()
+        }
+        return cls(batch, epoch, now, first, turns, skew)
+
+
+def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
+    """The batch that leads to these offsets, for tasks with these inputs."""
+    gave = _settled(end) if end.noticed else {}
+    turns = {
+        task: Turn(
+            end.turns[task],
+            _ranges(end, inputs[task]),
+            _ended(end, inputs[task]),
+            {one: end.jumped[one] for one in inputs[task] if one in end.jumped},
+            {one: gave[one] for one in inputs[task] if one in gave},
+        )
+        for task in end.taking_part
+    }
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew)
+
+
+def _settled(end: Offsets) -> dict[StreamPartition, Settled]:
+    """What is read in this batch of partitions that gave keys away; nothing where no stream has grown in this run."""
+    counts = Counter(partition.stream for partition in end.positions)
+    return {
+        partition: Settled(start, counts[partition.stream])
+        for partition, start in settled(end.noticed).items()
+        if partition in end.starts and end.positions[partition] > start
+    }
+
+
+def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[Range, ...]:
+    return tuple(Range(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
+
+
+def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:
+    return tuple(one for one in inputs if one in end.ends and end.positions.get(one, 0) >= end.ends[one])

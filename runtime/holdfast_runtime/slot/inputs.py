@@ -1,0 +1,196 @@
+"""Why: from a range of records to rows with event times: fetch, split off control messages, decode, put bad ones aside.
+
+One reader per stream and process, because codecs learn what their stream looks like. Must not know steps or state.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.control.messages import UserRecord, decode
+from holdfast.control.producers import Delivery
+from holdfast.spec.streams import Stream
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.slot.batch_plan import Settled
+from holdfast_runtime.slot.far_ahead import Ahead, far_ahead
+from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.steps.timed_rows import Origin, Timed
+from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
+from holdfast_runtime.streams.codecs.times import outside_years
+from holdfast_runtime.streams.generator import GeneratorFunctionError
+from holdfast_runtime.streams.partitioner import misplaced
+from holdfast_runtime.streams.records import NO_TIME, Range
+from holdfast_runtime.streams.systems.app_streams import Streams
+
+_LONGEST = 2**31 - 1
+"""Arrow miscounts where no end is given."""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What one range brought."""
+
+    rows: Timed
+    deliveries: list[Delivery] = field(default_factory=list)
+    """Control messages among the records."""
+    latest: int | None = None
+    """The latest event time."""
+    letters: pa.RecordBatch | None = None
+    """Records that could not be decoded, where the stream wants them as dead letters."""
+
+
+class Reader:
+    """Reads one stream."""
+
+    def __init__(self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool) -> None:
+        """`typed`: its records start with a type byte, as control messages are among them."""
+        self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
+        self._codec: Codec = codec_for(declared.format if declared is not None else "json", schema)
+        self._mode = declared.on_decode_error if declared is not None else "Fail"
+        self._event_time = declared.event_time if declared is not None else None
+        self._column = None if self._event_time is None else self._event_time.column
+
+    def read(
+        self, wanted: Range, streams: Streams, now: int, report: TaskReport, settled: Settled | None = None
+    ) -> Arrived:
+        """The rows of a range, at this time of the batch clock.
+
+        Of one whose keys are `settled`, those that belong elsewhere are counted.
+        """
+        made = streams.rows(wanted)
+        if made is not None:
+            rows = self._timed(self._fitted(made), wanted.partition, pa.array(np.arange(wanted.start, wanted.end)))
+            ahead = far_ahead(rows.times, self._event_time, now)
+            _say_ahead(ahead, wanted.partition, lambda row: wanted.start + row, report)
+            arrived = Arrived(rows, latest=ahead.latest)
+        else:
+            arrived = self._fetched(wanted, streams, now, report, settled)
+        report.rows_in += arrived.rows.count
+        report.read[self._name] = report.read.get(self._name, 0) + wanted.end - wanted.start
+        return arrived
+
+    def _fetched(
+        self, wanted: Range, streams: Streams, now: int, report: TaskReport, settled: Settled | None
+    ) -> Arrived:
+        records = streams.fetch(wanted)
+        report.bytes_in += records.nbytes
+        report.bytes_read[self._name] = report.bytes_read.get(self._name, 0) + records.nbytes
+        if settled is not None:
+            self._count_misplaced(wanted.partition, records, settled, report)
+        deliveries: list[Delivery] = []
+        if self._typed:
+            records, deliveries = _split(records, wanted.partition)
+        decoded = self._codec.decode(records.column("value"))
+        report.tombstones += len(decoded.nulls)
+        offsets = records.column("offset").take(pa.array(decoded.good))
+        if self._column is None and self._typed:
+            letters = self._bad(wanted.partition, records, decoded.bad, report)
+            times = records.column("timestamp").take(pa.array(decoded.good))
+            unknown = pc.equal(times, NO_TIME)
+            origins = (Origin(wanted.partition, offsets),)
+            return Arrived(Timed(decoded.rows, pc.if_else(unknown, None, times), origins), deliveries, letters=letters)
+        timed, bad = self._timed(decoded.rows, wanted.partition, offsets), decoded.bad
+        ahead = far_ahead(timed.times, self._event_time, now)
+        _say_ahead(ahead, wanted.partition, lambda row: offsets[row].as_py(), report)
+        if len(ahead.rows) and self._mode == "DeadLetter":
+            # A record of several rows goes as a whole: it can't be read again in part.
+            first = {int(decoded.good[row]): int(row) for row in reversed(ahead.rows)}
+            bad = (*bad, *(BadRecord(record, ahead.reason(row)) for record, row in first.items()))
+            timed = timed.where(np.isin(decoded.good, list(first), invert=True))
+            report.undecoded -= len(first)
+        letters = self._bad(wanted.partition, records, sorted(bad, key=lambda one: one.index), report)
+        return Arrived(timed, deliveries, ahead.latest, letters)
+
+    def _count_misplaced(
+        self, at: StreamPartition, records: pa.RecordBatch, settled: Settled, report: TaskReport
+    ) -> None:
+        if self._declared is None or self._declared.key is None or self._declared.partitioner == "none":
+            return
+        keys = records.filter(pc.greater_equal(records.column("offset"), settled.since)).column("key")
+        found = misplaced(keys, at.partition, settled.partitions, self._declared.partitioner)
+        if found:
+            report.misplaced[self._name] = report.misplaced.get(self._name, 0) + found
+
+    def _bad(
+        self, at: StreamPartition, records: pa.RecordBatch, bad: Sequence[BadRecord], report: TaskReport
+    ) -> pa.RecordBatch | None:
+        if not bad:
+            return None
+        batch = BadBatch(
+            at.stream,
+            at.partition,
+            records.column("offset"),
+            records.column("key"),
+            records.column("value"),
+            records.column("timestamp").cast(pa.timestamp("ms", tz="UTC")),
+            bad,
+            records.column("headers") if "headers" in records.schema.names else None,
+        )
+        handled = on_bad(batch, self._mode)
+        report.undecoded += handled.count
+        return handled.letters if handled.letters.num_rows else None
+
+    def _timed(self, rows: pa.RecordBatch, at: StreamPartition, offsets: pa.Int64Array) -> Timed:
+        origins = (Origin(at, offsets),)
+        if self._column is None:
+            return Timed(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
+        return Timed(rows, event_time_ms(rows, self._column), origins)
+
+    def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a generator as the columns its stream declares."""
+        columns = []
+        for column in self._schema:
+            if column.name not in rows.schema.names:
+                message = (
+                    f"the generator of stream {self._name} gave the columns {', '.join(rows.schema.names)} and no "
+                    f"{column.name}, which the stream's schema has"
+                )
+                raise GeneratorFunctionError(message)
+            found = rows.column(column.name)
+            try:
+                columns.append(found if found.type == column.type else found.cast(column.type))
+            except pa.ArrowException as error:
+                message = (
+                    f"the generator of stream {self._name} gave {column.name} as {found.type}, which does not fit "
+                    f"{column.type} of the stream's schema: {error}"
+                )
+                raise GeneratorFunctionError(message) from error
+            path = outside_years(columns[-1], column.name)
+            if path is not None:
+                message = f"the generator of stream {self._name} gave a time outside of the years 1 to 9999 as {path}"
+                raise GeneratorFunctionError(message)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _say_ahead(ahead: Ahead, at: StreamPartition, offset: Callable[[int], int], report: TaskReport) -> None:
+    if len(ahead.rows):
+        first = int(ahead.rows[0])
+        report.note_ahead([f"{at} at offset {offset(first)}: {ahead.reason(first)}"])
+        report.ahead += len(ahead.rows) - 1
+
+
+def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery]]:
+    """Records of users without their type byte, and the control messages among them."""
+    values = records.column("value")
+    kinds = pc.binary_slice(values, 0, 1)
+    users = pc.fill_null(pc.equal(kinds, b"\0"), False)  # noqa: FBT003 - Arrow's own
+    deliveries = []
+    for place in np.flatnonzero(~users.to_numpy(zero_copy_only=False)):
+        where = f"{at} at offset {records.column('offset')[place].as_py()}"
+        message = decode(values[place].as_py(), where)
+        assert not isinstance(message, UserRecord)  # noqa: S101 - its type byte says so
+        deliveries.append(Delivery(at, message))
+    if deliveries:
+        records = records.filter(users)
+    bare = pc.binary_slice(records.column("value"), 1, _LONGEST)
+    return records.set_column(records.schema.get_field_index("value"), "value", bare), deliveries
+
+
+def readers(
+    declared: Mapping[str, Stream], schemas: Mapping[str, pa.Schema], typed: frozenset[str]
+) -> dict[str, Reader]:
+    """A reader for each stream that is read, by its schema."""
+    return {name: Reader(name, declared.get(name), schema, typed=name in typed) for name, schema in schemas.items()}

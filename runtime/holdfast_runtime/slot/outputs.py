@@ -1,0 +1,142 @@
+"""Why: from rows to records in their partitions, behind them the control messages, and all of it written with a marker.
+
+Records are put into a batch's delta before they are written, partition by partition, so that a replay between two
+partitions writes what the first try meant to. Must not know steps or state.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.spec.streams import Partitioner
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.slot.record_limits import Written, fitting
+from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.streams.codecs import Codec
+from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, Range, RecordLimit, written_batch
+from holdfast_runtime.streams.systems.app_streams import Streams
+
+WRITE_STEPS = ("partition written",)
+_TYPE_OF_ROWS = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A stream that is written."""
+
+    stream: str
+    partitions: int
+    key: tuple[str, ...] | None
+    partitioner: Partitioner
+    codec: Codec
+    typed: bool
+    """Its records start with a type byte."""
+    step: str = ""
+    """Which writes it; none for dead letters."""
+    limit: RecordLimit | None = None
+    letters: "Target | None" = None
+    """Where rows go whose records are too large; None: they stop the app."""
+
+
+class Outbox:
+    """What one task sends in one batch, in the order it is to stand in each partition."""
+
+    def __init__(self, turn: int, now: int, read: Sequence[Range] = ()) -> None:
+        """`read`: where the task's rows came from, for people."""
+        self._turn, self._now, self._read = turn, now, read
+        self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
+        self.rows: dict[str, int] = {}
+        """Stream -> rows."""
+        self.unwritable = 0
+        """Rows that became dead letters because no record can carry them."""
+
+    def add(self, target: Target, rows: Timed) -> None:
+        """Rows, each to the partition of its key."""
+        if not rows.count:
+            return
+        values = target.codec.encode(rows.rows)
+        if target.typed:
+            values = pc.binary_join_element_wise(_TYPE_OF_ROWS, values, b"")
+        keys = key_bytes(rows.rows, target.key)
+        if target.partitions == 1:
+            places = np.zeros(rows.count, np.int64)
+        else:
+            places = place(keys, target.partitions, target.partitioner, position=self._turn)
+        self._put_all(target, self._writable(target, Written(target.stream, target.step, rows, keys, values, places)))
+
+    def add_letters(self, target: Target, letters: pa.RecordBatch) -> None:
+        """Dead letters, each as large as it may be."""
+        letters = fitting(letters, target.codec.encode, target.limit)
+        self.add(target, Timed(letters, pa.nulls(letters.num_rows, pa.int64())))
+
+    def _writable(self, target: Target, written: Written) -> Written:
+        bad = written.too_large(target.limit)
+        if target.limit is None or not len(bad):
+            return written
+        if target.letters is None:
+            raise written.refused(int(bad[0]), target.limit, self._read)
+        own = len(_TYPE_OF_ROWS) if target.typed else 0
+        self.add_letters(target.letters, written.letters(bad, target.limit, own))
+        self.unwritable += len(bad)
+        return written.without(bad)
+
+    def _put_all(self, target: Target, written: Written) -> None:
+        # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
+        times = written.rows.times.fill_null(NO_TIME if target.typed else self._now)
+        records = written_batch(written.keys, written.values, times)
+        self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
+        if target.partitions == 1 and records.num_rows:
+            self._put(StreamPartition(target.stream, 0), records)
+            return
+        for number, part in split(records, written.places):
+            self._put(StreamPartition(target.stream, number), part)
+
+    def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:
+        """A control message, behind the rows."""
+        record = written_batch([None], [message], self._now)
+        for number in partitions:
+            self._put(StreamPartition(stream, number), record)
+
+    def packed(self) -> dict[str, bytes]:
+        """Partition -> its records."""
+        return {str(partition): _packed(parts) for partition, parts in sorted(self._parts.items())}
+
+    def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
+        self._parts.setdefault(partition, []).append(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one task sends, with the marker that says so."""
+
+    marker: Marker
+    outputs: Mapping[str, bytes]
+
+
+def write(sent: Sequence[Sent], streams: Streams, sender: Sender, at: Callable[[str], None] = lambda _: None) -> None:
+    """Write what tasks send; what is there already is left as it is. `at` is told each step."""
+    writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
+    for one in sent:
+        for partition, content in one.outputs.items():
+            writes.setdefault(partition, []).append((_unpacked(content), one.marker))
+    if writes:
+        streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at)
+
+
+def _packed(parts: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, WRITTEN) as writer:
+        for part in parts:
+            writer.write_batch(part)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _unpacked(content: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(pa.py_buffer(content)) as stream:
+        return pa.concat_batches(list(stream))

@@ -1,0 +1,291 @@
+"""Why: what one slot does in one batch, from ranges to commit. This is the heart.
+
+    first segment:   open stores -> fetch, decode -> move event time -> steps           task by task
+    other segments:  steps                                                              task by task
+    last segment:    steps -> encode -> deltas -> outputs with markers -> local stores  all tasks at once
+
+Only the last segment commits. The others read a task's store as the batch before left it, and what their steps change
+travels in a note behind the rows. Where all steps fit into one segment, first and last are the same and nothing
+travels. Must not know Spark: rows come and go as Arrow batches.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
+from holdfast_runtime.slot.outputs import Sent, write
+from holdfast_runtime.slot.phases import Phases
+from holdfast_runtime.slot.report import Failure, SlotReport, TaskReport
+from holdfast_runtime.slot.task_clock import MARKS, Brought, Stored, moved, outgoing
+from holdfast_runtime.slot.task_outputs import check_outputs, keep_outputs
+from holdfast_runtime.slot.task_positions import check_delta, check_offsets, keep_offsets
+from holdfast_runtime.slot.turn_note import Note
+from holdfast_runtime.slot.worker_tools import Workshop
+from holdfast_runtime.state.commit import Outputs, Part, commit
+from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.errors import StateUnreadableError
+from holdfast_runtime.state.opening import open_store
+from holdfast_runtime.state.place import Place
+from holdfast_runtime.state.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.trouble import damaged
+from holdfast_runtime.state.view import viewed
+from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.streams.markers import is_written
+from holdfast_runtime.streams.records import Marker
+
+Batches = Iterator[pa.RecordBatch]
+Rows = dict[int, Timed]
+At = Callable[[str], None]
+RESULT = pa.schema([("result", pa.string())])
+
+
+def _going_on(_: str) -> None:
+    pass
+
+
+class Slot:
+    """One slot in one batch; `at` is told each step of the commit, so that tests can die there."""
+
+    def __init__(
+        self, workshop: Workshop, plan: BatchPlan, number: int, tasks: Sequence[str], at: At = _going_on
+    ) -> None:
+        self._shop, self._plan, self._at = workshop, plan, at
+        self._sender = Sender(workshop.program.who(plan.epoch), number)
+        self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
+        self._phases = Phases()
+        self._restored: set[str] = set()
+        """Tasks whose stores come from their durable copies just now."""
+
+    def first(self) -> Batches:
+        """The first of several segments."""
+        self._expect()
+        for task in self._turns:
+            yield from self._passed_on(0, task, *self._shielded(task, partial(self._started, task)))
+
+    def between(self, level: int, batches: Batches) -> Batches:
+        """A segment with others on both sides."""
+        for number, rows, notes in self._shop.layouts[level - 1].gathered(batches):
+            task, note = self._shop.names[number], Note.unpacked(notes)
+            yield from self._passed_on(
+                level, task, *self._shielded(task, partial(self._continued, task, level, note, rows))
+            )
+
+    def last(self, batches: Batches) -> Batches:
+        """The last of several segments."""
+        last = self._shop.program.compiled.last
+        arrived: dict[str, tuple[Note, Rows]] = {}
+        for number, rows, notes in self._shop.layouts[last - 1].gathered(batches):
+            note = Note.unpacked(notes)
+            self._phases.add(note.phases)
+            arrived[self._shop.names[number]] = note, rows
+        failures = [note.failure for note, _ in arrived.values() if note.failure is not None]
+
+        def compute(store: TaskStore) -> tuple[Note, Rows]:
+            note, rows = arrived[store.task]
+            for table, changes in note.changes.items():
+                store.table(table).put_many([key for key, _ in changes], [value for _, value in changes])
+            return self._finished(note, rows, store)
+
+        reports = {task: note.report for task, (note, _) in arrived.items()}
+        yield _text(failures[0].text() if failures else self._answer(compute, reports))
+
+    def only(self) -> Batches:
+        """The one segment of an app without Spark SQL."""
+        self._expect()
+        reports = {task: TaskReport(task) for task in self._turns}
+
+        def compute(store: TaskStore) -> tuple[Note, Rows]:
+            return self._finished(*self._read(store, reports[store.task]), store)
+
+        yield _text(self._answer(compute, reports))
+
+    def _expect(self) -> None:
+        """All that the slot will fetch, task by task, may come from now on. What is wrong shows when it is fetched."""
+        with suppress(HoldfastError):
+            self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.fetched])
+
+    def _started(self, task: str) -> tuple[Note, Rows]:
+        """What the first segment does for a task."""
+        turn, report = self._turns[task], TaskReport(task)
+        with ExitStack() as stack:
+            part = self._part(task, turn, report, stack)
+            if part.durable.find_delta(turn.number, self._plan.epoch) is not None:
+                return Note(report, decided=True), {}
+            note, rows = self._read(part.store, report)
+            made = self._stepped(0, note, rows, part.store)
+            note.changes = {
+                name: changed for name in part.store.tables() if (changed := part.store.table(name).changes())
+            }
+            return note, made
+
+    def _continued(self, task: str, level: int, note: Note, rows: Rows) -> tuple[Note, Rows]:
+        """What a segment in the middle does for a task."""
+        if note.failure is None and not note.decided:
+            with viewed(self._place(task), note.changes) as view:
+                rows = self._stepped(level, note, rows, view)
+                note.changes = view.changes()
+        return note, rows
+
+    def _read(self, store: TaskStore, report: TaskReport) -> tuple[Note, Rows]:
+        """What the ranges of a task's turn bring, and how far event time comes with it."""
+        turn, plan, note = self._turns[store.task], self._plan, Note(report)
+        with self._trusting(store.task):
+            check_offsets(store, turn)
+        with self._phases.measured("fetch"):
+            fetched = self._shop.fetch(turn, plan.now, report)
+        brought = Brought(
+            turn.number, plan.now, plan.first, fetched.deliveries, fetched.latest, turn.ended, report.rows_in
+        )
+        stored = Stored(dict(store.control.scan()), dict(store.table(MARKS).scan()))
+        with self._trusting(store.task):
+            now = moved(self._shop.clock_plan(store.task), stored, brought)
+        note.clocks = {
+            step: Clock(plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew)
+            for step, mark in now.watermarks.items()
+        }
+        note.telling, note.letters, report.wake = now.telling, fetched.letters, now.wake
+        report.note_ahead(now.disbelieved)
+        _put(store, CONTROL, now.control)
+        keep_offsets(store, turn)
+        return note, fetched.rows
+
+    def _finished(self, note: Note, rows: Rows, store: TaskStore) -> tuple[Note, Rows]:
+        """The last steps of a task, and what follows its rows."""
+        made = self._stepped(self._shop.program.compiled.last, note, rows, store)
+        if note.telling is not None:
+            plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
+            after = outgoing(plan, marks, note.telling, note.unfired)
+            note.says, report = after.says, note.report
+            report.watermark, report.held_back, report.ended = after.watermark, after.held_back, after.all_ended
+            _put(store, MARKS, after.marks)
+        return note, made
+
+    def _stepped(self, level: int, note: Note, rows: Rows, tables: Tables) -> Rows:
+        with self._phases.measured("steps"), self._trusting(note.report.task):
+            return self._shop.run_steps(level, rows, note, tables)
+
+    @contextmanager
+    def _trusting(self, task: str) -> Iterator[None]:
+        """What can't be read in a local store is damage, and mended by a restore, unless it was restored just now."""
+        try:
+            yield
+        except StateUnreadableError as error:
+            if task in self._restored:
+                raise
+            raise damaged(self._place(task), str(error.__cause__)) from error
+
+    def _answer(self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]) -> str:
+        try:
+            return self._committed(compute, reports).text()
+        except HoldfastError as error:
+            return Failure.of(error, f"tasks {', '.join(self._turns)}").text()
+
+    def _committed(
+        self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]
+    ) -> SlotReport:
+        """Commit all tasks of the slot, in the one right order, and say how it went."""
+        sizes: dict[str, int] = {}
+
+        def computed(stores: Sequence[TaskStore]) -> dict[str, Outputs]:
+            return {store.task: self._encoded(store, *compute(store), sizes) for store in stores}
+
+        def written(deltas: Sequence[Delta]) -> None:
+            for delta in deltas:
+                check_delta(delta, self._turns[delta.identity.task])
+            sent = [Sent(self._marker(delta), delta.outputs) for delta in deltas]
+            # Before any: where one partition has the batch with other content, no other partition gets this one.
+            for one in sent:
+                self._check_sent(one.marker)
+            with self._phases.measured("write"):
+                write(sent, self._shop.streams, self._sender, self._at)
+
+        with ExitStack() as stack, self._phases.measured("commit"):
+            parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]
+            commit(parts, self._plan.epoch, computed, written, self._at)
+            for part in parts:
+                self._tidied(part, reports[part.store.task])
+        for report in reports.values():
+            report.replayed = report.task not in sizes
+            report.bytes_out = sizes.get(report.task, 0)
+        return SlotReport(tuple(reports.values()), self._phases.taken())
+
+    def _encoded(self, store: TaskStore, note: Note, rows: Rows, sizes: dict[str, int]) -> Outputs:
+        turn = self._turns[store.task]
+        with self._phases.measured("encode"):
+            outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
+            outputs = outbox.packed()
+        keep_outputs(store, turn.number, filter(self._shop.in_log, outputs))
+        note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
+        sizes[store.task] = sum(map(len, outputs.values()))
+        return outputs
+
+    def _tidied(self, part: Part, report: TaskReport) -> None:
+        """A snapshot where one is due, and what it makes superfluous away."""
+        report.state_bytes = part.store.used()
+        if self._shop.program.state.snapshots.due(part.store.head, part.store.task):
+            with self._phases.measured("snapshot"):
+                part.durable.snapshot(part.store)
+                part.durable.collect()
+
+    def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> Part:
+        """The store of a task, which stays open as long as the stack."""
+        identity = self._shop.program.identity(task)
+        durable = self._shop.program.state.copy(identity, self._at)
+        with self._phases.measured("open"):
+            opened = open_store(self._place(task), durable, turn.number, self._plan.epoch, new=turn.number == 1)
+        stack.callback(opened.store.close)
+        if opened.distrust is not None and turn.number > 1:
+            self._restored.add(task)
+            snapshots = () if opened.restored is None else opened.restored.damaged
+            report.restored = "; ".join((opened.distrust.message, *snapshots))
+        if self._plan.first:
+            # Once in an attempt: what is put back under one that works is not noticed.
+            with self._trusting(task):
+                check_outputs(
+                    opened.store, partial(self._shop.streams.log_marker, owner=self._shop.program.owner, task=task)
+                )
+        sent = self._shop.program.sent.get(task)
+        return Part(opened.store, durable, turn.number, None if sent is None else sent.marker.batch)
+
+    def _place(self, task: str) -> Place:
+        return self._shop.program.state.place(self._shop.program.identity(task))
+
+    def _marker(self, delta: Delta) -> Marker:
+        program = self._shop.program
+        return Marker(program.owner, delta.identity.task, delta.batch, self._plan.epoch, program.life, delta.digest)
+
+    def _check_sent(self, marker: Marker) -> None:
+        if (there := self._shop.program.sent.get(marker.task)) is not None:
+            is_written(marker, there.marker, there.place)
+
+    def _shielded(self, task: str, act: Callable[[], tuple[Note, Rows]]) -> tuple[Note, Rows]:
+        """An error of ours travels to the last segment, which then commits nothing; any other ends the Spark task."""
+        try:
+            note, rows = act()
+        except HoldfastError as error:
+            note, rows = Note(TaskReport(task), failure=Failure.of(error, f"task {task}")), {}
+        note.phases = {**note.phases, **self._phases.taken()}
+        return note, rows
+
+    def _passed_on(self, level: int, task: str, note: Note, rows: Rows) -> Batches:
+        """Rows that are needed further on, and behind them the note."""
+        layout, number = self._shop.layouts[level], self._shop.number[task]
+        for node in self._shop.crossings[level]:
+            if (some := rows.get(node.index)) is not None and some.count:
+                yield layout.pack(number, node.index, some)
+        yield layout.pack_note(number, note.packed())
+
+
+def _put(tables: TaskStore, name: str, rows: Mapping[bytes, bytes | None]) -> None:
+    tables.table(name).put_many(list(rows), list(rows.values()))
+
+
+def _text(text: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([text])], schema=RESULT)

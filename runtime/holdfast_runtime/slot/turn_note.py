@@ -1,0 +1,56 @@
+"""Why: what one segment of a slot tells the next about a task, besides its rows.
+
+Travels between processes of one Spark task within one batch and is never stored. Must not outlive the batch.
+"""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from holdfast_runtime.slot.report import Failure, TaskReport
+from holdfast_runtime.slot.task_clock import Telling
+from holdfast_runtime.steps.context import Clock
+
+Changes = Sequence[tuple[bytes, bytes | None]]
+
+
+@dataclass(slots=True)
+class Note:
+    """All that is known of a task's turn so far."""
+
+    report: TaskReport
+    decided: bool = False
+    """An earlier try has written what becomes of this turn: nothing is computed."""
+    failure: Failure | None = None
+    changes: dict[str, Changes] = field(default_factory=dict)
+    """State table -> what steps changed in it."""
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
+    """Step -> how far event time has come for it."""
+    unfired: dict[str, int] = field(default_factory=dict)
+    """Step -> the time of its first event-time timer that is due and waits for the next batch."""
+    telling: Telling | None = None
+    """What follows the rows, before that is known."""
+    says: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
+    """Control messages to write: stream, partitions, message."""
+    letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    """Stream for dead letters -> those of this turn."""
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
+        """Take the dead letters of a step to those of this turn."""
+        self.letters.setdefault(stream, []).append(letters)
+        self.report.failed[step] = self.report.failed.get(step, 0) + letters.num_rows
+
+    def packed(self) -> bytes:
+        """As bytes."""
+        return pickle.dumps(self, protocol=5)
+
+    @classmethod
+    def unpacked(cls, notes: Sequence[bytes]) -> "Note":
+        """The one note that came with a task's rows."""
+        (only,) = notes
+        note = pickle.loads(only)  # noqa: S301 - from the process before this one in the same Spark task
+        assert isinstance(note, cls)  # noqa: S101
+        return note

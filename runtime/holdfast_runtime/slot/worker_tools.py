@@ -1,0 +1,233 @@
+"""Why: what a worker process keeps from batch to batch: open streams, codecs, the user's functions, prepared steps.
+
+Made once per process from the program; nothing in it depends on a batch. Must not keep state of tasks: the next batch
+of a task may come to another process.
+"""
+
+import gc
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import pyarrow as pa
+
+from holdfast.control.producers import Delivery
+from holdfast.spec.kept_state import state_name
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.segments.failures import failed_rows
+from holdfast_runtime.segments.graph import PYTHON_VERBS, Node
+from holdfast_runtime.slot.batch_plan import Turn
+from holdfast_runtime.slot.inputs import Reader, readers
+from holdfast_runtime.slot.outputs import Outbox, Target
+from holdfast_runtime.slot.program import (
+    Program,
+    clock_plan,
+    count_of,
+    kept_event_time,
+    typed_streams,
+)
+from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.slot.task_clock import ClockPlan, held, waits
+from holdfast_runtime.slot.turn_note import Note
+from holdfast_runtime.steps.apply import UserFunction
+from holdfast_runtime.steps.failing import apply_apart, apply_or_name
+from holdfast_runtime.steps.letters import letters_of
+from holdfast_runtime.steps.merge import merge
+from holdfast_runtime.steps.process import Inherited, ProcessStep
+from holdfast_runtime.steps.tables import Tables
+from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
+from holdfast_runtime.streams.systems.app_streams import Streams
+from holdfast_runtime.streams.user_functions import load_function
+from holdfast_runtime.wall_clock import now
+
+Run = Callable[[list[Timed], Note, Tables], Timed]
+_RUN_HERE = (*PYTHON_VERBS, "merge")
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What all ranges of a turn brought."""
+
+    rows: dict[int, Timed] = field(default_factory=dict)
+    """By node."""
+    deliveries: list[Delivery] = field(default_factory=list)
+    latest: dict[StreamPartition, int] = field(default_factory=dict)
+    letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+
+class Workshop:
+    """One process's tools for one app."""
+
+    def __init__(self, program: Program, clock: Callable[[], int] | None = None) -> None:
+        spec, plan = program.spec, program.plan
+        self.program = program
+        self.streams = Streams(program.app, spec, plan, program.where, clock or now)
+        self.names = program.names
+        self.number = {task: at for at, task in enumerate(self.names)}
+        compiled = program.compiled
+        self.layouts = tuple(compiled.layout(level) for level in range(compiled.last))
+        """How rows travel from each level to the next."""
+        self.crossings = tuple(compiled.crossing(level) for level in range(compiled.last))
+        """The nodes whose rows do."""
+        self._declared = {stream.name: stream for stream in spec.streams}
+        self._typed = typed_streams(spec, plan)
+        self._readers: dict[str, Reader] = readers(
+            self._declared, {node.name: node.schema for node in program.compiled.sources}, self._typed
+        )
+        self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
+        self._targets = {node.index: self._target(node) for node in program.compiled.sinks}
+        self._runs = {node.index: self._prepared(node) for node in program.compiled.nodes if node.verb in _RUN_HERE}
+        self._clock_plans: dict[str, ClockPlan] = {}
+
+    def fetch(self, turn: Turn, now: int, report: TaskReport) -> Fetched:
+        """The rows of all ranges, by node, at this time of the batch clock.
+
+        Partitions of a stream come in the order of the task's inputs.
+        """
+        fetched, parts = Fetched(), dict[str, list[Timed]]()
+        for wanted in turn.fetched:
+            stream = wanted.partition.stream
+            arrived = self._readers[stream].read(wanted, self.streams, now, report, turn.settled.get(wanted.partition))
+            parts.setdefault(stream, []).append(arrived.rows)
+            fetched.deliveries += arrived.deliveries
+            if arrived.latest is not None:
+                fetched.latest[wanted.partition] = arrived.latest
+            if arrived.letters is not None:
+                fetched.letters.setdefault(str(self._declared[stream].dead_letter), []).append(arrived.letters)
+        for node in self.program.compiled.sources:
+            fetched.rows[node.index] = Timed.joined(parts.get(node.name, []), node.schema)
+        return fetched
+
+    def in_log(self, partition: str) -> bool:
+        """Whether the embedded log holds a partition that is written."""
+        return self.streams.in_log(parse_partition(partition).stream)
+
+    def clock_plan(self, task: str) -> ClockPlan:
+        """How event time moves through a task."""
+        if task not in self._clock_plans:
+            self._clock_plans[task] = clock_plan(self.program, task)
+        return self._clock_plans[task]
+
+    def run_steps(self, level: int, rows: Mapping[int, Timed], note: Note, tables: Tables) -> dict[int, Timed]:
+        """The rows of all nodes known so far, those of this level's steps among them."""
+        made = dict(rows)
+        for node in self.program.compiled.at(level):
+            if node.index not in self._runs:
+                continue
+            given = [made.get(at) or Timed.nothing(self.program.compiled.nodes[at].schema) for at in node.inputs]
+            made[node.index] = self._runs[node.index](given, note, tables)
+        return made
+
+    def outbox(self, turn: Turn, at: int, rows: Mapping[int, Timed], note: Note) -> Outbox:
+        """What goes out in a turn: rows, dead letters, and behind them the control messages."""
+        outbox = Outbox(turn.number, at, turn.ranges)
+        for node in self.program.compiled.sinks:
+            if (sent := rows.get(node.inputs[0])) is not None:
+                outbox.add(self._targets[node.index], sent)
+        for node in self.program.compiled.failures:
+            if (failed := rows.get(node.inputs[0])) is not None and failed.count:
+                self._put_aside(node, failed, note)
+        for stream, letters in note.letters.items():
+            for rows_of in letters:
+                outbox.add_letters(self._letter_targets[stream], rows_of)
+        for stream, partitions, message in note.says:
+            outbox.say(stream, partitions, message)
+        return outbox
+
+    def _put_aside(self, node: Node, failed: Timed, note: Note) -> None:
+        """Rows on which Spark SQL failed."""
+        step = node.step
+        assert step is not None  # noqa: S101 - it is the step that failed
+        assert step.dead_letter is not None  # noqa: S101 - or nothing would have been put aside
+        given, found = failed_rows(step, failed)
+        note.put_aside(step.name, step.dead_letter, letters_of(step.name, given, found))
+
+    def _prepared(self, node: Node) -> Run:
+        step = node.step
+        assert step is not None  # noqa: S101 - sources are not prepared
+        letters = step.dead_letter
+        given = [self.program.compiled.nodes[at].schema for at in node.inputs]
+        code = self.program.spec.runtime.code
+        if step.apply is not None:
+            path = step.apply.function
+            column = kept_event_time(self.program.compiled, node, self._declared)
+            function = UserFunction(step.name, path, load_function(path, code), node.schema, column)
+            if letters is None:
+                return lambda rows, _, __: apply_or_name(function, rows[0])
+            return lambda rows, note, __: _applied(function, letters, rows[0], note)
+        if step.process is not None:
+            inherited = Inherited(kept_event_time(self.program.compiled, node, self._declared), state_name(step))
+            called = load_function(step.process.function, code)
+            process = ProcessStep(step.name, step.process, called, given[0], node.schema, inherited)
+            return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
+        return lambda rows, _, __: merge(rows, node.schema)
+
+    def _processed(self, process: ProcessStep, letters: str | None, rows: Timed, note: Note, tables: Tables) -> Timed:
+        clock, plan = note.clocks[process.name], self.clock_plan(note.report.task)
+        if waits(plan, process.name, note.unfired):
+            mark = held(plan, process.name, clock.watermark, clock.before, note.unfired)
+            clock = replace(clock, watermark=mark, ended=False)
+        if letters is None:
+            made = process.run(rows, tables, clock)
+        else:
+            made, failed = process.run_apart(rows, tables, clock)
+            if failed:
+                note.put_aside(process.name, letters, letters_of(process.name, rows, failed))
+        report = note.report
+        report.late += process.late
+        if process.wake is not None:
+            report.wake = process.wake if report.wake is None else min(report.wake, process.wake)
+        if process.unfired is not None:
+            note.unfired[process.name] = process.unfired
+        return made
+
+    def _target(self, node: Node) -> Target:
+        step = node.step
+        assert step is not None  # noqa: S101 - a sink is a step
+        stream = step.to or step.name
+        declared = self._declared.get(stream)
+        planned = self.program.plan.stream(stream)
+        return Target(
+            stream,
+            count_of(self.program.plan, stream),
+            planned.key,
+            "murmur2" if declared is None else declared.partitioner,
+            codec_for("json" if declared is None else declared.format, node.schema),
+            stream in self._typed,
+            step.name,
+            self.streams.record_limit(stream),
+            None
+            if declared is None or declared.on_unwritable == "Fail"
+            else self._letter_targets[str(declared.dead_letter)],
+        )
+
+    def _letter_target(self, stream: str) -> Target:
+        declared = self._declared[stream]
+        codec = codec_for(declared.format, DEAD_LETTER_SCHEMA)
+        limit = self.streams.record_limit(stream)
+        return Target(
+            stream, count_of(self.program.plan, stream), None, declared.partitioner, codec, typed=False, limit=limit
+        )
+
+
+def _applied(function: UserFunction, stream: str, given: Timed, note: Note) -> Timed:
+    made, failed = apply_apart(function, given)
+    if failed:
+        note.put_aside(function.step, stream, letters_of(function.step, given, failed))
+    return made
+
+
+@cache
+def _made(content: bytes) -> Workshop:
+    workshop = Workshop(pickle.loads(content))  # noqa: S301 - from the driver of this app
+    # It lives as long as the process: no need to look through it for garbage after every batch.
+    gc.collect()
+    gc.freeze()
+    return workshop
+
+
+def workshop_of(content: bytes) -> Workshop:
+    """The workshop for a pickled program: made once per process and program."""
+    return _made(content)

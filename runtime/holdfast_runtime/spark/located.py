@@ -1,0 +1,111 @@
+"""Why: one Spark job per batch whose parts run on the executors that hold their state, without any exchange.
+
+PySpark can't say where a part should run, but the JVM it drives can: an RDD made with location preferences, and only
+narrow steps behind it. The job is built once per assignment; each batch only runs it, and what changes from batch to
+batch travels as a job property. Must not know what the parts do.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.spark.processors import Executor
+
+BATCH_PROPERTY = "holdfast.batch"
+"""The job property that carries the plan of a batch to the parts."""
+POD_ATTRIBUTE = "POD"
+"""What an executor's pod gives as variable `SPARK_EXECUTOR_ATTRIBUTE_POD`: its name."""
+
+Segment = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class ExchangeError(HoldfastError):
+    """A job that would move rows between executors: then parts would not run where their state is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One Spark task of every batch."""
+
+    name: str
+    executor: str | None = None
+    """Where it should run, `host_id` as Spark names its executors; None: anywhere."""
+
+
+class LocatedJob:
+    """A job prepared for one set of slots."""
+
+    def __init__(self, spark: SparkSession, slots: Sequence[Slot], build: Callable[[DataFrame], DataFrame]) -> None:
+        """`build` puts the steps behind a frame with one row per slot, its name in column `value`."""
+        self._context = spark.sparkContext
+        frame = build(_one_row_per_slot(spark, slots))
+        execution = frame._jdf.queryExecution()  # noqa: SLF001 - Catalyst's work is paid once, here
+        self.plan = str(execution.executedPlan().toString())
+        if "Exchange" in self.plan:
+            message = (
+                f"the plan of the batch job has an exchange, so its parts would leave their executors:\n{self.plan}"
+            )
+            raise ExchangeError(message)
+        self._rdd = execution.toRdd()
+
+    def run(self, batch: str) -> list[str]:
+        """Run all slots with this plan of the batch; one text per row that comes out, in the order of slots."""
+        self._context.setLocalProperty(BATCH_PROPERTY, batch)
+        rows = self._rdd.collect()
+        return [rows[i].getUTF8String(0).toString() for i in range(len(rows))]
+
+
+def batch_plan() -> str:
+    """The plan of the batch, as a part of the job sees it."""
+    from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
+
+    context = TaskContext.get()
+    plan = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
+    if plan is None:
+        message = f"no {BATCH_PROPERTY} here: this must run inside a part of a LocatedJob"
+        raise HoldfastError(message)
+    return str(plan)
+
+
+def executors(spark: SparkSession) -> dict[str, str]:
+    """Executor id -> the name by which a slot asks for it. Empty where all runs in the driver."""
+    return {one.id: one.place for one in registered(spark)}
+
+
+def registered(spark: SparkSession) -> tuple[Executor, ...]:
+    """The executors that live; those of a cluster say in which pod. None where all runs in the driver."""
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no way to ask
+    live = context.statusStore().executorList(True)  # noqa: FBT003 - only those that live
+    known = [_executor(live.apply(i)) for i in range(live.length())]
+    return tuple(one for one in known if one is not None)
+
+
+def _executor(known: Any) -> Executor | None:
+    name, host = str(known.id()), str(known.hostPort()).rpartition(":")[0]
+    # An executor that is just registering has no host yet.
+    if name == "driver" or not host:
+        return None
+    pod = known.attributes().get(POD_ATTRIBUTE)
+    return Executor(name, f"{host}_{name}", str(pod.get()) if pod.isDefined() else None)
+
+
+def _one_row_per_slot(spark: SparkSession, slots: Sequence[Slot]) -> DataFrame:
+    context, jvm = spark.sparkContext, cast("Any", spark._jvm)  # noqa: SLF001
+    rows: Any = jvm.java.util.ArrayList()
+    for slot in slots:
+        places: Any = jvm.java.util.ArrayList()
+        if slot.executor is not None:
+            places.add(f"executor_{slot.executor}")
+        rows.add(jvm.scala.Tuple2(slot.name, _seq(jvm, places)))
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
+    rdd = context._jsc.sc().makeRDD(_seq(jvm, rows), tag)  # noqa: SLF001
+    dataset = spark._jsparkSession.createDataset(rdd, jvm.org.apache.spark.sql.Encoders.STRING())  # noqa: SLF001
+    return DataFrame(dataset.toDF(), spark)
+
+
+def _seq(jvm: Any, items: Any) -> Any:
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()

@@ -1,0 +1,161 @@
+"""Why: the settings a Holdfast app runs with: what the engine stands on is fixed, all else is the user's.
+
+A setting that would break the engine is refused by name, with the reason, instead of breaking it. Must not know a
+session.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import UserActionError
+from holdfast.spec.values import as_spark
+
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_ONE_COMPILER = "-XX:TieredStopAtLevel=1"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+class SparkSettingRefusedError(UserActionError):
+    """Settings of Spark with which an app would be wrong or slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A setting users can't choose."""
+
+    name: str
+    """With a dot at the end: all settings that begin with it."""
+    why: str
+    unless: str | None = None
+    """The one value that does no harm."""
+
+    def hits(self, name: str, value: str) -> bool:
+        """Whether this setting with this value is refused."""
+        same = name.startswith(self.name) if self.name.endswith(".") else name == self.name
+        return same and (self.unless is None or value.strip().casefold() != self.unless.casefold())
+
+
+_SIZE = "is given by spec.runtime.executors"
+_CONNECT = "the batch loop drives Spark's JVM directly; Spark Connect has none"
+FIXED = (
+    Fixed("spark.master", "is where the app runs: --master, or the cluster"),
+    Fixed("spark.app.name", "is the app's name"),
+    Fixed("spark.submit.deployMode", "the driver is the process that is already running", "client"),
+    Fixed("spark.remote", _CONNECT),
+    Fixed("spark.api.mode", _CONNECT, "classic"),
+    Fixed("spark.pyspark.python", "workers run the Python that Holdfast runs in; put the code into that one"),
+    Fixed("spark.pyspark.driver.python", "workers run the Python that Holdfast runs in; put the code into that one"),
+    Fixed("spark.speculation", "a second copy of a slot would write the state of its tasks at the same time", "false"),
+    Fixed("spark.dynamicAllocation.enabled", "executors that go take the state of their tasks with them", "false"),
+    Fixed("spark.task.cpus", "a slot is one core; set spec.runtime.executors.cores", "1"),
+    Fixed("spark.executor.instances", f"{_SIZE}.count"),
+    Fixed("spark.executor.cores", f"{_SIZE}.cores"),
+    Fixed("spark.executor.memory", f"{_SIZE}.memory"),
+    Fixed("spark.driver.cores", "is given by spec.runtime.driver.cores"),
+    Fixed("spark.driver.memory", "is given by spec.runtime.driver.memory"),
+    Fixed("spark.sql.adaptive.enabled", "a plan changed while it runs would move slots off their executors", "false"),
+    Fixed("spark.sql.adaptive.streaming.stateless.enabled", "as spark.sql.adaptive.enabled", "false"),
+    Fixed("spark.sql.session.timeZone", "times are UTC everywhere; convert them in a step", "UTC"),
+    Fixed("spark.sql.ansi.enabled", "the plan's types are those of ANSI mode", "true"),
+    Fixed("spark.sql.caseSensitive", "the plan finds columns as Spark does by default", "false"),
+    Fixed("spark.sql.timestampType", "TIMESTAMP in a schema means a moment in time", "TIMESTAMP_LTZ"),
+    Fixed("spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"),
+)
+"""What is refused, each with its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a session is to be like."""
+
+    app: str
+    master: str
+    ui: bool
+    conf: Mapping[str, str]
+    """The app's own settings."""
+    code: Sequence[Path] = ()
+    """Folders whose Python modules the steps use."""
+    memory: str = "1g"
+    """Java heap of the driver, as Spark or Kubernetes writes it."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Settings that come with the place where it runs."""
+    rows_in_spark: bool = True
+    """Whether rows pass through Spark SQL, or only through Python."""
+
+    @property
+    def local(self) -> bool:
+        """Whether all of it runs on this host."""
+        return self.master.startswith("local")
+
+
+def session_settings(wanted: Wanted) -> dict[str, str]:
+    """All settings; raises `SparkSettingRefusedError` that names every setting that can't be chosen."""
+    check_settings(wanted.conf, wanted.given)
+    settings = {
+        # A batch that fails fails again, and the attempt is what is repeated; one more try is for a lost moment.
+        "spark.task.maxFailures": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        # Rows of all steps travel in one frame, each step's in a struct; beyond this Spark no longer compiles its plan.
+        "spark.sql.codegen.maxFields": "2000",
+        # Over TCP, a small answer waits up to 40 ms for the acknowledgement of the part before it.
+        "spark.python.unix.domain.socket.enabled": "true",
+        # PySpark would note the line of Python of each operation on a frame: every batch pays, nobody reads it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if wanted.local else {}),
+        **wanted.conf,
+        **wanted.given,
+        "spark.master": wanted.master,
+        "spark.app.name": wanted.app,
+        "spark.submit.deployMode": "client",
+        "spark.driver.memory": as_spark(wanted.memory),
+        "spark.ui.enabled": "true" if wanted.ui else "false",
+        # Spark's own progress bar would draw over ours.
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": "holdfast_runtime.spark.worker_daemon",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.adaptive.streaming.stateless.enabled": "false",
+        "spark.speculation": "false",
+    }
+    settings |= _java_options(wanted)
+    if path := _python_path(wanted):
+        settings["spark.executorEnv.PYTHONPATH"] = path
+    return settings
+
+
+def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
+    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `given`: others chose it."""
+    wrong = [
+        f"{name}: {fixed.why}" for name, value in sorted(conf.items()) for fixed in FIXED if fixed.hits(name, value)
+    ]
+    wrong += [
+        f"{name}: comes with the cluster, as {value}"
+        for name, value in sorted((given or {}).items())
+        if conf.get(name, value) != value and not any(fixed.hits(name, conf[name]) for fixed in FIXED)
+    ]
+    wrong += [f"{name}: Spark's settings begin with spark." for name in sorted(conf) if not name.startswith("spark.")]
+    if wrong:
+        listed = "\n".join(f"  {one}" for one in wrong)
+        message = f"spec.runtime.sparkConf has settings that can't be chosen; remove them:\n{listed}"
+        raise SparkSettingRefusedError(message)
+
+
+def _java_options(wanted: Wanted) -> dict[str, str]:
+    # Where no row passes through Java, what its second compiler costs never comes back: a tenth of an app's CPU in its
+    # first ten seconds. Rows never pass through the driver where executors are processes of their own.
+    executor = [] if wanted.rows_in_spark else [_ONE_COMPILER]
+    driver = executor if wanted.local else [_ONE_COMPILER]
+    # By default executors would tell the whole of each task: a log that is full within the hour, of nothing.
+    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    found = {}
+    for who, options in (("driver", driver), ("executor", executor)):
+        name = f"spark.{who}.extraJavaOptions"
+        # The last of two equal options counts in Java: users may choose otherwise.
+        found[name] = " ".join([logging, *options, *filter(None, [wanted.conf.get(name)])])
+    return found
+
+
+def _python_path(wanted: Wanted) -> str:
+    given = wanted.conf.get("spark.executorEnv.PYTHONPATH")
+    return ":".join([*(str(folder.resolve()) for folder in wanted.code), *([given] if given else [])])

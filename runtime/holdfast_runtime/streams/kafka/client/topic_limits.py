@@ -1,0 +1,83 @@
+"""What a topic takes: how large a record may be, and which timestamps it may have.
+
+Asked once per attempt, before a batch is decided: what is decided has to be written, so it must be possible. A login
+that may not ask is told nothing, and then what brokers do by default is assumed of timestamps, and nothing of sizes.
+Pure: settings of topics come in. Must not ask brokers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.records import RecordLimit
+
+RECORD_BYTES = "max.message.bytes"
+TYPE, AHEAD, BEHIND = "message.timestamp.type", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
+EITHER = "message.timestamp.difference.max.ms"
+"""What brokers before 3.6 have in place of the two."""
+ANY_TIME = 2**63 - 1
+_HOUR = 3_600_000
+_MARGIN = 300_000
+"""How far a broker's clock may be from this one, and how long a transaction may be tried again: milliseconds."""
+_FRAME = 100
+"""More than a batch of one record takes beside its key and value."""
+_CLIENT, _OF_CLIENT = "message.max.bytes", 1_000_000
+_COMPRESSION = ("compression.type", "compression.codec")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimits:
+    """What one topic takes."""
+
+    record_bytes: int | None = None
+    """Of a batch of records, as it is sent; None: not known."""
+    ahead: int = _HOUR
+    """How far ahead of the broker's clock a timestamp may be, milliseconds."""
+    behind: int = ANY_TIME
+    """And how far behind it."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> "TopicLimits":
+        """As the settings of a topic say."""
+        size = config.get(RECORD_BYTES)
+        if config.get(TYPE) == "LogAppendTime":
+            # Brokers put their own time there, and look at no other.
+            return cls(None if size is None else int(size), ANY_TIME, ANY_TIME)
+        either = config.get(EITHER)
+        ahead, behind = config.get(AHEAD, either), config.get(BEHIND, either)
+        return cls(
+            None if size is None else int(size),
+            _HOUR if ahead is None else int(ahead),
+            ANY_TIME if behind is None else int(behind),
+        )
+
+    def timestamps(self, times: pa.Array, now: int) -> pa.Array:
+        """The nearest that the topic takes: a row keeps its own time, in the column that it stands in."""
+        lowest = max(
+            1, now - self.behind + min(_MARGIN, self.behind)
+        )  # to Kafka, 0 is no time, and less is none at all
+        highest = min(ANY_TIME, now + self.ahead - min(_MARGIN, self.ahead))
+        values = times.to_numpy()
+        if not len(values) or (values.min() >= lowest and values.max() <= highest):
+            return times
+        return pa.array(np.clip(values, lowest, highest))
+
+
+def record_limit(topic: str, limits: TopicLimits, settings: KafkaSettings) -> RecordLimit:
+    """The smaller of what the client takes and what the topic does."""
+    of_client = int(settings.given.get(_CLIENT, _OF_CLIENT))
+    by_client = RecordLimit(of_client, f"{_CLIENT} in the config of system {settings.system}")
+    packed = any(settings.given.get(key, "none") not in ("none", "inherit") for key in _COMPRESSION)
+    # What is compressed is measured by the brokers as it comes, which nobody knows before it is.
+    if limits.record_bytes is None or packed or limits.record_bytes - _FRAME >= of_client:
+        return by_client
+    return RecordLimit(limits.record_bytes - _FRAME, f"{RECORD_BYTES} of topic {topic}")
+
+
+def request_bytes(limits: Mapping[str, TopicLimits], usual: int) -> int:
+    """How much the client may put into one batch of records, for all of these topics: brokers measure batches."""
+    sizes = [one.record_bytes - _FRAME for one in limits.values() if one.record_bytes is not None]
+    return max(1, min([usual, *sizes]))

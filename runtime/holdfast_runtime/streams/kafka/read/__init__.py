@@ -1,0 +1,1 @@
+"""Reading Kafka: exact ranges of topics as Arrow batches."""

@@ -1,0 +1,186 @@
+"""Why: exact ranges of Kafka topics as Arrow, at the speed of librdkafka: no Python object for each record.
+
+A fetcher lasts as long as its process and goes on where the last range of a partition ended, so that what the client
+has fetched ahead is used. Must not return a range in part, and must not carry a client across a fork.
+"""
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+
+import pyarrow as pa
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
+from holdfast_runtime.streams.kafka.client.librdkafka import Library
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.read.consumer import Consumer, Running
+from holdfast_runtime.streams.kafka.read.fetched import MOST_BYTES
+from holdfast_runtime.streams.kafka.read.gathering import destroy, fits, gathered, measured
+from holdfast_runtime.streams.kafka.read.range_read import Limits, Reading
+from holdfast_runtime.streams.records import READ_LESS, Range, RangeTooLargeError, check_order, joined
+
+_IDLE = 30.0
+"""Seconds after which a partition that nobody asks for is fetched no more."""
+_ASK = 1.0
+"""Seconds a question for the bounds of a partition may take; records that come meanwhile wait."""
+_NAP = 0.1
+"""Seconds a wait may last though nothing wakes it."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a partition has been read."""
+
+    running: Running
+    next: int
+    asked: float = 0.0
+    passed: int = 0
+    """Everything below was taken, as the end of the partition was seen; it is told once, but ranges may be several."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """What belongs to one process."""
+
+    process: int
+    consumer: Consumer
+    said: Said
+    places: dict[tuple[str, int], _Place] = field(default_factory=dict)
+
+    def close(self) -> None:
+        if self.process == os.getpid():
+            self.consumer.close()
+
+
+class Fetcher:
+    """Reads with librdkafka's own calls."""
+
+    def __init__(self, settings: KafkaSettings, limits: Limits, library: Library) -> None:
+        self._settings, self._limits, self._library = settings, limits, library
+        self._lock = Lock()
+        self._client: _Client | None = None
+        self._end: Callable[[], object] = tuple
+        self._process = os.getpid()
+
+    def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
+        """The records with start <= offset < end that a reader of committed records sees."""
+        wanted = Range(StreamPartition(topic, partition), start, end)
+        check_order(wanted)
+        if start == end:
+            return joined([], wanted)
+        self._leave_parent()
+        with self._lock:
+            client = self._connected()
+            self._stop_idle(client, but=(topic, partition))
+            reading = Reading(
+                self._settings,
+                wanted,
+                self._limits,
+                client.said,
+                lambda: client.consumer.bounds(topic, partition, min(_ASK, self._limits.silence)),
+                time.monotonic,
+            )
+            complete = False
+            try:
+                self._read(client, reading)
+                complete = True
+            finally:
+                if not complete:  # where its client stands is not known now
+                    self._stop(client, (topic, partition))
+            return reading.records()
+
+    def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
+        """Fetch these partitions from these offsets on, side by side; the fetches that follow find them under way."""
+        self._leave_parent()
+        with self._lock:
+            client = self._connected()
+            for topic, partition, offset in starts:
+                self._at(client, (topic, partition), offset)
+
+    def close(self) -> None:
+        """End the client."""
+        self._leave_parent()
+        with self._lock:
+            self._client = None
+            self._end()
+
+    def _read(self, client: _Client, reading: Reading) -> None:
+        place = self._at(client, reading.wanted.partition, reading.next)
+        while not reading.complete:
+            if reading.restart:
+                reading.restart = False
+                self._stop(client, reading.wanted.partition)
+                client.consumer.wait(_NAP)
+                place = self._at(client, reading.wanted.partition, reading.next)
+            if len(client.consumer.take(place.running, reading.wanted.end - reading.next)):
+                self._use(client, place, reading)
+                continue
+            reading.reached(max(place.passed, client.consumer.position(place.running)))
+            if not reading.complete:
+                for code, text in client.consumer.troubles():
+                    client.said.heard(code, text)
+                reading.check()
+                client.consumer.wait(_NAP)
+        place.next = reading.wanted.end
+
+    def _use(self, client: _Client, place: _Place, reading: Reading) -> None:
+        """Records up to the first that is none, or is beyond the range; and that one, if it is none."""
+        running = place.running
+        sizes = measured(self._library, running.held, reading.wanted.end)
+        if not fits(sizes):
+            message = f"{reading.wanted} holds more than the {MOST_BYTES} bytes one batch can carry; {READ_LESS}"
+            raise RangeTooLargeError(message)
+        if sizes.records:
+            used, running.held = running.held[: sizes.records], running.held[sizes.records :]
+            reading.add(gathered(self._library, used, sizes))
+        if not len(running.held):
+            return
+        first = client.consumer.peek(int(running.held[0]))
+        if first.code == 0:
+            reading.reached(first.offset)
+            return
+        used, running.held = running.held[:1], running.held[1:]
+        destroy(self._library, used)
+        if first.code == END_OF_PARTITION:
+            place.passed = first.offset
+        reading.told(*first)
+
+    def _at(self, client: _Client, key: tuple[str, int], offset: int) -> _Place:
+        """The partition at an offset: as it stands there, or started anew."""
+        place = client.places.get(key)
+        if place is None or place.next != offset:
+            self._stop(client, key)
+            place = client.places[key] = _Place(client.consumer.start(*key, offset), offset)
+        place.asked = time.monotonic()
+        return place
+
+    def _stop(self, client: _Client, key: tuple[str, int]) -> None:
+        place = client.places.pop(key, None)
+        if place is not None:
+            client.consumer.stop(place.running)
+
+    def _stop_idle(self, client: _Client, but: tuple[str, int]) -> None:
+        before = time.monotonic() - _IDLE
+        for key in [key for key, place in client.places.items() if place.asked < before and key != but]:
+            self._stop(client, key)
+
+    def _connected(self) -> _Client:
+        if self._client is None:
+            consumer = Consumer(self._library, self._settings)
+            self._client = _Client(os.getpid(), consumer, Said(self._settings))
+            self._end = weakref.finalize(self, self._client.close)  # once, when asked to or when this is forgotten
+        return self._client
+
+    def _leave_parent(self) -> None:
+        """After a fork: the client's threads are not here, and the lock may be held for ever."""
+        if self._process == os.getpid():
+            return
+        self._process, self._lock = os.getpid(), Lock()
+        if self._client is not None:
+            self._client.consumer.abandon()
+            self._client, self._end = None, tuple

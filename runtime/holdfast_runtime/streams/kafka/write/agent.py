@@ -1,0 +1,226 @@
+"""Why: one process of an executor writes for all its workers: a slot may come to another worker with each batch.
+
+Taking a slot's name costs a worker some 90 ms, and with two workers it happened in every second batch. So the process
+that Spark forks its workers from first forks this one, which keeps all names; workers hand it what they write. Where
+there is none (tests, another way to start Python), or it has died, each worker writes itself. Must not outlive its
+parent, and must not decide: it does what `Transactions` does.
+"""
+
+import ctypes
+import logging
+import os
+import pickle
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
+from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Writes
+from holdfast_runtime.streams.records import WRITTEN, Marker
+
+_LOG = logging.getLogger("holdfast")
+_DIE_WITH_PARENT = 1
+_HERE: "Address | None" = None
+
+
+class Writer(Protocol):
+    """Writes what slots send, into one Kafka system."""
+
+    def send(self, sender: Sender, writes: Writes, at: At) -> None:
+        """Write what has not been written; all of it is there when this returns."""
+
+    def close(self) -> None:
+        """Give up all connections."""
+
+
+Make = Callable[[], Writer]
+"""How a writer is made; can be pickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the agent of this process is."""
+
+    name: str
+    """Of an abstract Unix socket."""
+    secret: bytes = field(repr=False)
+
+
+def agent() -> Address | None:
+    """The agent that was begun before this process was forked."""
+    return _HERE
+
+
+def begin_agent() -> None:
+    """Fork the agent, for all processes that are forked from this one later."""
+    global _HERE  # noqa: PLW0603 - a forked process knows it by nothing else
+    # An abstract name: there is no file that could be left behind.
+    address = Address(f"\0holdfast-{secrets.token_hex(8)}", secrets.token_bytes(16))
+    parent, (there, begun) = os.getpid(), os.pipe()
+    if os.fork():
+        os.close(begun)
+        # Nothing comes from one that could not begin: then each worker writes itself.
+        _HERE = address if os.read(there, 1) else None
+        os.close(there)
+        return
+    try:
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() == parent:
+            _only_speak_to_workers()
+            with Listener(address.name, family="AF_UNIX", backlog=64, authkey=address.secret) as listener:
+                os.write(begun, b"1")
+                os.close(begun)
+                serve(listener)
+    finally:
+        os._exit(0)
+
+
+def _only_speak_to_workers() -> None:
+    """Standard input and output are between Spark and the parent."""
+    sys.stdout.flush()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nothing, number)
+
+
+def serve(listener: Listener) -> None:
+    """Answer workers until the process ends."""
+    writers = _Writers()
+    while True:
+        try:
+            connection = listener.accept()
+        except (OSError, EOFError, AuthenticationError):
+            continue  # somebody else's, or a worker that died while it called
+        threading.Thread(target=writers.answer, args=(connection,), daemon=True).start()
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One slot's writer into one system, for one batch at a time."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    made: bytes = b""
+    writer: Writer | None = None
+
+    def write(self, make: bytes, sender: Sender, writes: Writes) -> None:
+        """With the writer this makes: another one than before, if it is another attempt that writes."""
+        with self.lock:
+            if self.writer is None or self.made != make:
+                if self.writer is not None:
+                    self.writer.close()
+                self.writer, self.made = pickle.loads(make)(), make  # noqa: S301 - from a worker of ours
+            self.writer.send(sender, writes, lambda _: None)
+
+
+@dataclass(slots=True)
+class _Writers:
+    """Those of all slots of an executor."""
+
+    slots: dict[tuple[str, int], _Slot] = field(default_factory=dict)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, connection: Connection) -> None:
+        """Do what one worker asks for, until it hangs up."""
+        try:
+            while True:
+                system, make, sender, parts = pickle.loads(connection.recv_bytes())  # noqa: S301 - a worker of ours
+                with self.guard:
+                    slot = self.slots.setdefault((system, sender.slot), _Slot())
+                connection.send(_failure(lambda: slot.write(make, sender, _unpacked(parts))))  # noqa: B023 - at once
+        except (EOFError, OSError):
+            connection.close()
+
+
+def _failure(act: Callable[[], None]) -> tuple[type[HoldfastError], str] | None:
+    try:
+        act()
+    except HoldfastError as error:
+        return type(error), str(error)
+    except Exception as error:  # noqa: BLE001 - the worker is waiting for an answer
+        return HoldfastError, f"{type(error).__name__}: {error}"
+    return None
+
+
+@dataclass(slots=True)
+class RemoteWriter:
+    """Has the agent write, and writes itself when it is dead."""
+
+    address: Address
+    system: str
+    make: bytes
+    """The pickled `Make`."""
+    _connection: Connection | None = None
+    _instead: Writer | None = None
+
+    def send(self, sender: Sender, writes: Writes, at: At) -> None:
+        """Write what has not been written; all of it is there when this returns."""
+        connection = self._connected() if self._instead is None else None
+        if connection is None:
+            self._instead = self._instead or pickle.loads(self.make)()  # noqa: S301 - made by this process
+            self._instead.send(sender, writes, at)
+            return
+        with self._noticed():
+            connection.send_bytes(pickle.dumps((self.system, self.make, sender, _packed(writes)), protocol=5))
+            failed = connection.recv()
+        if failed is not None:
+            kind, message = failed
+            raise kind(message)
+        at("records written")
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._instead is not None:
+            self._instead.close()
+            self._instead = None
+
+    def _connected(self) -> Connection | None:
+        """None: nobody listens, and nobody will, as it was begun before this process was forked."""
+        with self._noticed():
+            if self._connection is None:
+                try:
+                    self._connection = Client(self.address.name, family="AF_UNIX", authkey=self.address.secret)
+                except ConnectionRefusedError:
+                    _LOG.warning("the process that writes for this executor has died: each worker writes itself")
+            return self._connection
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            self.close()
+            message = f"the process that writes for this executor is gone ({type(error).__name__}). It is tried again"
+            raise KafkaBusyError(message) from error
+
+
+_Packed = list[tuple[StreamPartition, list[tuple[bytes, Marker]]]]
+
+
+def _packed(writes: Writes) -> _Packed:
+    return [(place, [(_bytes(records), marker) for records, marker in parts]) for place, parts in writes.items()]
+
+
+def _unpacked(parts: _Packed) -> Writes:
+    return {place: [(_records(content), marker) for content, marker in some] for place, some in parts}
+
+
+def _bytes(records: pa.RecordBatch) -> bytes:
+    return bytes(records.serialize())
+
+
+def _records(content: bytes) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(content), WRITTEN)

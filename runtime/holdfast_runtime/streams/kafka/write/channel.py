@@ -1,0 +1,274 @@
+"""Why: records on their way to brokers, through librdkafka: by its own calls where they can be had, else by Python's.
+
+The same for both: calls that fail raise `ChannelError` with what the client says of it. Must not wait for what it is
+not asked to wait for, nor decide what follows.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from holdfast_runtime.streams.kafka.client.clients import destroy_client, failed_records, new_client
+from holdfast_runtime.streams.kafka.client.librdkafka import Handle, Library, library
+from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.refused import FailedRecord, blamed
+from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
+from holdfast_runtime.streams.kafka.client.times import kafka_times
+from holdfast_runtime.streams.kafka.write.sending import send
+
+_NAP = 0.01
+_T = TypeVar("_T")
+_QUEUE_FULL = int(KafkaError._QUEUE_FULL)  # noqa: SLF001 - it has no other name
+_PURGE_ALL = 0x3
+_TELL_FAILURES_ONLY = {"delivery.report.only.error": "true"}
+
+
+class ChannelError(Exception):
+    """The client says no."""
+
+    def __init__(self, code: int, text: str, *, again: bool = False) -> None:
+        self.code, self.text, self.again = code, text, again
+        """`again`: the same call, or the same transaction from its beginning, may succeed."""
+        super().__init__(text)
+
+
+class Channel(Protocol):
+    """One client that writes. Seconds are how long a call may take without getting anywhere."""
+
+    def init(self, seconds: float) -> None:
+        """Take the transactional id."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def commit(self, seconds: float) -> None:
+        """Commit it, with all that was given."""
+
+    def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Take records, in their order."""
+
+    def flush(self, seconds: float) -> int:
+        """Wait until brokers have what was given; how much they have not, 0: all is there. Raises what failed."""
+
+    def close(self) -> None:
+        """Forget what no broker has."""
+
+
+def open_channel(settings: KafkaSettings, config: Config, *, fast: bool = True) -> Channel:
+    """A client with this config, which `settings` made."""
+    found = library() if fast else None
+    return PlainChannel(settings, config) if found is None else FastChannel(found, settings, config)
+
+
+class FastChannel:
+    """By librdkafka's own calls: no Python object for each record."""
+
+    def __init__(self, library: Library, settings: KafkaSettings, config: Config) -> None:
+        self._library = library
+        self._client = new_client(library, "producer", settings, {**config, **_TELL_FAILURES_ONLY})
+        self._queue: Handle = library.kafka.queue_get_main(self._client)
+        self._topics: dict[str, Handle] = {}
+        self._open = True
+
+    def init(self, seconds: float) -> None:
+        """Take the transactional id."""
+        self._checked(self._library.kafka.init_transactions(self._client, int(seconds * 1000)))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._checked(self._library.kafka.begin_transaction(self._client))
+
+    def commit(self, seconds: float) -> None:
+        """Commit it, with all that was given."""
+        failed = list[FailedRecord]()
+        # It would wait for records that have failed until somebody hears of it.
+        left = _drained(self._left, seconds, lambda: failed.extend(failed_records(self._library, self._queue)))
+        with _for_good(failed):
+            wait = _NAP if left else seconds
+            self._checked(self._library.kafka.commit_transaction(self._client, int(wait * 1000)))
+
+    def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Take records, in their order."""
+        at = records.schema.get_field_index("timestamp")
+        given = records.set_column(at, records.schema.field(at), kafka_times(records.column(at)))
+        first = 0
+        while first < given.num_rows:
+            rows, err = send(self._library, self._client, self._topic(topic), partition, given, first)
+            first += rows
+            if err == _QUEUE_FULL:
+                self._check_delivered()
+                self._library.kafka.flush(self._client, int(_NAP * 1000))
+            elif err:
+                raise _refusal(_record_at(given, first, topic, partition, err, self._text(err)))
+
+    def flush(self, seconds: float) -> int:
+        """Wait until brokers have what was given; how much they have not, 0 if all is there."""
+        left = _drained(self._left, seconds, self._check_delivered)
+        self._check_delivered()
+        return left
+
+    def close(self) -> None:
+        """Forget what no broker has."""
+        if self._open:
+            self._open = False
+            kafka = self._library.kafka
+            kafka.purge(self._client, _PURGE_ALL)
+            with contextlib.suppress(ChannelError):
+                self._check_delivered()
+            for topic in self._topics.values():
+                kafka.topic_destroy(topic)
+            kafka.queue_destroy(self._queue)
+            destroy_client(self._library, self._client)
+
+    def _left(self) -> int:
+        """Whether something is not with brokers after a while, or has not been heard of."""
+        self._library.kafka.flush(self._client, int(_NAP * 1000))
+        return int(self._library.kafka.outq_len(self._client))
+
+    def _topic(self, name: str) -> Handle:
+        if name not in self._topics:
+            self._topics[name] = self._library.kafka.topic_new(self._client, name.encode(), None)
+        return self._topics[name]
+
+    def _check_delivered(self) -> None:
+        _check_none(failed_records(self._library, self._queue))
+
+    def _checked(self, error: Handle | None) -> None:
+        if error is None:
+            return
+        kafka = self._library.kafka
+        code = int(kafka.error_code(error))
+        text = (kafka.error_string(error) or b"").decode(errors="replace")
+        again = bool(kafka.error_is_retriable(error) or kafka.error_txn_requires_abort(error))
+        kafka.error_destroy(error)
+        raise ChannelError(code, text, again=again)
+
+    def _text(self, code: int) -> str:
+        return str((self._library.kafka.err2str(code) or b"").decode(errors="replace"))
+
+
+class PlainChannel:
+    """By the calls of confluent-kafka."""
+
+    def __init__(self, settings: KafkaSettings, config: Config) -> None:
+        self._failed: list[FailedRecord] = []
+        own: dict[str, Any] = {**config, "delivery.report.only.error": True, "on_delivery": self._told}
+        try:
+            self._client = Producer(own, logger=QUIET)
+        except KafkaException as error:
+            raise settings.invalid(error.args[0].str()) from None
+
+    def init(self, seconds: float) -> None:
+        """Take the transactional id."""
+        self._call(lambda: self._client.init_transactions(seconds))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call(self._client.begin_transaction)
+
+    def commit(self, seconds: float) -> None:
+        """Commit it, with all that was given."""
+        left = self._drained(seconds)
+        with _for_good(self._failed):
+            self._call(lambda: self._client.commit_transaction(_NAP if left else seconds))
+
+    def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Take records, in their order."""
+        at = records.schema.get_field_index("timestamp")
+        given = records.set_column(at, records.schema.field(at), kafka_times(records.column(at)))
+        self._give(topic, partition, given)
+
+    def flush(self, seconds: float) -> int:
+        """Wait until brokers have what was given; how much they have not, 0 if all is there."""
+        left = self._drained(seconds)
+        _check_none(self._failed)
+        return left
+
+    def close(self) -> None:
+        """Forget what no broker has."""
+        self._client.purge()
+        self._client.poll(0)
+
+    def _give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        for row, (key, value, at) in enumerate(_rows(records)):
+            while True:
+                try:
+                    self._client.produce(topic, value, key, partition, timestamp=at)
+                    break
+                except BufferError:
+                    self._client.poll(_NAP)
+                except KafkaException as error:
+                    said = error.args[0]
+                    raise _refusal(_record_at(records, row, topic, partition, said.code(), said.str())) from None
+
+    def _drained(self, seconds: float) -> int:
+        return self._call(lambda: _drained(lambda: int(self._client.flush(_NAP)), seconds))
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            key, value = message.key(), message.value()
+            topic, partition = message.topic() or "", message.partition() or 0
+            self._failed.append(
+                FailedRecord(error.code(), topic, partition, _bytes(key), len(value or b""), error.str())
+            )
+
+    @staticmethod
+    def _call(act: Callable[[], _T]) -> _T:
+        try:
+            return act()
+        except KafkaException as error:
+            said: KafkaError = error.args[0]
+            again = said.retriable() or said.txn_requires_abort()
+            raise ChannelError(said.code(), said.str(), again=again) from None
+
+
+def _drained(left: Callable[[], int], seconds: float, each: Callable[[], object] = lambda: None) -> int:
+    """How much is left when all has gone, or when for so long nothing has; `each` time it is looked, this is called."""
+    now = least = left()
+    deadline = time.monotonic() + seconds
+    while now and time.monotonic() < deadline:
+        each()
+        now = left()
+        if now < least:
+            # A slow connection is no broken one: what is given up is sent again, as slowly.
+            least, deadline = now, time.monotonic() + seconds
+    return now
+
+
+@contextlib.contextmanager
+def _for_good(failed: Sequence[FailedRecord]) -> Iterator[None]:
+    """A transaction that can't be committed may be tried again; not if one of its records would fail again."""
+    try:
+        yield
+    except ChannelError as error:
+        cause = blamed(failed)
+        if error.again and cause is not None:
+            raise _refusal(cause) from None
+        raise
+
+
+def _check_none(failed: Sequence[FailedRecord]) -> None:
+    if failed:
+        raise _refusal(blamed(failed) or failed[0])
+
+
+def _refusal(record: FailedRecord) -> ChannelError:
+    return ChannelError(record.code, str(record))
+
+
+def _record_at(records: pa.RecordBatch, row: int, topic: str, partition: int, code: int, text: str) -> FailedRecord:
+    """The one that the client does not take."""
+    key, value = (records.column(name)[row].as_py() for name in ("key", "value"))
+    return FailedRecord(code, topic, partition, key, len(value or b""), text)
+
+
+def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    return zip(*(records.column(name).to_pylist() for name in ("key", "value", "timestamp")), strict=True)
+
+
+def _bytes(key: str | bytes | None) -> bytes | None:
+    return key.encode() if isinstance(key, str) else key

@@ -1,0 +1,97 @@
+"""Why: before an attempt writes, whoever wrote before it can't write any more, and what was written is known.
+
+    is the app's name ours? -> note this attempt -> take the names of earlier attempts -> read what they wrote
+    -> note it, take their notes back
+
+In this order: a process of an earlier attempt that takes its name later reads the note of this one, and ends; one that
+had taken it before has lost it. Must not plan.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.write.marker_notes import (
+    ATTEMPTS,
+    BEFORE,
+    Noted,
+    Notes,
+    Who,
+    attempt_note,
+    before_note,
+    check_newest,
+    owner_note,
+    partition_of,
+    slot_partition,
+    taken_back,
+)
+from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
+from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
+from holdfast_runtime.streams.markers import Turns
+
+_AT_ONCE = 16
+
+
+class NameTakenError(UserActionError):
+    """An app of another owner writes in this app's name."""
+
+
+def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
+    """Refuse to shut out an app of the same name that is somebody else's: the first that came has the name."""
+
+    def found() -> str | None:
+        return Notes(app).add(markers.read(ATTEMPTS)).owner
+
+    if (first := found()) is None:
+        ours = owner_note(owner)
+        markers.write([(ATTEMPTS, ours)])
+        # Of two that come at once, both see whose note is first.
+        if (first := found()) != owner:
+            markers.write([(ATTEMPTS, taken_back(ours[0]))])
+    if first != owner:
+        message = (
+            f"Kafka system {markers.settings.system}: the name {app} belongs to an app of another owner ({first}), and "
+            f"this one is of {owner}: each would shut the other out. Give one of them another metadata.name; or, if "
+            f"the other has drained and will never run again, delete the topic {markers.topic}"
+        )
+        raise NameTakenError(message)
+
+
+def begin_attempt(who: Who, slots: int, settings: KafkaSettings, markers: MarkerTopic, partitions: int) -> Turns:
+    """From here on only this attempt writes; what the run's earlier ones wrote. `partitions`: of the marker topic."""
+    markers.write([(ATTEMPTS, attempt_note(who, slots))])
+    notes = Notes(who.app).add(markers.read(ATTEMPTS))
+    check_newest(who, notes.newest)
+    earlier = {one: most for one, most in notes.slots.items() if one != who}
+    names = [one.transactional_id(slot) for one, most in earlier.items() for slot in range(most)]
+    _shut_out(settings, names)
+    # Slots first: an earlier attempt that comes back here notes what they say before it takes their notes back.
+    for partition in range(slot_partition(0), partitions):
+        notes.add(markers.read(partition))
+    turns = notes.add(markers.read(BEFORE)).of_run(who.run)
+    markers.write([(BEFORE, before_note(who, turns))])
+    markers.write(_superfluous(notes, who, earlier))
+    return turns
+
+
+def _shut_out(settings: KafkaSettings, names: list[str]) -> None:
+    def take(name: str) -> None:
+        producer = TransactionalProducer(settings, name)
+        try:
+            producer.open()
+        finally:
+            producer.close()
+
+    with ThreadPoolExecutor(_AT_ONCE, "shut-out") as pool:
+        list(pool.map(take, names))
+
+
+def _superfluous(notes: Notes, who: Who, earlier: Mapping[Who, int]) -> list[tuple[int, Noted]]:
+    """What nobody needs any more: notes of attempts that are shut out, and what this run's say otherwise now."""
+    gone = []
+    for key, whose in notes.keys.items():
+        partition, is_attempt = partition_of(key)
+        if (is_attempt and whose in earlier) or (not is_attempt and whose.run == who.run and whose != who):
+            gone.append((partition, taken_back(key)))
+    return gone

@@ -1,0 +1,221 @@
+"""Why: what an app notes in its marker topic, so that no attempt repeats what another has written.
+
+    partition 0        whose the name is, and which attempt writes now                outside of transactions
+    partition 1        what was written before it began                               outside of transactions
+    partition 2 + s    slot s: the markers of the tasks that its last transaction has inside of them
+
+Each slot has a partition of its own: a reader of committed records sees none behind an open transaction of the same
+partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write topics.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.markers import Turns, newest
+from holdfast_runtime.streams.records import FencedError, Marker
+
+ATTEMPTS, BEFORE = 0, 1
+_OWNER = "owner"
+Noted = tuple[bytes, bytes | None]
+"""Key and value of a record; None: it is taken back."""
+
+
+class MarkerUnreadableError(UserActionError):
+    """The marker topic holds something else than this release of Holdfast writes."""
+
+
+def marker_topic(app: str) -> str:
+    """The marker topic of an app. No stream that an app makes for itself has a dot in its name."""
+    return f"{app}.holdfast"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Who:
+    """One attempt of one run."""
+
+    app: str
+    run: str
+    number: int
+
+    @property
+    def owner(self) -> str:
+        """Whose batches it writes."""
+        return f"{self.app}/{self.run}"
+
+    def transactional_id(self, slot: int) -> str:
+        """In whose name a slot writes."""
+        return f"{marker_topic(self.app)}/{self.run}/{self.number}/{slot}"
+
+
+def slot_partition(slot: int) -> int:
+    """Where a slot's markers are."""
+    return 2 + slot
+
+
+def attempt_note(who: Who, slots: int) -> Noted:
+    """An attempt begins; it never has more slots."""
+    return _key("attempt", who), _value({"slots": slots})
+
+
+def owner_note(owner: str) -> Noted:
+    """The app is somebody's."""
+    return json.dumps([_OWNER, owner], ensure_ascii=False).encode(), _value({})
+
+
+def slot_note(who: Who, slot: int, turns: Turns) -> Noted:
+    """The transaction this is in holds these turns."""
+    return _key("slot", who, slot), _value(_turns(turns))
+
+
+def before_note(who: Who, turns: Turns) -> Noted:
+    """What earlier attempts of its run had written when this one began."""
+    return _key("before", who), _value(_turns(turns))
+
+
+def check_newest(who: Who, newest: Who | None) -> None:
+    """Refuse to write where somebody else may."""
+    if newest != who:
+        other = "nobody" if newest is None else f"attempt {newest.number} of run {newest.run}"
+        message = (
+            f"attempt {who.number} of run {who.run} of {who.app} may not write any more: {other} does. If none such "
+            f"is at work, the number of the last attempt was lost or put back to an older one: bring it back (with "
+            f"the data directory, on a laptop), start until it is passed, or start under a new spec.runId"
+        )
+        raise FencedError(message)
+
+
+def partition_of(key: bytes) -> tuple[int, bool]:
+    """Where a note with this key is, and whether it says that an attempt begins."""
+    kind, _, _, *slot = json.loads(key)
+    is_attempt = kind == "attempt"
+    return slot_partition(slot[0]) if slot else ATTEMPTS if is_attempt else BEFORE, is_attempt
+
+
+def taken_back(key: bytes) -> Noted:
+    """Nobody needs this note any more."""
+    return key, None
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the notes of an app say together."""
+
+    app: str
+    owners: list[str] = field(default_factory=list)
+    """Who says to have the name, the first first."""
+    last: str | None = None
+    """The run of the attempt that noted itself last."""
+    slots: dict[Who, int] = field(default_factory=dict)
+    """Attempts nobody has shut out yet -> how many slots they have at most."""
+    turns: dict[Who, Turns] = field(default_factory=dict)
+    """Attempt -> what it, or whoever was before it, has written."""
+    keys: dict[bytes, Who] = field(default_factory=dict)
+    """Notes that stand -> whose they are."""
+
+    def add(self, notes: Iterable[Noted]) -> "Notes":
+        """With these notes, in the order of their partition."""
+        for key, value in notes:
+            if (owner := _read_owner(key)) is not None:
+                self._own(owner, stands=value is not None)
+                continue
+            kind, who = self._read_key(key)
+            if kind == "attempt" and value is not None:
+                self.last = who.run
+                self.slots[who] = _number(_tree(key, value), "slots", key)
+            elif kind == "attempt":
+                self.slots.pop(who, None)
+            elif value is not None:
+                self._merge(who, _tree(key, value).get("turns"), key)
+            if value is None:
+                self.keys.pop(key, None)
+            else:
+                self.keys[key] = who
+        return self
+
+    @property
+    def owner(self) -> str | None:
+        """Who has the name; None: nobody yet."""
+        return self.owners[0] if self.owners else None
+
+    @property
+    def newest(self) -> Who | None:
+        """Who may write: the highest of the run that began last, also if an older one notes itself again."""
+        return max((who for who in self.slots if who.run == self.last), default=None)
+
+    def of_run(self, run: str) -> Turns:
+        """What the attempts of a run have written."""
+        return newest(marker for who, turns in self.turns.items() if who.run == run for marker in turns.values())
+
+    def _own(self, owner: str, *, stands: bool) -> None:
+        if stands and owner not in self.owners:
+            self.owners.append(owner)
+        elif not stands and owner in self.owners:
+            self.owners.remove(owner)
+
+    def _merge(self, who: Who, turns: object, key: bytes) -> None:
+        if not isinstance(turns, dict):
+            raise _unreadable(key)
+        try:
+            markers = [
+                Marker(who.owner, task, int(batch), int(epoch), str(life), str(digest))
+                for task, (batch, epoch, life, digest) in turns.items()
+            ]
+        except (TypeError, ValueError) as error:
+            raise _unreadable(key) from error
+        self.turns[who] = newest([*self.turns.get(who, {}).values(), *markers])
+
+    def _read_key(self, key: bytes) -> tuple[str, Who]:
+        try:
+            kind, run, number, *_ = json.loads(key)
+            return str(kind), Who(self.app, str(run), int(number))
+        except (ValueError, TypeError) as error:
+            raise _unreadable(key) from error
+
+
+def _read_owner(key: bytes) -> str | None:
+    """Whom a note is about that says whose the name is; None: it says something else."""
+    try:
+        match json.loads(key):
+            case [str(kind), str(owner)] if kind == _OWNER:
+                return owner
+    except ValueError:
+        pass
+    return None
+
+
+def _key(kind: str, who: Who, *more: int) -> bytes:
+    return json.dumps([kind, who.run, who.number, *more], separators=(",", ":")).encode()
+
+
+def _turns(turns: Turns) -> dict[str, object]:
+    return {"turns": {task: [one.batch, one.epoch, one.life, one.digest] for task, one in turns.items()}}
+
+
+def _value(tree: Mapping[str, object]) -> bytes:
+    return json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _tree(key: bytes, value: bytes) -> dict[str, object]:
+    try:
+        tree = json.loads(value)
+    except ValueError as error:
+        raise _unreadable(key) from error
+    if not isinstance(tree, dict):
+        raise _unreadable(key)
+    return tree
+
+
+def _number(tree: Mapping[str, object], name: str, key: bytes) -> int:
+    value = tree.get(name)
+    if not isinstance(value, int):
+        raise _unreadable(key)
+    return value
+
+
+def _unreadable(key: bytes) -> MarkerUnreadableError:
+    return MarkerUnreadableError(
+        f"the marker topic holds a record with the key {key[:200]!r} that this release of Holdfast did not write; run "
+        "the release that wrote it, or delete the topic if no batch of the app is half written"
+    )

@@ -1,0 +1,153 @@
+"""Why: the marker topic of an app, read to its very end and written outside of transactions.
+
+What is read is complete: a reader of committed records that sees an open transaction before the end of a partition
+waits for it, or says so. Must not know what notes mean.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
+
+from holdfast.errors import AwayError
+from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, is_passing, trouble
+from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.write.channel import open_channel
+from holdfast_runtime.streams.kafka.write.delivering import deliver
+from holdfast_runtime.streams.kafka.write.marker_notes import Noted
+from holdfast_runtime.streams.records import written_batch
+from holdfast_runtime.wall_clock import now
+
+_PATIENCE = 30.0
+_TAIL = 32
+_SETTLED_WITHIN, _NAP = 10.0, 0.02
+_UNSETTLED = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+_AT_ONCE = 500
+_SURELY = {"enable.idempotence": "true", "acks": "all"}
+_BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+T = TypeVar("T")
+
+
+class MarkersHeldBackError(AwayError):
+    """A transaction that is still open hides markers behind it."""
+
+
+@dataclass(slots=True)
+class MarkerTopic:
+    """One app's marker topic, as one process sees it."""
+
+    settings: KafkaSettings
+    topic: str
+    patience: float = _PATIENCE
+    _consumer: Consumer | None = None
+    _admin: AdminClient | None = None
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+        self._admin = None
+
+    def read(self, partition: int) -> list[Noted]:
+        """All notes of a partition, the oldest first."""
+        return self._explained(lambda: self._from(partition, None))
+
+    def tail(self, partition: int) -> list[Noted]:
+        """The newest notes of a partition; there may be none among its last records."""
+        return self._explained(lambda: self._from(partition, _TAIL))
+
+    def write(self, notes: Iterable[tuple[int, Noted]]) -> None:
+        """Write notes to their partitions; they are there for good when it returns."""
+        placed = ((self.topic, partition, written_batch([key], [value], now())) for partition, (key, value) in notes)
+        channel = open_channel(self.settings, self.settings.client({}, _SURELY))
+        try:
+            deliver(channel, self.settings, self._where, placed, self.patience)
+        finally:
+            channel.close()
+
+    @property
+    def _where(self) -> str:
+        return f"Kafka system {self.settings.system}: topic {self.topic}"
+
+    def _from(self, partition: int, tail: int | None) -> list[Noted]:
+        """The notes among the last `tail` offsets, or all."""
+        consumer, (oldest, end) = self._open(), self._bounds(partition)
+        start = oldest if tail is None else max(oldest, end - tail)
+        if start >= end:
+            return []
+        consumer.assign([TopicPartition(self.topic, partition, start)])
+        try:
+            return self._to_end(consumer, partition, end)
+        finally:
+            consumer.unassign()
+
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        """From the oldest record to the newest, committed or not: a consumer would only say what it may see."""
+        if self._admin is None:
+            self._admin = AdminClient(self.settings.asking(), logger=QUIET)
+        deadline = time.monotonic() + _SETTLED_WITHIN
+        while True:
+            try:
+                return self._both_ends(self._admin, TopicPartition(self.topic, partition))
+            except KafkaException as error:
+                # One that was just made has no leader at first; a writer would wait for it, this question does not.
+                if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+                    raise
+                time.sleep(_NAP)
+
+    def _both_ends(self, admin: AdminClient, place: TopicPartition) -> tuple[int, int]:
+        asked = [
+            admin.list_offsets(
+                {place: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.patience
+            )[place]
+            for spec in _BOTH_ENDS
+        ]
+        oldest, end = (one.result().offset for one in asked)
+        return oldest, end
+
+    def _to_end(self, consumer: Consumer, partition: int, end: int) -> list[Noted]:
+        notes: list[Noted] = []
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline:
+            for one in _some(consumer):
+                error = one.error()
+                if error is None:
+                    notes.append((one.key() or b"", one.value()))
+                elif error.code() == END_OF_PARTITION and (one.offset() or 0) >= end:
+                    return notes
+                elif error.code() != END_OF_PARTITION and not is_passing(error.code()):
+                    raise KafkaException(error)
+        message = (
+            f"{self._where}: partition {partition} can't be read to its end at {end}: a transaction of another process "
+            f"is still open there"
+        )
+        raise MarkersHeldBackError(message)
+
+    def _explained(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except KafkaException as error:
+            self.close()
+            said: KafkaError = error.args[0]
+            raise trouble(said.code(), f"{self._where} can't be read", said.str()) from None
+
+    def _open(self) -> Consumer:
+        if self._consumer is None:
+            # The client wants a group, though nothing of it is used.
+            own = {**self.settings.reading(), "fetch.wait.max.ms": "10", "group.id": self.topic}
+            self._consumer = Consumer(own, logger=QUIET)
+        return self._consumer
+
+
+def _some(consumer: Consumer) -> list[Message]:
+    """What is there; where nothing is, the next that comes: asked for many, the client would wait for all of them."""
+    return consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.2)

@@ -1,0 +1,162 @@
+"""Why: what a slot writes in a batch is one transaction with the marker that says so: written once, whoever dies.
+
+    cold:  take the slot's name  -> is a newer attempt here? then end -> which turns are written? -> write the rest
+    warm:  nobody else has taken the name, or the commit is refused   -> what was written is known -> write the rest
+
+A producer stays open between batches, since taking a name costs some 50 ms. Which worker of an executor runs a slot
+changes; the one that had it before finds its name taken, and begins cold. Must not know Spark.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from holdfast.errors import RetrySoonError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.write.marker_notes import (
+    ATTEMPTS,
+    Notes,
+    Who,
+    check_newest,
+    slot_note,
+    slot_partition,
+)
+from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
+from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES, TakenOverError, TransactionalProducer
+from holdfast_runtime.streams.markers import Turns, is_written
+from holdfast_runtime.streams.records import Marker, written_batch
+from holdfast_runtime.wall_clock import now
+
+_LOG = logging.getLogger("holdfast")
+_PATIENCE = 60.0
+Writes = Mapping[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]
+"""Partition of a topic -> what tasks write there, in order."""
+At = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who writes."""
+
+    who: Who
+    slot: int
+
+
+@dataclass(slots=True)
+class _Held:
+    """A name this process has taken."""
+
+    producer: TransactionalProducer
+    turns: dict[str, Marker]
+    """What is known to be written."""
+
+
+@dataclass(slots=True)
+class Transactions:
+    """Those of one process, in one Kafka system."""
+
+    settings: KafkaSettings
+    before: Turns
+    """What earlier attempts of the run had written when this one began."""
+    markers: MarkerTopic
+    request_bytes: int = REQUEST_BYTES
+    _held: dict[Sender, _Held] = field(default_factory=dict)
+
+    def send(self, sender: Sender, writes: Writes, at: At) -> None:
+        """Write what has not been written; all of it is there when this returns."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            held = self._held.get(sender) or self._opened(sender)
+            left = self._left(held.turns, writes)
+            if not left:
+                return
+            try:
+                self._transact(sender, held, left, at)
+            except TakenOverError as error:
+                self._dropped(sender)
+                if time.monotonic() > deadline:
+                    message = f"{error}, again and again for {_PATIENCE:.0f} s"
+                    raise RetrySoonError(message) from None
+            except BaseException:
+                # Whether it was committed is not known here: whoever takes the name next finds out.
+                self._dropped(sender)
+                raise
+            else:
+                return
+
+    def close(self) -> None:
+        """Give up all names."""
+        for sender in list(self._held):
+            self._dropped(sender)
+        self.markers.close()
+
+    def _opened(self, sender: Sender) -> _Held:
+        began = time.monotonic()
+        producer = TransactionalProducer(self.settings, sender.who.transactional_id(sender.slot), self.request_bytes)
+        try:
+            producer.open()
+            # After taking the name: a newer attempt notes itself first and shuts names out then, so that one of the
+            # two sees the other.
+            self._check_newest(sender.who)
+            turns = {**self.before, **self._written(sender)}
+        except BaseException:
+            producer.close()
+            raise
+        finally:
+            self.markers.close()
+        took = (time.monotonic() - began) * 1000
+        _LOG.debug("system %s: slot %d is written by this process (%.0f ms)", self.settings.system, sender.slot, took)
+        self._held[sender] = held = _Held(producer, turns)
+        return held
+
+    def _check_newest(self, who: Who) -> None:
+        last = self._notes(who.app, ATTEMPTS, lambda notes: notes.newest)
+        check_newest(who, last)
+
+    def _written(self, sender: Sender) -> Turns:
+        """What this slot has written in this attempt."""
+        who = sender.who
+        found = self._notes(who.app, slot_partition(sender.slot), lambda notes: notes.turns.get(who))
+        return found or {}
+
+    def _notes(self, app: str, partition: int, found: Callable[[Notes], T | None]) -> T | None:
+        """What is found among the newest notes of a partition, or else among all."""
+        for read in (self.markers.tail, self.markers.read):
+            if (known := found(Notes(app).add(read(partition)))) is not None:
+                return known
+        return None
+
+    def _transact(self, sender: Sender, held: _Held, writes: Writes, at: At) -> None:
+        producer = held.producer
+        turns = {marker.task: marker for parts in writes.values() for _, marker in parts}
+        producer.begin()
+        at("transaction begun")
+        for partition, parts in writes.items():
+            for records, _ in parts:
+                producer.put(partition.stream, partition.partition, records)
+        key, value = slot_note(sender.who, sender.slot, turns)
+        producer.put(self.markers.topic, slot_partition(sender.slot), written_batch([key], [value], now()))
+        at("transaction filled")
+        producer.commit()
+        at("transaction committed")
+        held.turns |= turns
+
+    def _left(self, turns: Turns, writes: Writes) -> dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]]:
+        left: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
+        place = f"Kafka system {self.settings.system}"
+        for partition, parts in writes.items():
+            for records, marker in parts:
+                if not is_written(marker, turns.get(marker.task), place):
+                    left.setdefault(partition, []).append((records, marker))
+        return left
+
+    def _dropped(self, sender: Sender) -> None:
+        held = self._held.pop(sender, None)
+        if held is not None:
+            held.producer.close()

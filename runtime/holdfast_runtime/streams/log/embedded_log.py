@@ -1,0 +1,256 @@
+"""Why: the embedded log: streams on one host with nothing but files, for laptops and tests, as safe as a broker.
+
+A stream is a folder of partitions with a file that says how many there are; it appears whole, by one rename, and grows
+under a lock. Any number of processes read and append at once. They must see each other's process ids: not from two
+containers, and not over a network file system.
+
+Must not keep what other processes may change: counts are read from the file each time.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.sealed_json import sealed, unsealed
+from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogPartition, create_partition
+from holdfast_runtime.streams.log.open_partitions import open_partition
+from holdfast_runtime.streams.records import Bounds, Marker, Range, StreamMissingError, check_partition
+
+MAP_SIZE = 16 << 30
+"""How large a partition may become. It costs addresses, not memory or disk; all processes must use the same."""
+_FORMAT = 2
+_META, _LOCK = "stream.json", ".lock"
+_LONGEST_NAME = 255
+
+
+class PartitionCountError(UserActionError):
+    """A stream has another number of partitions than it should have."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMeta:
+    """What the file of a stream says."""
+
+    stream: str
+    partitions: int
+    created: int
+    """Milliseconds since 1970."""
+    map_size: int
+    format: int = _FORMAT
+
+
+class EmbeddedLog:
+    """The streams in a directory. Cheap: it opens partitions when they are used, once per process."""
+
+    def __init__(self, directory: Path, *, sync: bool = True) -> None:
+        """`sync`: an append is on the disk when it returns. Without, it survives the process, not the machine."""
+        self._directory, self._sync = directory, sync
+
+    def streams(self) -> list[StreamMeta]:
+        """All streams there are, by name."""
+        if not self._directory.is_dir():
+            return []
+        folders = (path for path in sorted(self._directory.iterdir()) if not path.name.startswith("."))
+        return sorted((self._read_meta(path) for path in folders if path.is_dir()), key=lambda meta: meta.stream)
+
+    def has(self, stream: str) -> bool:
+        """Whether there is such a stream."""
+        return self._path(stream).is_dir()
+
+    def meta(self, stream: str) -> StreamMeta:
+        """What is known of a stream."""
+        path = self._path(stream)
+        if not path.is_dir():
+            message = f"there is no stream {stream} in {self._directory}"
+            raise StreamMissingError(message)
+        found = self._read_meta(path)
+        if found.stream != stream:
+            message = f"{path} says that it is the stream {found.stream}, not {stream}; bring back the right files"
+            raise LogDamagedError(message)
+        return found
+
+    def ensure(self, stream: str, partitions: int, *, now: int, map_size: int = MAP_SIZE) -> StreamMeta:
+        """The stream with so many partitions: created if it is not there, refused if it has another count."""
+        if partitions < 1:
+            message = f"{stream} needs at least one partition, not {partitions}"
+            raise ValueError(message)
+        path = self._path(stream)
+        if not path.is_dir():
+            self._create(path, StreamMeta(stream, partitions, now, map_size))
+        found = self.meta(stream)
+        if found.partitions != partitions:
+            message = (
+                f"{stream} has {found.partitions} partitions in {self._directory}, but {partitions} are wanted; "
+                f"set partitions: {found.partitions}, or grow it, or remove {path}"
+            )
+            raise PartitionCountError(message)
+        return found
+
+    def grow(self, stream: str, partitions: int) -> StreamMeta:
+        """More partitions for a stream; those there are keep their records."""
+        with self._locked(stream) as path:
+            found = self.meta(stream)
+            if partitions < found.partitions:
+                message = f"{stream} has {found.partitions} partitions and can't shrink to {partitions}"
+                raise PartitionCountError(message)
+            fences = self._open(StreamPartition(stream, 0), found).fences()
+            for i in range(found.partitions, partitions):
+                self._add_partition(path, StreamPartition(stream, i), found)
+                for owner, epoch in fences.items():
+                    self._open(StreamPartition(stream, i), found).fence(owner, epoch)
+            grown = replace(found, partitions=partitions)
+            _sync_folder(path)
+            _write_meta(path, grown)
+            return grown
+
+    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
+        """What there is of each partition of a stream, now."""
+        return {partition.partition: partition.bounds() for partition in self._all(stream)}
+
+    def record_bytes(self, stream: str) -> float:
+        """What a record takes on disk, on average."""
+        all_ = self._all(stream)
+        records = sum(bounds.end - bounds.oldest for bounds in (one.bounds() for one in all_))
+        return sum(one.size() for one in all_) / records if records else 0.0
+
+    def fetch(self, wanted: Range) -> pa.RecordBatch:
+        """Exactly the records of a range."""
+        return self._known(wanted.partition).fetch(wanted)
+
+    def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
+        """Write records and marker, both or neither; False: this batch is already there."""
+        return self.append_all(partition, [(records, marker)])[0]
+
+    def append_all(
+        self, partition: StreamPartition, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]
+    ) -> list[bool]:
+        """The same for several tasks at once."""
+        return self._known(partition).append_all(writes)
+
+    def written(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
+        """The last marker of a task."""
+        return self._known(partition).written(owner, task)
+
+    def fence(self, streams: Sequence[str], owner: str, epoch: int) -> None:
+        """From now on, refuse what earlier epochs of this owner want to write to these streams."""
+        for stream in streams:
+            with self._locked(stream):  # or partitions that are being added would miss it
+                for partition in self._all(stream):
+                    partition.fence(owner, epoch)
+
+    def markers(self, stream: str, owner: str) -> dict[StreamPartition, list[Marker]]:
+        """The last marker of each task of an owner, in each partition."""
+        return {partition.partition: partition.markers(owner) for partition in self._all(stream)}
+
+    def trim(self, partition: StreamPartition, before: int) -> Bounds:
+        """Forget the records below an offset."""
+        return self._known(partition).trim(before)
+
+    def trim_to(self, partition: StreamPartition, records: int) -> Bounds:
+        """Keep only the newest records."""
+        return self._known(partition).trim_to(records)
+
+    def trim_older(self, partition: StreamPartition, timestamp: int) -> Bounds:
+        """Forget records as long as they are older than a time; those written together with a newer one stay."""
+        return self._known(partition).trim_older(timestamp)
+
+    def size(self, stream: str) -> int:
+        """Bytes on disk."""
+        return sum(partition.size() for partition in self._all(stream))
+
+    def _all(self, stream: str) -> list[LogPartition]:
+        meta = self.meta(stream)
+        return [self._open(StreamPartition(stream, i), meta) for i in range(meta.partitions)]
+
+    def _known(self, partition: StreamPartition) -> LogPartition:
+        meta = self.meta(partition.stream)
+        check_partition(partition, {meta.stream: meta.partitions})
+        return self._open(partition, meta)
+
+    def _open(self, partition: StreamPartition, meta: StreamMeta) -> LogPartition:
+        path = self._path(partition.stream) / str(partition.partition)
+        return open_partition(path, partition, map_size=meta.map_size, sync=self._sync)
+
+    def _path(self, stream: str) -> Path:
+        name = quote(stream, safe="")
+        name = f"%2E{name[1:]}" if name.startswith(".") else name
+        if not 0 < len(name) <= _LONGEST_NAME:
+            message = f"{stream!r} can't be the name of a stream of the embedded log: its folder would be {name!r}"
+            raise StreamMissingError(message)
+        return self._directory / name
+
+    def _create(self, path: Path, meta: StreamMeta) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".creating-", dir=self._directory))
+        try:
+            for i in range(meta.partitions):
+                create_partition(draft / str(i), StreamPartition(meta.stream, i), map_size=meta.map_size)
+            _write_meta(draft, meta)
+            draft.chmod(0o755)
+            draft.rename(path)
+            _sync_folder(self._directory)
+        except OSError:
+            if not path.is_dir():
+                raise
+            # Another process was faster; `ensure` looks at what it made.
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _add_partition(self, path: Path, partition: StreamPartition, meta: StreamMeta) -> None:
+        target = path / str(partition.partition)
+        if target.is_dir():
+            return  # an earlier growth came this far and did not end; nobody could write there
+        draft = Path(tempfile.mkdtemp(prefix=".creating-", dir=path))
+        try:
+            create_partition(draft / "new", partition, map_size=meta.map_size)
+            (draft / "new").rename(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _read_meta(self, path: Path) -> StreamMeta:
+        try:
+            text = (path / _META).read_text(encoding="utf-8")
+            if (found := json.loads(text)["format"]) == _FORMAT:
+                return StreamMeta(**unsealed(text))
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            message = f"{path} is not a stream of the embedded log: {_META} can't be read: {error}; bring it back"
+            raise LogDamagedError(message) from error
+        message = f"{path} is in format {found} of the embedded log; this release reads {_FORMAT}"
+        raise LogDamagedError(message)
+
+    @contextmanager
+    def _locked(self, stream: str) -> Iterator[Path]:
+        path = self._path(stream)
+        self.meta(stream)
+        with (path / _LOCK).open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield path
+
+
+def _write_meta(path: Path, meta: StreamMeta) -> None:
+    draft = path / f".{_META}.{os.getpid()}"
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(sealed(asdict(meta)) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path / _META)
+    _sync_folder(path)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,420 @@
+"""Why: one stream partition of the embedded log: an LMDB environment whose every transaction leaves it whole.
+
+Records lie in chunks, each one value under the offset of its last record: a fetch is a seek and a few slices, an append
+one put. Where a process dies does not matter; LMDB shows the old or the new state and frees the dead writer's lock.
+
+Each value carries a checksum over its key and itself, and the file is walked when it is opened (`lmdb_file`): what was
+damaged on the disk is refused by name, as nothing can restore it; no record is wrong, and no process ends by it.
+
+Must not be carried across a fork, nor be opened twice in one process: `log` sees to both.
+"""
+
+import json
+import shutil
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import NoReturn
+from zlib import crc32
+
+import lmdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.lmdb_file import FileDamagedError, check_metas, check_pages
+from holdfast_runtime.streams.markers import is_written
+from holdfast_runtime.streams.records import (
+    WRITTEN,
+    Bounds,
+    FencedError,
+    Marker,
+    Range,
+    check_range,
+    joined,
+    with_offsets,
+)
+
+_READERS = 1024
+_CHUNK_ROWS, _CHUNK_BYTES = 16_384, 8 << 20
+_SMALL_ROWS, _SMALL_BYTES = 256, 16 << 10
+"""A last chunk below both is written anew with the records that follow, or single appends would make slow fetches."""
+_SLACK_PAGES = 16
+"""Pages at the end that LMDB took and gave back in one transaction are counted but not in the file."""
+_LONGEST_KEY = 511
+
+_BOUNDS, _NAME = b"b", b"n"
+_CHUNK, _FENCE, _MARKER = b"c", b"f", b"m"
+_KINDS = (_BOUNDS, _NAME, _FENCE, _MARKER)
+_AFTER_CHUNKS = b"d"
+_DATA = "data.mdb"
+_PAIR = struct.Struct(">qq")
+_HEAD = struct.Struct(">qq")  # first offset, highest timestamp
+_SUM = struct.Struct("<I")
+_FITS = 0x2144DF1C
+"""The CRC-32 of anything with its own CRC-32 behind it."""
+_LOOKS = 100
+
+
+class LogDamagedError(UserActionError):
+    """Files of the log that are not as the log wrote them."""
+
+
+class LogFullError(UserActionError):
+    """A partition has reached its largest size."""
+
+
+class LogUnavailableError(WorldChangeError):
+    """The file system or LMDB refuses: no space, no permission, too many readers. Nothing was written."""
+
+
+class LogPartition:
+    """An open partition. Threads may share it; each process opens its own."""
+
+    def __init__(self, path: Path, partition: StreamPartition, *, map_size: int, sync: bool) -> None:
+        self.partition, self.path, self.sync = partition, path, sync
+        self._threads = RLock()
+        with self._explained():
+            self._env = _opened(path, map_size, sync=sync)
+        try:
+            self._check()
+        except BaseException:
+            self._env.close()
+            raise
+
+    def close(self) -> None:
+        """Give up files and memory."""
+        self._env.close()
+
+    def bounds(self) -> Bounds:
+        """What there is."""
+        with self._reading() as txn:
+            return self._bounds(txn)
+
+    def fetch(self, wanted: Range) -> pa.RecordBatch:
+        """Exactly the records of a range."""
+        parts = []
+        with self._reading() as txn:
+            check_range(wanted, self._bounds(txn))
+            at = wanted.start
+            cursor = txn.cursor()
+            found = at < wanted.end and cursor.set_range(_chunk_key(at))
+            while at < wanted.end:
+                key, value = (cursor.key(), cursor.value()) if found else (b"", b"")
+                if key[:1] != _CHUNK:
+                    self._damaged(f"its records end at offset {at}, before its end")
+                first, rows = self._rows(key, value)
+                last = first + rows.num_rows
+                if not first <= at < last or _chunk_key(last - 1) != key:
+                    self._damaged(f"the records around offset {at} are not where they belong")
+                stop = min(last, wanted.end)
+                parts.append(with_offsets(rows.slice(at - first, stop - at), at))
+                at = stop
+                found = cursor.next()
+        return joined(parts, wanted)
+
+    def append_all(self, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]) -> list[bool]:
+        """Records and markers of several tasks in one transaction."""
+        with self._writing() as txn:
+            done = [marker is None or _mark(txn, marker, self.partition) for _, marker in writes]
+            batches = [records for (records, _), new in zip(writes, done, strict=True) if new and records.num_rows]
+            if batches:
+                self._add(txn, batches)
+            return done
+
+    def written(self, owner: str, task: str) -> Marker | None:
+        """The last marker of a task."""
+        with self._reading() as txn:
+            return _marker(txn, owner, task)
+
+    def markers(self, owner: str) -> list[Marker]:
+        """The last marker of each task of an owner."""
+        prefix = _marker_key(owner, "")
+        with self._reading() as txn:
+            cursor = txn.cursor()
+            found = []
+            more = cursor.set_range(prefix)
+            while more and cursor.key().startswith(prefix):
+                task = cursor.key()[len(prefix) :].decode()
+                found.append(Marker(owner, task, *json.loads(_checked(cursor.key(), cursor.value()).tobytes())))
+                more = cursor.next()
+            return found
+
+    def fences(self) -> dict[str, int]:
+        """The lowest epoch that may still write, by owner."""
+        with self._reading() as txn:
+            cursor = txn.cursor()
+            found = {}
+            more = cursor.set_range(_FENCE)
+            while more and cursor.key()[:1] == _FENCE:
+                found[cursor.key()[1:].decode()] = _PAIR.unpack(_checked(*cursor.item()))[0]
+                more = cursor.next()
+            return found
+
+    def fence(self, owner: str, epoch: int) -> None:
+        """Refuse earlier epochs of an owner from now on."""
+        with self._writing() as txn:
+            if epoch > _fence_of(txn, owner):
+                _put(txn, _fence_key(owner), _PAIR.pack(epoch, 0))
+
+    def trim(self, before: int) -> Bounds:
+        """Forget the records below an offset."""
+        with self._writing() as txn:
+            bounds = self._bounds(txn)
+            oldest = min(max(bounds.oldest, before), bounds.end)
+            self._forget(txn, oldest)
+        self._settle()
+        return Bounds(oldest, bounds.end)
+
+    def trim_to(self, records: int) -> Bounds:
+        """Keep only the newest records."""
+        return self.trim(self.bounds().end - records)
+
+    def trim_older(self, timestamp: int) -> Bounds:
+        """Forget records as long as they are older than a time; stops at the first chunk that holds a newer one."""
+        with self._writing() as txn:
+            bounds, cursor = self._bounds(txn), txn.cursor()
+            oldest, more = bounds.oldest, cursor.set_range(_CHUNK)
+            while more and cursor.key()[:1] == _CHUNK and _HEAD.unpack_from(_checked(*cursor.item()))[1] < timestamp:
+                oldest = _offset_of(cursor.key()) + 1
+                more = cursor.next()
+            self._forget(txn, oldest)
+        self._settle()
+        return Bounds(oldest, bounds.end)
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return (self.path / _DATA).stat().st_size
+
+    def _add(self, txn: "lmdb.Transaction[bytes]", batches: list[pa.RecordBatch]) -> None:
+        bounds = self._bounds(txn)
+        first = bounds.end
+        added = sum(batch.num_rows for batch in batches)
+        cursor = txn.cursor()
+        if cursor.set_key(_chunk_key(first - 1)) if first else False:
+            key, value = cursor.item()
+            start, rows = self._rows(key, value)
+            if rows.num_rows < _SMALL_ROWS and len(value) < _SMALL_BYTES:
+                cursor.delete()
+                first, batches = start, [rows, *batches]
+        for batch in _chunks(batches):
+            last = first + batch.num_rows - 1
+            head = _HEAD.pack(first, pc.max(batch.column(2)).as_py())
+            _put(txn, _chunk_key(last), head, batch.serialize().to_pybytes())
+            first = last + 1
+        _put(txn, _BOUNDS, _PAIR.pack(bounds.oldest, bounds.end + added))
+
+    def _forget(self, txn: "lmdb.Transaction[bytes]", oldest: int) -> None:
+        cursor = txn.cursor()
+        more = cursor.set_range(_CHUNK)
+        while more and cursor.key()[:1] == _CHUNK and _offset_of(cursor.key()) < oldest:
+            more = cursor.delete()
+        _put(txn, _BOUNDS, _PAIR.pack(oldest, self._bounds(txn).end))
+
+    def _settle(self) -> None:
+        """One more commit: LMDB uses pages again from the transaction after next, and a full partition has none."""
+        with self._writing() as txn:
+            _put(txn, _BOUNDS, _PAIR.pack(*self._bounds(txn)))
+
+    def _rows(self, key: bytes, value: bytes) -> tuple[int, pa.RecordBatch]:
+        try:
+            length = len(_checked(key, value)) - _HEAD.size
+            rows = pa.ipc.read_record_batch(pa.py_buffer(value).slice(_HEAD.size, length), WRITTEN)
+        except (pa.ArrowException, OSError, struct.error) as error:
+            self._damaged(f"a chunk can't be read: {error}", error)
+        return _HEAD.unpack_from(value)[0], rows
+
+    def _bounds(self, txn: "lmdb.Transaction[bytes]") -> Bounds:
+        found = _get(txn, _BOUNDS)
+        if found is None:
+            self._damaged("nothing says how far its records go")
+        return Bounds(*_PAIR.unpack(found))
+
+    def _check(self) -> None:
+        info, stat = self._env.info(), self._env.stat()
+        pages = (self.path / _DATA).stat().st_size // stat["psize"]
+        # Reading a page that is not there would end the process by a signal.
+        if pages + _SLACK_PAGES < info["last_pgno"] + 1:
+            self._damaged(f"it was cut off: {pages} of {info['last_pgno'] + 1} pages are there")
+        if not any(self._whole() for _ in range(_LOOKS)):
+            message = f"{self.partition}: {self.path} is written faster than it can be looked at; open it again"
+            raise LogUnavailableError(message)
+        with self._reading() as txn:
+            name = _get(txn, _NAME)
+        if name != str(self.partition).encode():
+            says = "no name" if name is None else f"the name {name.decode(errors='replace')}"
+            self._damaged(f"it has {says}, and should be {self.partition}")
+
+    def _whole(self) -> bool:
+        """Look at all pages, and at all entries that nobody would miss; False: somebody wrote meanwhile."""
+        with self._reading() as txn:
+            if not check_pages(self.path / _DATA, txn.id()):
+                return False
+            cursor = txn.cursor()
+            more = cursor.first()
+            while more:
+                kind = cursor.key()[:1]
+                if kind == _CHUNK:
+                    # Records are looked at when they are fetched, and one that is not there is noticed.
+                    more = cursor.set_range(_AFTER_CHUNKS)
+                    continue
+                if kind not in _KINDS:
+                    self._damaged(f"it has an entry {cursor.key()!r}")
+                _checked(*cursor.item())
+                more = cursor.next()
+            return True
+
+    def _damaged(self, what: str, cause: Exception | None = None) -> NoReturn:
+        message = (
+            f"{self.path} is not a whole partition of the embedded log: {what}. Bring it back or remove the stream"
+        )
+        raise LogDamagedError(message) from cause
+
+    @contextmanager
+    def _reading(self) -> Iterator["lmdb.Transaction[bytes]"]:
+        with self._threads, self._explained(), self._env.begin() as txn:
+            yield txn
+
+    @contextmanager
+    def _writing(self) -> Iterator["lmdb.Transaction[bytes]"]:
+        with self._threads, self._explained(), self._env.begin(write=True) as txn:
+            yield txn
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except lmdb.MapFullError as error:
+            size = self._env.info()["map_size"]
+            message = (
+                f"{self.partition} is full: {self.path} may hold {size} bytes and needs more. Nothing of this append "
+                "was written; trim the partition, or create the stream with a larger map_size"
+            )
+            raise LogFullError(message) from error
+        except (
+            FileDamagedError,
+            lmdb.InvalidError,
+            lmdb.VersionMismatchError,
+            lmdb.CorruptedError,
+            lmdb.PageNotFoundError,
+        ) as error:
+            self._damaged(str(error), error)
+        except (lmdb.Error, OSError) as error:
+            # LMDB says "Input/output error" too when a full disk took the first half of a write.
+            message = (
+                f"{self.partition}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free"
+            )
+            raise LogUnavailableError(message) from error
+
+
+def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -> None:
+    """A new, empty partition in a folder that nobody reads yet."""
+    path.mkdir(parents=True)
+    env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=False)
+    with env.begin(write=True) as txn:
+        _put(txn, _NAME, str(partition).encode())
+        _put(txn, _BOUNDS, _PAIR.pack(0, 0))
+    env.sync(True)  # noqa: FBT003 - the name of the argument is not LMDB's
+    env.close()
+
+
+def _free(path: Path) -> int:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return 0
+
+
+def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:
+    if not (path / _DATA).is_file():
+        message = (
+            f"{path} is not a partition of the embedded log: it has no data.mdb. Bring it back or remove the stream"
+        )
+        raise LogDamagedError(message)
+    check_metas(path / _DATA)
+    env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=sync, create=False)
+    env.reader_check()  # slots of readers that were killed would run out
+    return env
+
+
+def _mark(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: StreamPartition) -> bool:
+    fence = _fence_of(txn, marker.owner)
+    if marker.epoch < fence:
+        message = (
+            f"{partition}: attempt {marker.epoch} of {marker.owner} wants to write batch {marker.batch} of "
+            f"{marker.task}, but attempt {fence} has taken over; this process must end"
+        )
+        raise FencedError(message)
+    if is_written(marker, _marker(txn, marker.owner, marker.task), str(partition)):
+        return False
+    value = [marker.batch, marker.epoch, marker.life, marker.digest]
+    _put(txn, _marker_key(marker.owner, marker.task), json.dumps(value).encode())
+    if marker.epoch > fence:
+        _put(txn, _fence_key(marker.owner), _PAIR.pack(marker.epoch, 0))
+    return True
+
+
+def _marker(txn: "lmdb.Transaction[bytes]", owner: str, task: str) -> Marker | None:
+    found = _get(txn, _marker_key(owner, task))
+    return None if found is None else Marker(owner, task, *json.loads(found))
+
+
+def _fence_of(txn: "lmdb.Transaction[bytes]", owner: str) -> int:
+    found = _get(txn, _fence_key(owner))
+    return 0 if found is None else int(_PAIR.unpack(found)[0])
+
+
+def _put(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
+    """Write a value with its checksum behind it, which is over the key too: an entry can't pass for another."""
+    found = crc32(key)
+    for part in value:
+        found = crc32(part, found)
+    txn.put(key, b"".join((*value, _SUM.pack(found))))
+
+
+def _get(txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
+    """The value of a key; raises `FileDamagedError`."""
+    stored = txn.get(key)
+    return None if stored is None else _checked(key, stored).tobytes()
+
+
+def _checked(key: bytes, stored: bytes) -> memoryview:
+    if len(stored) < _SUM.size or crc32(stored, crc32(key)) != _FITS:
+        message = f"the entry {key!r} does not fit its checksum"
+        raise FileDamagedError(message)
+    return memoryview(stored)[: -_SUM.size]
+
+
+def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of a good size: small ones together, large ones cut."""
+    for whole in pa.Table.from_batches(batches, WRITTEN).combine_chunks().to_batches():
+        per_row = max(1, whole.nbytes // whole.num_rows)
+        rows = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // per_row))
+        for start in range(0, whole.num_rows, rows):
+            yield whole.slice(start, rows)
+
+
+def _chunk_key(last: int) -> bytes:
+    return _CHUNK + last.to_bytes(8, "big")
+
+
+def _offset_of(key: bytes) -> int:
+    return int.from_bytes(key[1:], "big")
+
+
+def _fence_key(owner: str) -> bytes:
+    return _named(_FENCE + owner.encode())
+
+
+def _marker_key(owner: str, task: str) -> bytes:
+    return _named(_MARKER + owner.encode() + b"\0" + task.encode())
+
+
+def _named(key: bytes) -> bytes:
+    if len(key) > _LONGEST_KEY:
+        message = f"names too long for the embedded log ({len(key)} bytes, at most {_LONGEST_KEY}): {key[1:]!r}"
+        raise ValueError(message)
+    return key

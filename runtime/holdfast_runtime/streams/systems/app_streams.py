@@ -1,0 +1,319 @@
+"""Why: an app's streams by their names, whatever system holds them: the one place that knows which kinds there are.
+
+Built from the spec alone, in the driver and in every worker. Must not decide what is read or written.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.planning.plan import Plan, PlannedStream
+from holdfast.spec.app_part import AppSpec
+from holdfast.spec.streams import Stream
+from holdfast.spec.streams import System as SystemSpec
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.codecs import arrow_schema, codec_for
+from holdfast_runtime.streams.generator import GeneratedStream, Generator
+from holdfast_runtime.streams.kafka.admin.topics import Topics
+from holdfast_runtime.streams.kafka.admin.wanted import Use
+from holdfast_runtime.streams.kafka.client.credentials import kafka_settings
+from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
+from holdfast_runtime.streams.kafka.system import Kafka
+from holdfast_runtime.streams.kafka.write.marker_notes import Who
+from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Writes
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.markers import Before, PlacedMarker, Turns
+from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.records import Bounds, Marker, Range, ReadOnlyError, RecordLimit
+from holdfast_runtime.streams.user_functions import load_function
+
+LARGE_RECORD = float(1 << 20)
+"""As large as a record of Kafka is where nobody has set it otherwise: brokers do not say how large theirs are."""
+_OWN = "the app makes for itself"
+
+
+class SystemNotBuiltError(UserActionError):
+    """A kind of system that can't be had here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What of a host the systems need."""
+
+    log: Path | None
+    """The directory of the embedded log; None: there is none, as hosts are many."""
+    paces: Mapping[str, Pace]
+    """Generator system -> how many rows it has made by when."""
+    sync: bool = False
+    """Whether an append to the log waits for the disk."""
+    secrets: Path | None = None
+    """A folder with a folder for each Secret, a file for each of its entries."""
+    limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
+    """Kafka system -> topic -> what it takes, of those that are written."""
+    before: Mapping[str, Turns] = field(default_factory=dict)
+    """Kafka system -> what earlier attempts of the run have written into it."""
+
+
+System = EmbeddedLog | Generator | Kafka
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A stream and who holds it."""
+
+    topic: str
+    system: System
+    use: Use
+    retention: str | None = None
+    """How long its records are kept."""
+
+
+class Streams:
+    """All streams of an app."""
+
+    def __init__(self, app: str, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> None:
+        """`app`: its name."""
+        declared = {stream.name: stream for stream in spec.streams}
+        timed = {one.topic for one in plan.streams if is_timed(one, declared.get(one.name))}
+        systems = {
+            system.name: _kafka(system, app, where, timed)
+            if system.kafka is not None
+            else _single_host(system, spec, plan, where, clock)
+            for system in spec.systems
+            if any(stream.system == system.name for stream in spec.streams)
+        }
+        written = spec.dead_letters.union(plan.producers)
+        # What an app makes for itself goes where hosts can share it, if it has such a place.
+        shared = next((one for one in systems.values() if isinstance(one, Kafka)), None)
+
+        def held(name: str, topic: str) -> _Held:
+            stream = declared.get(name)
+            if stream is None:
+                own = shared or _embedded_log(where, f"stream {name}, which {_OWN},")
+                return _Held(topic, own, Use.INTERMEDIATE)
+            use = Use.READ if name not in written else Use.TIMED if topic in timed else Use.WRITTEN
+            return _Held(topic, systems[stream.system], use, stream.retention)
+
+        self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}
+
+    def bounds(self, streams: Collection[str]) -> dict[StreamPartition, Bounds]:
+        """What there is of each partition of these streams, now."""
+        found: dict[StreamPartition, Bounds] = {}
+        of_kafka: dict[Kafka, dict[str, str]] = {}
+        for stream in streams:
+            held = self._held[stream]
+            if isinstance(held.system, Kafka):
+                of_kafka.setdefault(held.system, {})[stream] = held.topic
+            else:
+                some = held.system.bounds(held.topic)
+                found |= {StreamPartition(stream, one.partition): bounds for one, bounds in some.items()}
+        for system, topics in of_kafka.items():
+            there = system.bounds(sorted(set(topics.values())))
+            for stream, topic in topics.items():
+                found |= {StreamPartition(stream, number): bounds for number, bounds in there[topic].items()}
+        return found
+
+    def assumed_bytes(self, streams: Collection[str]) -> dict[str, float]:
+        """What records of these streams are taken to have as long as none has been read."""
+        return {stream: self._assumed_bytes(self._held[stream]) for stream in streams}
+
+    @staticmethod
+    def _assumed_bytes(held: _Held) -> float:
+        match held.system:
+            case EmbeddedLog():
+                return held.system.record_bytes(held.topic)
+            case Kafka():
+                return LARGE_RECORD
+            case Generator():
+                return 0.0
+
+    def ids(self, streams: Collection[str]) -> dict[str, str]:
+        """The ids of the topics of these streams, where their system gives one."""
+        held = {stream: self._held[stream] for stream in streams}
+        return {name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, Kafka)}
+
+    def fetch(self, wanted: Range) -> pa.RecordBatch:
+        """Exactly the records of a range, as they are stored."""
+        held = self._held[wanted.partition.stream]
+        return held.system.fetch(_in(held, wanted))
+
+    def expect(self, wanted: Sequence[Range]) -> None:
+        """Say which ranges are fetched next, where that makes them come sooner."""
+        of_kafka: dict[Kafka, list[Range]] = {}
+        for one in wanted:
+            held = self._held[one.partition.stream]
+            if isinstance(held.system, Kafka):
+                of_kafka.setdefault(held.system, []).append(_in(held, one))
+        for system, ranges in of_kafka.items():
+            system.expect(ranges)
+
+    def rows(self, wanted: Range) -> pa.RecordBatch | None:
+        """The rows of a range where a system has rows rather than records; None: fetch and decode them."""
+        held = self._held[wanted.partition.stream]
+        return held.system.rows(_in(held, wanted)) if isinstance(held.system, Generator) else None
+
+    def write(self, sender: Sender, writes: Writes, at: At) -> None:
+        """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
+        of_kafka: dict[Kafka, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
+        for partition, parts in writes.items():
+            held = self._written(partition.stream)
+            place = StreamPartition(held.topic, partition.partition)
+            if isinstance(held.system, EmbeddedLog):
+                held.system.append_all(place, parts)
+                at("partition written")
+            elif isinstance(held.system, Kafka):
+                of_kafka.setdefault(held.system, {})[place] = parts
+        for system, some in of_kafka.items():
+            system.write(sender, some, at)
+
+    def in_log(self, stream: str) -> bool:
+        """Whether the embedded log holds it."""
+        held = self._held.get(stream)
+        return held is not None and isinstance(held.system, EmbeddedLog)
+
+    def log_marker(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
+        """The last marker of a task in a partition of the embedded log; None too where another system has it."""
+        held = self._held.get(partition.stream)
+        if held is None or not isinstance(held.system, EmbeddedLog):
+            return None
+        return held.system.written(StreamPartition(held.topic, partition.partition), owner, task)
+
+    def ensure(self, stream: str, partitions: int, now: int) -> None:
+        """Make a stream with so many partitions if it is not there; one of the log that has fewer grows."""
+        held = self._held[stream]
+        if isinstance(held.system, Kafka):
+            held.system.ensure(held.topic, partitions, held.use, held.retention)
+        if not isinstance(held.system, EmbeddedLog):
+            return
+        if held.system.has(held.topic) and held.system.meta(held.topic).partitions < partitions:
+            held.system.grow(held.topic, partitions)
+        held.system.ensure(held.topic, partitions, now=now)
+
+    def begin(self, streams: Sequence[str], who: Who, slots: int, owner: str) -> Before:
+        """From now on, refuse what earlier attempts want to write to these streams; what they have written.
+
+        `slots`: how many this attempt has at most; `owner`: whose the app is.
+        """
+        kafkas: dict[str, Kafka] = {}
+        logs: dict[str, EmbeddedLog] = {}
+        for stream in streams:
+            held = self._written(stream)
+            if isinstance(held.system, EmbeddedLog):
+                held.system.fence([held.topic], who.owner, who.number)
+                logs[held.topic] = held.system
+            elif isinstance(held.system, Kafka):
+                kafkas[held.system.settings.system] = held.system
+        # After all fences: from there on nothing is added.
+        found = [one for topic, log in logs.items() for one in log.markers(topic, who.owner).items()]
+        return Before(
+            {name: system.begin(who, slots, owner) for name, system in kafkas.items()},
+            tuple(PlacedMarker(str(partition), marker) for partition, markers in found for marker in markers),
+        )
+
+    def limits(self, streams: Sequence[str]) -> dict[str, dict[str, TopicLimits]]:
+        """What the topics of these streams take, by Kafka system."""
+        topics: dict[Kafka, list[str]] = {}
+        for stream in streams:
+            held = self._held[stream]
+            if isinstance(held.system, Kafka):
+                topics.setdefault(held.system, []).append(held.topic)
+        return {system.settings.system: system.limits_of(some) for system, some in topics.items()}
+
+    def record_limit(self, stream: str) -> RecordLimit | None:
+        """How large a record of a stream may be; None: as large as it likes."""
+        held = self._held[stream]
+        return held.system.record_limit(held.topic) if isinstance(held.system, Kafka) else None
+
+    def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
+        """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""
+        found: dict[Kafka, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        for partition, offset in positions.items():
+            held = self._held.get(partition.stream)
+            if held is not None and isinstance(held.system, Kafka):
+                read, own = found.setdefault(held.system, ({}, {}))
+                (own if held.use is Use.INTERMEDIATE else read)[held.topic, partition.partition] = offset
+        for system, (read, own) in found.items():
+            system.tidy(read, own)
+
+    def partitions(self, stream: str) -> int | None:
+        """How many partitions a stream has in its system; None: it is not there yet."""
+        held = self._held[stream]
+        if isinstance(held.system, EmbeddedLog):
+            return held.system.meta(held.topic).partitions if held.system.has(held.topic) else None
+        return len(self.bounds([stream]))
+
+    def _written(self, stream: str) -> _Held:
+        held = self._held[stream]
+        if isinstance(held.system, Generator):
+            message = f"stream {stream} can't be written: its system makes rows up; move it to a log system"
+            raise ReadOnlyError(message)
+        return held
+
+
+def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
+    """How many partitions an app's streams in Kafka have, by stream; None: there is no such topic."""
+    found: dict[str, int | None] = {}
+    for system in spec.systems:
+        if system.kafka is not None:
+            topics = Topics(kafka_settings(system, secrets))
+            found |= {
+                one.name: topics.count(one.topic or one.name) for one in spec.streams if one.system == system.name
+            }
+    return found
+
+
+def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
+    """Whether readers know event times by the timestamps of records alone, or may: they must arrive as they left."""
+    if declared is None or declared.control:
+        return True
+    return planned.role == "intermediate" and declared.event_time is None
+
+
+def _in(held: _Held, wanted: Range) -> Range:
+    return wanted._replace(partition=StreamPartition(held.topic, wanted.partition.partition))
+
+
+def _kafka(system: SystemSpec, app: str, where: Where, timed: Collection[str]) -> Kafka:
+    kafka = system.kafka
+    assert kafka is not None  # noqa: S101 - its kind says so
+    return Kafka(
+        kafka_settings(system, where.secrets),
+        app,
+        kafka.delivery == "ExactlyOnce",
+        where.before.get(system.name, {}),
+        kafka.replication,
+        where.limits.get(system.name, {}),
+        timed,
+    )
+
+
+def _single_host(
+    system: SystemSpec, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]
+) -> EmbeddedLog | Generator:
+    if system.generator is not None:
+        return _generator(system, spec, plan, where, clock)
+    return _embedded_log(where, f"system {system.name}")
+
+
+def _embedded_log(where: Where, what: str) -> EmbeddedLog:
+    if where.log is None:
+        message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
+        raise SystemNotBuiltError(message)
+    return EmbeddedLog(where.log, sync=where.sync)
+
+
+def _generator(system: SystemSpec, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> Generator:
+    assert system.generator is not None  # noqa: S101 - its kind says so
+    streams = []
+    for stream in spec.streams:
+        if stream.system == system.name:
+            planned = plan.stream(stream.name)
+            codec = codec_for(stream.format, arrow_schema(planned.rows))
+            count = 1 if planned.count is None else planned.count.actual
+            streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
+    path = system.generator.function
+    make = load_function(path, spec.runtime.code)
+    return Generator(path, make, streams, pace=where.paces[system.name], clock=clock)

@@ -1,0 +1,111 @@
+"""Why: a test looks into the state of tasks as the last batch left it; where the disk is lost, into the durable copy.
+
+Must not change either.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.control.bookkeeping import Bookkeeping
+from holdfast.spec.kept_state import state_name
+from holdfast.spec.steps import Process, Step
+from holdfast.spec.values import millis
+from holdfast.suggest import did_you_mean
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.segments.graph import Node
+from holdfast_runtime.slot.program import Program, clock_plan
+from holdfast_runtime.state.claim import left_at
+from holdfast_runtime.state.left import data_file
+from holdfast_runtime.state.place import read_sidecar
+from holdfast_runtime.state.restoring import restore
+from holdfast_runtime.state.task_store import CONTROL, TaskStore
+from holdfast_runtime.state.trust import Expected, Facts, Use, trust
+from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.key_rows import row_key
+from holdfast_runtime.steps.key_state import KeyState, Moment
+from holdfast_runtime.steps.key_table import KeyTable
+from holdfast_runtime.streams.codecs.codec import listed
+from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.testing.errors import TestMisuseError
+
+
+class Kept:
+    """The state of all tasks after a batch."""
+
+    def __init__(self, program: Program, done: Offsets) -> None:
+        self._program, self._done = program, done
+
+    def key(self, step: str, key: Any, now: int) -> KeyState | None:
+        """What a step keeps of a key; None: nothing."""
+        node, keeper, verb = self._stateful(step)
+        schema = self._program.compiled.nodes[node.inputs[0]].schema
+        columns = pa.schema([schema.field(name) for name in verb.by])
+        values = [key] if len(verb.by) == 1 else list(key)
+        try:
+            one = pa.RecordBatch.from_arrays(
+                [pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns
+            )
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            message = f"{key!r} is no key of step {step}, which keeps state by ({listed(columns)}): {error}"
+            raise TestMisuseError(message) from error
+        wanted = row_key(key_bytes(one, verb.by)[0].as_py())
+        skew = self._done.skew
+        moment = Moment(Clock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
+        for task in self._done.turns:
+            with self._tables(task) as tables:
+                (state,) = KeyTable(state_name(keeper), tables, moment).load([wanted]).states
+                if state or state.timers:
+                    return state
+        return None
+
+    def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
+        """All that a task keeps, as bytes: for comparing."""
+        with self._tables(task) as tables:
+            return {name: dict(tables.table(name).scan()) for name in tables.tables()}
+
+    def stream_watermark(self, stream: str, now: int) -> int | None:
+        """The lowest watermark of a stream in any task that reads it."""
+        marks = []
+        for task, inputs in self._program.tasks.items():
+            if task in self._done.turns and any(one.stream == stream for one in inputs):
+                with self._tables(task) as tables:
+                    entries = dict(tables.table(CONTROL).scan())
+                book = Bookkeeping.restored(entries, clock_plan(self._program, task).inputs, now)
+                marks.append(book.watermarks.streams().get(stream))
+        known = [mark for mark in marks if mark is not None]
+        return min(known) if known and len(known) == len(marks) else None
+
+    def _stateful(self, step: str) -> tuple[Node, Step, Process]:
+        nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
+        if step not in nodes:
+            message = f"there is no process step {step}{did_you_mean(step, nodes)}"
+            raise TestMisuseError(message)
+        found = nodes[step]
+        assert found.step is not None  # noqa: S101 - its verb says so
+        assert found.step.process is not None  # noqa: S101
+        return found, found.step, found.step.process
+
+    @contextmanager
+    def _tables(self, task: str) -> Iterator[TaskStore]:
+        identity = self._program.identity(task)
+        place = self._program.state.place(identity)
+        expected = Expected(identity, self._done.turns[task] + 1, sys.maxsize, place.boot_id())
+        if trust(Facts(read_sidecar(place), use=Use(left_at(place), data_file(place.data_path))), expected) is None:
+            with TaskStore.open(place) as store:
+                yield store
+            return
+        with TemporaryDirectory(prefix="holdfast-") as folder:
+            place = replace(place, path=Path(folder) / "store")
+            restored = restore(self._program.state.copy(identity, lambda _: None), place, self._done.turns[task])
+            if restored is None:
+                message = f"{identity} has neither a local store nor a durable copy"
+                raise TestMisuseError(message)
+            with restored.store as store:
+                yield store
