@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from holdfast.placement.assignment import assign
-from holdfast.placement.moves import kept
+from holdfast.placement.moves import locality
 
 RUNS = 5
 SIZES = ((1_000, 100, 20), (10_000, 1_000, 200), (20_000, 2_000, 400))
@@ -98,7 +98,7 @@ def main() -> None:
                 result = assign(run.tasks, run.processors, run.task_location, run.task_processor)
                 seconds.append(time.perf_counter() - started)
             median = statistics.median(seconds)
-            keeps = kept(result, run.processors, run.task_location, run.task_processor)
+            keeps = locality(result, run.processors, run.task_location, run.task_processor)
             print(
                 f"{tasks:>7} {processors:>11} {locations:>10}  {situation.__name__:<14} {median:>8.3f} "
                 f"{median / tasks * 1e6:>8.1f} {keeps.at_location:>12} "

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import Position, WatermarkMessage, decode, encode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
@@ -42,7 +42,7 @@ def main() -> None:
     print(f"{'partitions':>10} {'messages':>9} {'apply M/s':>10} {'entries ms':>11} {'restore ms':>11} {'tick ms':>8}")
     for size in SIZES:
         partitions = [StreamPartition("mid", i) for i in range(size)]
-        inputs = Inputs(tuple(partitions), {"mid": Producers.of(TASKS, idle_after=60_000)})
+        inputs = ControlInputs(tuple(partitions), {"mid": Producers.of(TASKS, idle_after=60_000)})
         states = [Bookkeeping.started(inputs, now=0)]
         batches = {run: deliveries(partitions, run) for run in range(1, RUNS + 1)}
         applied = median_of(lambda run: states.append(states[-1].batch(batches[run], now=run)))  # noqa: B023

@@ -19,7 +19,7 @@ from holdfast_runtime.columns.hashes import crc32, murmur2
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import close_all
 from holdfast_runtime.streams.partitioner import place, split
-from holdfast_runtime.streams.records import Marker, Range, written_batch
+from holdfast_runtime.streams.records import Marker, OffsetRange, written_batch
 
 RUNS = 41
 ROWS, BYTES = 10_000, 200
@@ -59,7 +59,7 @@ def log_rows(*, sync: bool) -> None:
         log = EmbeddedLog(Path(folder), sync=sync)
         log.ensure("s", 1, now=0)
         append = median_of(lambda run: log.append(here, rows, Marker("a/1", "t", run, 1, "life", "digest")))
-        fetch = median_of(lambda run: log.fetch(Range(here, run * ROWS // 2, run * ROWS // 2 + ROWS)))
+        fetch = median_of(lambda run: log.fetch(OffsetRange(here, run * ROWS // 2, run * ROWS // 2 + ROWS)))
         single = median_of(lambda run: log.append(here, one, Marker("a/1", "u", run, 1, "life", "digest")))
         bounds = median_of(lambda _: log.bounds("s"))
         close_all()

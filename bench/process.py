@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import ProcessStep
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 
 KEYS, IN_BATCH, BATCHES, WARM = 200_000, 20_000, 30, 10
 GIVEN = pa.schema([("sku", pa.string()), ("cents", pa.int64())])
@@ -43,15 +43,15 @@ def timers(sku: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[st
     state.at_event_time(state.now + 3_600_000)
 
 
-def batch(draw: random.Random) -> Timed:
+def batch(draw: random.Random) -> TimedRows:
     """Rows in random order."""
     skus = [f"sku-{number:08d}" for number in draw.sample(range(KEYS), IN_BATCH)] * 2
     draw.shuffle(skus)
     cents = [draw.randrange(1000) for _ in skus]
-    return Timed(pa.record_batch([pa.array(skus), pa.array(cents)], schema=GIVEN), pa.nulls(len(skus), pa.int64()))
+    return TimedRows(pa.record_batch([pa.array(skus), pa.array(cents)], schema=GIVEN), pa.nulls(len(skus), pa.int64()))
 
 
-def expected(given: Timed, last: dict[str, int]) -> list[tuple[str, int | None, int]]:
+def expected(given: TimedRows, last: dict[str, int]) -> list[tuple[str, int | None, int]]:
     """What comes out, sorted."""
     found = []
     for row in given.rows.to_pylist():
@@ -66,12 +66,12 @@ def measure(name: str, function: Any, ttl: str | None, directory: Path) -> None:
     """Print a row."""
     draw, last, times = random.Random(7), dict[str, int](), []
     step = ProcessStep("changed", Process(function="prices:change", by=("sku",), ttl=ttl), function, GIVEN, OUT)
-    with TaskStore.create(Place(directory / name, Identity("bench", "1", "partition-0")), -1) as store:
+    with TaskStore.create(StorePlace(directory / name, TaskIdentity("bench", "1", "partition-0")), -1) as store:
         for number in range(BATCHES):
             given = batch(draw)
             started = time.perf_counter()
             store.begin(number, 1)
-            out = step.run(given, store, Clock(NOON + number * 1000, NOON))
+            out = step.run(given, store, StepClock(NOON + number * 1000, NOON))
             store.commit()
             times.append(time.perf_counter() - started)
             got = sorted((tuple(row.values()) for row in out.rows.to_pylist()), key=repr)

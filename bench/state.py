@@ -16,14 +16,14 @@ from pathlib import Path
 
 import lmdb
 
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
 
 RUNS = 7
-TASK = Identity("bench", "1", "partition-0")
+TASK = TaskIdentity("bench", "1", "partition-0")
 UPDATES = 20_000
 CHUNK = 200_000
 SIZES = {"1 MB": 9_250, "100 MB": 925_000, "1 GB": 9_250_000}
@@ -47,7 +47,7 @@ def value(draw: random.Random) -> bytes:
     return draw.randbytes(50) + b"x" * 50
 
 
-def filled(place: Place, keys: list[bytes], draw: random.Random) -> TaskStore:
+def filled(place: StorePlace, keys: list[bytes], draw: random.Random) -> TaskStore:
     """A store with these keys."""
     store = TaskStore.create(place, -1)
     for start in range(0, len(keys), CHUNK):
@@ -96,7 +96,7 @@ def plain(directory: Path, keys: list[bytes], draw: random.Random) -> float:
     return statistics.median(times)
 
 
-def deltas(durable: Durable, store: TaskStore, keys: list[bytes], draw: random.Random) -> float:
+def deltas(durable: DurableCopy, store: TaskStore, keys: list[bytes], draw: random.Random) -> float:
     """Seconds to write the delta of a batch of updates."""
     times = []
     for _ in range(RUNS):
@@ -108,7 +108,7 @@ def deltas(durable: Durable, store: TaskStore, keys: list[bytes], draw: random.R
     return statistics.median(times)
 
 
-def reopened(place: Place, durable: Durable, batch: int) -> None:
+def reopened(place: StorePlace, durable: DurableCopy, batch: int) -> None:
     """Open a valid local store, read where it stands, and close it."""
     with open_store(place, durable, batch, 1, new=False).store as store:
         store.begin(batch, 1)
@@ -117,9 +117,9 @@ def reopened(place: Place, durable: Durable, batch: int) -> None:
 def measure(name: str, rows: int, directory: Path) -> None:
     """Print a row."""
     draw = random.Random(7)
-    place = Place(directory / "disk", TASK, 1 << 34)
-    durable = Durable(FolderStorage(directory / "checkpoint", sync=False), TASK)
-    synced = Durable(FolderStorage(directory / "synced"), TASK)
+    place = StorePlace(directory / "disk", TASK, 1 << 34)
+    durable = DurableCopy(FolderStorage(directory / "checkpoint", sync=False), TASK)
+    synced = DurableCopy(FolderStorage(directory / "synced"), TASK)
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), rows)]
     store = filled(place, keys, draw)
     update, floor = updates(store, keys, draw), plain(directory / "plain", keys, draw)

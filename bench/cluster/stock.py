@@ -28,7 +28,7 @@ from bench.cluster.newest import BLOB
 from bench.cluster.subject import BLOB_BYTES, INTERVAL, NO_ARCHIVE, PARTITIONS, PER_PARTITION, killed
 from bench.engine.peers import TUNED, rocksdb
 from bench.kafka.jars import jars
-from holdfast_operator.cluster.nodes import patient
+from holdfast_operator.cluster.nodes import with_node_tolerations
 from holdfast_operator.manifests.driver_pod import USER
 from tests.cluster.cluster import Cluster, Tree
 from tests.kafka.broker import wait_until
@@ -200,7 +200,7 @@ def executor_template() -> Tree:
         "containers": [container],
         "volumes": _VOLUMES,
     }
-    return patient({"apiVersion": "v1", "kind": "Pod", "spec": spec}, LOST_AFTER)
+    return with_node_tolerations({"apiVersion": "v1", "kind": "Pod", "spec": spec}, LOST_AFTER)
 
 
 def deployment(namespace: str, image: str, request: Mapping[str, Any]) -> Tree:
@@ -230,7 +230,7 @@ def deployment(namespace: str, image: str, request: Mapping[str, Any]) -> Tree:
         "containers": [container],
         "volumes": _VOLUMES,
     }
-    pod = patient({"metadata": {"labels": {"app": NAME}}, "spec": spec}, LOST_AFTER)
+    pod = with_node_tolerations({"metadata": {"labels": {"app": NAME}}, "spec": spec}, LOST_AFTER)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

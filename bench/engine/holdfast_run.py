@@ -27,11 +27,11 @@ from holdfast.spec.parse import parse_app
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.driver import app as engine
-from holdfast_runtime.loop.until import Until
+from holdfast_runtime.loop.until import StopCondition
 from holdfast_runtime.progress import Event, Progress
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import close_all
-from holdfast_runtime.streams.records import Range, written_batch
+from holdfast_runtime.streams.records import OffsetRange, written_batch
 
 GIVEN, MADE = "given", "made"
 WARM = 3
@@ -73,7 +73,7 @@ class Watch:
             return spark
 
         vars(engine)["open_session"] = opened
-        until = Until(idle=self.batches is None, batches=self.batches)
+        until = StopCondition(idle=self.batches is None, batches=self.batches)
         options = engine.RunOptions(DataDir(place), until, request["master"], ui=False)
         engine.run_app(parse_app(request["app"]), options, self, threading.Event())
 
@@ -221,7 +221,7 @@ def written(place: Path, schema: pa.Schema, since: Mapping[StreamPartition, int]
     tables, options = [], lines.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     for partition, bounds in log.bounds(MADE).items():
         for start in range((since or {}).get(partition, bounds.oldest), bounds.end, 200_000):
-            values = log.fetch(Range(partition, start, min(start + 200_000, bounds.end))).column("value")
+            values = log.fetch(OffsetRange(partition, start, min(start + 200_000, bounds.end))).column("value")
             text = pa.BufferReader(b"\n".join(values.to_pylist()))
             tables.append(lines.read_json(text, parse_options=options).select(schema.names))
     return pa.concat_tables(tables)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Mapping
 
 from holdfast_operator import main
-from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.driver_pod import Installation
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:
@@ -17,4 +17,4 @@ def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Co
 
 
 if __name__ == "__main__":
-    asyncio.run(main.serve(main.Options(Release("image"), tuple(sys.argv[1:]), ask=counts)))
+    asyncio.run(main.serve(main.OperatorOptions(Installation("image"), tuple(sys.argv[1:]), ask=counts)))

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.protocol.report import BEAT, REPORT_KEY, REPORT_LABEL, Report
+from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, REPORT_LABEL, DriverReport
 from tests.api.plane import ADMIN, Plane
 
 Tree = dict[str, Any]
@@ -166,11 +166,11 @@ class Player:
             life.told = time.monotonic()
         while self.drivers.get(name) == pod:
             await self._report(labels)
-            await asyncio.sleep(BEAT / 1000)
+            await asyncio.sleep(REPORT_INTERVAL / 1000)
 
     async def _report(self, labels: Tree) -> None:
         now = time.time_ns() // 1_000_000
-        said = Report(int(labels["holdfast.dev/attempt"]), now, 1, now, 0, 8, 32, 8)
+        said = DriverReport(int(labels["holdfast.dev/attempt"]), now, 1, now, 0, 8, 32, 8)
         name = f"{labels['holdfast.dev/app-id']}-report"
         tree = {
             "apiVersion": "v1",

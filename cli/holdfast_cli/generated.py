@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fields_part import change_of, items_of_list, object_of
 
 _INTRODUCTION = (
@@ -31,7 +31,7 @@ def spec_page() -> str:
         "",
         "| cost | what happens |",
         "|---|---|",
-        *(f"| {change.label} | {change.sentence} |" for change in Change),
+        *(f"| {change.label} | {change.sentence} |" for change in ChangeCost),
     ]
     for path, model in _models(AppSpec, "spec"):
         lines += [

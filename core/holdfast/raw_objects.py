@@ -18,14 +18,14 @@ from holdfast.bounded_json import MOST_LEVELS, JsonTooBigError, check
 
 UNREAD = "unread"
 _METADATA, _FORGOTTEN = b'"metadata"', b'"managedFields"'
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_CLOSED_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SIGN, _BEGIN = re.compile(rb"[\[\]{},:]"), re.compile(rb"\s*[\[{]")
-_STEPS = bytes({ord("["): 1, ord("{"): 1, ord("]"): 255, ord("}"): 255}.get(sign, 0) for sign in range(256))
+_LEVEL_CHANGES = bytes({ord("["): 1, ord("{"): 1, ord("]"): 255, ord("}"): 255}.get(sign, 0) for sign in range(256))
 """Up or, as a signed byte, down."""
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class FieldBound:
     """What one field of an object, or of its metadata, may have."""
 
     length: int
@@ -40,13 +40,13 @@ class Most:
         return None
 
 
-FETCHED = Most(2 << 20, 1 << 16)
+FETCHED = FieldBound(2 << 20, 1 << 16)
 """Of one object that is asked for: longer than etcd takes, and some ten megabytes when it is read."""
-WATCHED = Most(256 << 10, 1 << 14)
+WATCHED = FieldBound(256 << 10, 1 << 14)
 """Of the many that a watch brings at once; what is left out of an app there is asked for when it is looked at."""
 
 
-class Where(IntEnum):
+class ObjectDepth(IntEnum):
     """At which level of a text objects are."""
 
     OBJECT = 1
@@ -57,26 +57,26 @@ class Where(IntEnum):
     """It is a list of them."""
 
 
-def fitted(text: bytes, where: Where, most: Most = FETCHED) -> bytes:
+def bounded_objects(text: bytes, where: ObjectDepth, most: FieldBound = FETCHED) -> bytes:
     """The same JSON, or a shorter one: what is too much of an object is not in it."""
     return text if most.exceeded(text, MOST_LEVELS + where) is None else _shortened(_Text.of(text), 0, where, most)
 
 
-def _shortened(text: "_Text", at: int, where: Where, most: Most) -> bytes:
-    if where is Where.OBJECT:
+def _shortened(text: "_Text", at: int, where: ObjectDepth, most: FieldBound) -> bytes:
+    if where is ObjectDepth.OBJECT:
         return _object(text, at, most)
     kept = {}
     for name, begin, end in text.children(at):
-        if where is Where.EVENT and name == b'"object"':
+        if where is ObjectDepth.EVENT and name == b'"object"':
             kept[name] = _object(text, begin, most)
-        elif where is Where.LIST and name == b'"items"':
+        elif where is ObjectDepth.LIST and name == b'"items"':
             kept[name] = b"[" + b",".join(_object(text, item, most) for _, item, _ in text.children(begin)) + b"]"
         else:
             kept[name] = text.all[begin:end]
     return _joined(kept)
 
 
-def _object(text: "_Text", at: int, most: Most) -> bytes:
+def _object(text: "_Text", at: int, most: FieldBound) -> bytes:
     unread: dict[str, str] = {}
     kept = {}
     for name, begin, end in text.children(at):
@@ -88,7 +88,7 @@ def _object(text: "_Text", at: int, most: Most) -> bytes:
 
 
 def _readable(
-    text: "_Text", children: Iterator[tuple[bytes, int, int]], unread: dict[str, str], most: Most
+    text: "_Text", children: Iterator[tuple[bytes, int, int]], unread: dict[str, str], most: FieldBound
 ) -> Iterator[tuple[bytes, bytes]]:
     for name, begin, end in children:
         if name == _FORGOTTEN:
@@ -117,8 +117,8 @@ class _Text:
 
     @classmethod
     def of(cls, text: bytes) -> "_Text":
-        bare = _STRING.sub(lambda string: b" " * len(string.group()), text)
-        return cls(text, bare, array("h", accumulate(array("b", bare.translate(_STEPS)))))
+        bare = _CLOSED_STRING.sub(lambda string: b" " * len(string.group()), text)
+        return cls(text, bare, array("h", accumulate(array("b", bare.translate(_LEVEL_CHANGES)))))
 
     def children(self, at: int) -> Iterator[tuple[bytes, int, int]]:
         """The values in the object or list that begins here: name with its quotes, begin and end."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.control.messages import Kind
+from holdfast.control.messages import RecordKind
 from holdfast.spec.app_part import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.plan.app_file_part import load_app
@@ -19,9 +19,9 @@ from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.checkpoint.offset_log import read_offset_log
 from holdfast_runtime.streams.user_functions import load_function
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.records import OffsetRange
 
-_USER = bytes([Kind.USER])
+_USER = bytes([RecordKind.USER])
 
 
 def main(data: DataDir) -> int:
@@ -68,7 +68,7 @@ def views_of_people(app: StreamApp, ends: Mapping[int, int]) -> pa.Array:
 def records(log: EmbeddedLog, topic: str, ends: Mapping[int, int] | None = None) -> pa.Table:
     """The records of a stream, or those below these ends."""
     wanted = [
-        Range(one, bounds.oldest, bounds.end if ends is None else ends[one.partition])
+        OffsetRange(one, bounds.oldest, bounds.end if ends is None else ends[one.partition])
         for one, bounds in log.bounds(topic).items()
     ]
     return pa.Table.from_batches([log.fetch(one) for one in wanted])

@@ -20,45 +20,45 @@ from dataclasses import dataclass, field
 import kopf
 from kubernetes.aio import client, config
 
-from holdfast_operator.act.actions import Hands
-from holdfast_operator.act.events import Regarding, Teller
-from holdfast_operator.act.lease import Place, led
+from holdfast_operator.act.actions import ActionRunner
+from holdfast_operator.act.events import EventSubject, EventWriter
+from holdfast_operator.act.lease import LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
 from holdfast_operator.brokers.partition_counts import read_counts
-from holdfast_operator.brokers.topic_counts import Ask, Topics
-from holdfast_operator.cluster.client import LEASE, Called, Cluster
+from holdfast_operator.brokers.topic_counts import AskBrokers, TopicCounts
+from holdfast_operator.cluster.client import LEASE, CallListener, Cluster
 from holdfast_operator.cluster.nodes import Nodes
-from holdfast_operator.decide.decision import Limits
+from holdfast_operator.decide.decision import DecisionLimits
 from holdfast_operator.examine.examiner import Examiner
-from holdfast_operator.examine.lanes import Lanes
-from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.examine.lanes import ExaminerLanes
+from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from holdfast_operator.manifests.pod_policy import ANY_ACCOUNT, PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
-from holdfast_operator.observe.cache import Cache, Key
-from holdfast_operator.observe.records import Records
-from holdfast_operator.observe.snapshot import World
+from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.observe.records import PlacementRecords
+from holdfast_operator.observe.snapshot import SnapshotSources
 from holdfast_operator.observe.storage_class import StorageClasses
 from holdfast_operator.reconcile import Reconciler
-from holdfast_operator.service.crd import crd_served
-from holdfast_operator.service.look_queue import Looks
+from holdfast_operator.service.crd import wait_for_crd
+from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.metrics import Metrics
-from holdfast_operator.service.monitoring import Health, late_looks, served, silent_watch
+from holdfast_operator.service.monitoring import Health, health_server, late_looks, silent_watch
 from holdfast_operator.service.watches import registry
 
 _LOG = logging.getLogger("holdfast")
 
 
-def asked_under(rule: AddressRule) -> Ask:
+def broker_asker(rule: AddressRule) -> AskBrokers:
     """How brokers are asked for partition counts."""
     return functools.partial(read_counts, timeout=10.0, rule=rule)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class OperatorOptions:
     """How an operator is run."""
 
-    release: Release
+    release: Installation
     namespaces: tuple[str, ...] = ()
     """Empty: all."""
     lease: str | None = None
@@ -78,7 +78,7 @@ class Options:
     """Whether state of apps may be in folders of nodes."""
     network: AppNetwork | None = None
     """What NetworkPolicies of apps admit; None: none are made, and there is no right to make any."""
-    ask: Ask = field(default=asked_under(AddressRule()))
+    ask: AskBrokers = field(default=broker_asker(AddressRule()))
     """How brokers are asked for partition counts."""
     at: Callable[[str], None] = field(default=lambda _: None)
 
@@ -88,21 +88,21 @@ class Options:
         return PodPolicy(self.release, self.profile, self.accounts, self.node_state)
 
 
-async def serve(options: Options) -> None:
+async def serve(options: OperatorOptions) -> None:
     """Run the operator until it is cancelled."""
     metrics, health = Metrics(), Health()
-    async with _connected(metrics.called) as cluster, served(options.ports, health, metrics):
-        teller = Teller(cluster, _who())
+    async with _connected(metrics.called) as cluster, health_server(options.ports, health, metrics):
+        teller = EventWriter(cluster, _who())
         if options.lease is not None:
             namespace, _, name = options.lease.partition("/")
             # At once, when it is lost: a half-finished thought must not be finished.
-            story = await led(Place(namespace, name, _who()), _connected, lambda: os._exit(1))
-            await teller.tell(Regarding(LEASE.api, LEASE.name, namespace, name), "LeaseTaken", story, warning=False)
+            story = await lease_held(LeaseCandidate(namespace, name, _who()), _connected, lambda: os._exit(1))
+            await teller.tell(EventSubject(LEASE.api, LEASE.name, namespace, name), "LeaseTaken", story, warning=False)
         await _operate(options, cluster, teller, metrics, health)
 
 
 @asynccontextmanager
-async def _connected(called: Called = lambda *_: None) -> AsyncIterator[Cluster]:
+async def _connected(called: CallListener = lambda *_: None) -> AsyncIterator[Cluster]:
     """A connection to the API server, for the loop that opens it."""
     configuration = client.Configuration()
     await _configure(configuration)
@@ -119,14 +119,16 @@ async def _configure(configuration: client.Configuration) -> None:
     configuration.client_session_kwargs = {"trust_env": False}
 
 
-async def _operate(options: Options, cluster: Cluster, teller: Teller, metrics: Metrics, health: Health) -> None:
-    await crd_served(cluster)
-    limits = Limits(lost_after=1000 * options.release.lost_after)
-    cache, loop = Cache(nodes=Nodes(limits.lost_after)), asyncio.get_running_loop()
+async def _operate(
+    options: OperatorOptions, cluster: Cluster, teller: EventWriter, metrics: Metrics, health: Health
+) -> None:
+    await wait_for_crd(cluster)
+    limits = DecisionLimits(lost_after=1000 * options.release.lost_after)
+    cache, loop = WatchCache(nodes=Nodes(limits.lost_after)), asyncio.get_running_loop()
     metrics.watch(cache)
-    looks: Looks
+    looks: LookQueue
 
-    def changed(key: Key) -> None:
+    def changed(key: AppKey) -> None:
         loop.call_soon_threadsafe(looks.soon, key)
 
     wanted = asyncio.Event()
@@ -134,14 +136,14 @@ async def _operate(options: Options, cluster: Cluster, teller: Teller, metrics: 
     def ask() -> None:
         loop.call_soon_threadsafe(wanted.set)
 
-    topics = Topics(options.ask, changed, ask)
-    lanes = Lanes()
+    topics = TopicCounts(options.ask, changed, ask)
+    lanes = ExaminerLanes()
     examiner = Examiner(lanes, changed, options.policy, metrics.refused)
     storage = StorageClasses(cluster, options.storage_classes)
-    world = World(cluster, cache, topics.counts, Records(cluster), storage, examiner.told)
-    hands = Hands(cluster, cache, options.release, options.network)
+    world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
+    hands = ActionRunner(cluster, cache, options.release, options.network)
     reconciler = Reconciler(world, examiner, hands, teller.say, limits, metrics, jitter=random.random, at=options.at)
-    looks = Looks(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
+    looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
     await asyncio.gather(
         lanes.run(),
@@ -156,7 +158,7 @@ async def _operate(options: Options, cluster: Cluster, teller: Teller, metrics: 
     )
 
 
-async def _ask_brokers(topics: Topics, wanted: asyncio.Event, every: float) -> None:
+async def _ask_brokers(topics: TopicCounts, wanted: asyncio.Event, every: float) -> None:
     """All of them every so often, and at once for topics nobody has asked for before."""
     loop = asyncio.get_running_loop()
     everything = 0.0
@@ -172,7 +174,7 @@ async def _ask_brokers(topics: Topics, wanted: asyncio.Event, every: float) -> N
             continue
 
 
-def _failed(metrics: Metrics, key: Key, error: Exception) -> None:
+def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:
     metrics.failed(error)
     _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, type(error).__name__, error)
 
@@ -236,8 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     # A line for each thing that a watch tells of would be all there is to read.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    options = Options(
-        Release(
+    options = OperatorOptions(
+        Installation(
             given.image,
             given.service_account,
             given.pull_policy,
@@ -250,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tuple(given.port),
         not given.no_nodes,
         not given.no_storage_classes,
-        ask=asked_under(AddressRule(tuple(given.kafka_allowed))),
+        ask=broker_asker(AddressRule(tuple(given.kafka_allowed))),
         profile=given.pod_templates,
         accounts=tuple(given.app_service_account),
         node_state=given.node_state,

@@ -16,53 +16,62 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.spec.app import Status
-from holdfast_operator.act.actions import Hands
+from holdfast_operator.act.actions import ActionRunner
 from holdfast_operator.cluster.client import APP, ConflictError
-from holdfast_operator.decide.decision import Again, Decision, Final, HandOver, Limits, StartDriver, Told, Wake
-from holdfast_operator.decide.facts import AppSeen, Finding, Snapshot
+from holdfast_operator.decide.decision import (
+    Decision,
+    DecisionLimits,
+    HandOver,
+    LookAgain,
+    NextLook,
+    OperatorEvent,
+    StartDriver,
+    WaitForChange,
+)
+from holdfast_operator.decide.facts import AppFinding, AppObject, Snapshot
 from holdfast_operator.decide.rules import decide
-from holdfast_operator.examine.examiner import BeingExaminedError, Examiner
-from holdfast_operator.observe.cache import Key
-from holdfast_operator.observe.snapshot import World, gather
+from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
+from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.observe.snapshot import SnapshotSources, gather
 from holdfast_operator.service.metrics import Metrics
 
 _EXAMINED = 60_000
 """Milliseconds after which a look is repeated that had no answer; it is asked for as soon as there is one."""
-Say = Callable[[AppSeen, Told], Awaitable[None]]
+EventSink = Callable[[AppObject, OperatorEvent], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class Reconciler:
     """What looking at apps takes; remembers only what it could find out again."""
 
-    world: World
+    world: SnapshotSources
     examiner: Examiner
-    hands: Hands
-    say: Say
-    limits: Limits = field(default_factory=Limits)
+    hands: ActionRunner
+    say: EventSink
+    limits: DecisionLimits = field(default_factory=DecisionLimits)
     metrics: Metrics = field(default_factory=Metrics)
     clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     jitter: Callable[[], float] = lambda: 0.0
     at: Callable[[str], None] = lambda _: None
     """Told each point between two things that are done, so that tests can die there."""
-    _refused: dict[str, Finding] = field(default_factory=dict)
+    _refused: dict[str, AppFinding] = field(default_factory=dict)
     """By uid."""
 
-    async def reconcile(self, key: Key) -> Wake:
+    async def reconcile(self, key: AppKey) -> NextLook:
         """Look at one app, do what is to be done, and say when to look again."""
         try:
             decided = await self._decided(key, live=False)
             if decided is not None and decided[1].rests_on_absence:
                 decided = await self._decided(key, live=True)
-        except BeingExaminedError:
-            return Again(_EXAMINED)
+        except ExaminationPendingError:
+            return LookAgain(_EXAMINED)
         if decided is None:
-            return Final("the app is created again")
+            return WaitForChange("the app is created again")
         seen, decision = decided
         self.at("gathered")
         app = await self._written(seen.app, decision.status)
         if app is None:
-            return Again(0)
+            return LookAgain(0)
         self.at("intent written")
         await self._act(app, decision)
         for told in decision.events:
@@ -70,7 +79,7 @@ class Reconciler:
         self.at("said")
         return decision.wake
 
-    async def _decided(self, key: Key, *, live: bool) -> tuple[Snapshot, Decision] | None:
+    async def _decided(self, key: AppKey, *, live: bool) -> tuple[Snapshot, Decision] | None:
         cache, cluster = self.world.cache, self.world.cluster
         tree = None if live else cache.app(key)
         tree = await cluster.get(APP, key.namespace, key.name) if tree is None else tree
@@ -81,7 +90,7 @@ class Reconciler:
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
         return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
-    async def _written(self, app: AppSeen, status: Status) -> AppSeen | None:
+    async def _written(self, app: AppObject, status: Status) -> AppObject | None:
         """The app with this status, written if it says something new; None: it is another one now."""
         before, after = _tree(app.status), _tree(status)
         if before == after:
@@ -93,12 +102,12 @@ class Reconciler:
         except ConflictError:
             written = None
         if written is None:
-            self.world.cache.distrust_app(Key(app.namespace, app.name))
+            self.world.cache.distrust_app(AppKey(app.namespace, app.name))
             return None
         self.world.cache.wrote_app(written, time.monotonic())
         return replace(app, status=status, version=written["metadata"]["resourceVersion"])
 
-    async def _act(self, app: AppSeen, decision: Decision) -> None:
+    async def _act(self, app: AppObject, decision: Decision) -> None:
         for action in decision.actions:
             refused = await self.hands.act(action, app)
             self.at(type(action).__name__)

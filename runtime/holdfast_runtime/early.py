@@ -10,7 +10,7 @@ from typing import TypeVar
 _Made = TypeVar("_Made")
 
 
-def begun_early(make: Callable[[], _Made]) -> Callable[[], _Made]:
+def start_early(make: Callable[[], _Made]) -> Callable[[], _Made]:
     """Begin in a thread; what is returned waits for the result, or raises what went wrong."""
     pool = ThreadPoolExecutor(1, "prepare")
     ready = pool.submit(make)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class AttemptStarted:
     """An attempt is ready to run batches."""
 
     app: str
@@ -75,7 +75,7 @@ class Progress:
     """Output stream -> rows written in this batch."""
 
 
-class Ending(StrEnum):
+class EndCause(StrEnum):
     """Why a run ended well."""
 
     DRAINED = "drained"
@@ -91,7 +91,7 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class BatchWaiting:
     """Something outside does not answer; the batch at hand, or the next one, waits for it."""
 
     why: str
@@ -112,20 +112,20 @@ class ClockJumped:
 
 
 @dataclass(frozen=True, slots=True)
-class Draining:
+class RunDraining:
     """The batch at hand is finished, then the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnded:
     """The run is over; everything is committed."""
 
-    ending: Ending
+    ending: EndCause
     batches: int
     rows_in: int
     rows_out: int
     seconds: float
 
 
-Event = Started | Progress | Waiting | GrowthRefused | ClockJumped | Draining | Ended
+Event = AttemptStarted | Progress | BatchWaiting | GrowthRefused | ClockJumped | RunDraining | RunEnded
 Listener = Callable[[Event], None]

@@ -21,7 +21,7 @@ from pathlib import Path
 from holdfast.errors import WorldChangeError
 from holdfast_operator import main
 from holdfast_operator.brokers.addresses import AddressRule
-from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
 
 
@@ -53,8 +53,8 @@ def run(namespace: str, when: str) -> None:
 
     if point == "after":
         threading.Timer(float(number), die).start()
-    options = main.Options(
-        Release("image"),
+    options = main.OperatorOptions(
+        Installation("image"),
         (namespace,),
         lease=os.environ["LEASE"] or None,
         topics_every=0.2,
@@ -64,7 +64,7 @@ def run(namespace: str, when: str) -> None:
         at=at,
     )
     # With real brokers, which are on this host, a test has no words of its own about topics.
-    ask = counts if os.environ["TOPICS"] else main.asked_under(AddressRule(never=()))
+    ask = counts if os.environ["TOPICS"] else main.broker_asker(AddressRule(never=()))
     asyncio.run(main.serve(replace(options, ask=ask)))
 
 

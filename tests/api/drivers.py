@@ -11,10 +11,10 @@ from kubernetes import config
 
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.record_store import RecordStore
-from holdfast.protocol.assignment import HANDED_KEY, Handed
-from holdfast.protocol.attempt import Told
-from holdfast.protocol.report import Report, report_in
-from holdfast.tasks.record import Record
+from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
+from holdfast.protocol.attempt import AttemptOrders
+from holdfast.protocol.report import DriverReport, report_in
+from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS, Admin, RefusedError
 from tests.api.plane import ADMIN, Plane
@@ -31,13 +31,13 @@ class Theatre:
 
     plane: Plane
     admin: Admin
-    told: Told
+    told: AttemptOrders
 
     @classmethod
     def opened(cls, plane: Plane, app: str, namespace: str) -> "Theatre":
         admin = Admin(plane)
         admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        told = Told(app, namespace, "uid-of-app", "1", 1, f"{app}-assignment", f"{app}-report")
+        told = AttemptOrders(app, namespace, "uid-of-app", "1", 1, f"{app}-assignment", f"{app}-report")
         made = cls(plane, admin, told)
         made._grant()
         return made
@@ -47,13 +47,13 @@ class Theatre:
         path = str(self.plane.kubeconfig(user))
         return ApiConfigMaps(config.new_client_from_config(path), self.told.namespace)  # type: ignore[no-untyped-call]
 
-    def attempt(self, number: int) -> Told:
+    def attempt(self, number: int) -> AttemptOrders:
         return replace(self.told, attempt=number)
 
-    def hand(self, handed: Handed) -> None:
+    def hand(self, handed: VersionedAssignment) -> None:
         """Write an assignment, as the operator does."""
         name, path = self.told.assignment, CONFIG_MAPS.format(self.told.namespace)
-        data = {HANDED_KEY: handed.text()}
+        data = {ASSIGNMENT_KEY: handed.text()}
         if self.admin.get(f"{path}/{name}"):
             self.admin.patch(f"{path}/{name}", {"data": data})
         else:
@@ -62,7 +62,7 @@ class Theatre:
     def config_map(self, name: str) -> dict[str, Any]:
         return self.admin.get(f"{CONFIG_MAPS.format(self.told.namespace)}/{name}")
 
-    def report(self) -> Report | None:
+    def report(self) -> DriverReport | None:
         """What the driver says."""
         return report_in(self.config_map(self.told.report))
 
@@ -71,7 +71,7 @@ class Theatre:
         said = self.report()
         return said is not None and all(getattr(said, name) == value for name, value in fields.items())
 
-    def record(self) -> Record | None:
+    def record(self) -> PlacementRecord | None:
         """The placement record, by the core's own code."""
         return RecordStore(ConfigMapStore(self.maps(ADMIN), self.told.app, {}), self.told.app).load(self.told.run)
 

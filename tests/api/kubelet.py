@@ -13,10 +13,10 @@ from typing import Any
 
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.record_store import RecordStore
-from holdfast.planning.plan import Known, plan
-from holdfast.protocol.attempt import read_told
+from holdfast.planning.plan import PlanningFacts, plan
+from holdfast.protocol.attempt import read_orders
 from holdfast.spec.parse import parse_app
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS, PODS, SETS, Admin, RefusedError
 
@@ -172,13 +172,13 @@ class Kubelet:
     def _record(self, driver: str) -> None:
         """Where tasks run, which a driver writes before it says that it has begun."""
         data = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{driver}")["data"]
-        app, told = parse_app(json.loads(data["app.json"])), read_told(data["attempt.json"])
+        app, told = parse_app(json.loads(data["app.json"])), read_orders(data["attempt.json"])
         maps = ApiConfigMaps(self._admin.client(), self._namespace)
         owner = {"apiVersion": app.api_version, "kind": app.kind, "name": told.app, "uid": told.uid}
         records = RecordStore(ConfigMapStore(maps, told.app, owner), told.app)
-        planned = plan(app, Known(topics=told.topics, record=records.load(told.run)))
+        planned = plan(app, PlanningFacts(topics=told.topics, record=records.load(told.run)))
         tasks = {task.name: task.inputs for task in planned.tasks}
-        records.save(Record(told.run, tasks, dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")))
+        records.save(PlacementRecord(told.run, tasks, dict.fromkeys(tasks, "state-0"), dict.fromkeys(tasks, "exec-0")))
 
     def _status(self, name: str, phase: str, state: Tree) -> None:
         container = {"name": "driver", "ready": True, "restartCount": 0, "image": "i", "imageID": "i", "state": state}

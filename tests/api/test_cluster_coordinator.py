@@ -9,12 +9,12 @@ from holdfast.errors import RetrySoonError
 from holdfast.placement.assignment import Assignment
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
-from holdfast.protocol.assignment import Handed
+from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import ClusterCoordinator
-from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
 from holdfast_runtime.coordination.report_map import SupersededError
 from holdfast_runtime.progress import Progress
 from holdfast_runtime.streams.pace import Pace
@@ -41,8 +41,8 @@ def coordinator(theatre: Theatre, attempt: int = 1, patience: float = 60.0) -> C
     return ClusterCoordinator(theatre.attempt(attempt), theatre.maps(), patience)
 
 
-def handed(placement: Placement, attempt: int = 1) -> Handed:
-    return Handed(placement.version, attempt, placement.locations, placement.assignment)
+def handed(placement: Placement, attempt: int = 1) -> VersionedAssignment:
+    return VersionedAssignment(placement.version, attempt, placement.locations, placement.assignment)
 
 
 def progress(batch: int, held_back: str | None = None) -> Progress:
@@ -53,14 +53,14 @@ def test_the_record_comes_back_in_the_next_attempt_and_goes_with_the_app(theatre
     with coordinator(theatre) as first:
         assert first.owner == f"namespace {theatre.told.namespace}"
         assert first.record() is None
-        first.ran(Ran(GROUPING, FIRST, AFTER))
-        first.ran(Ran(GROUPING, SWAPPED, AFTER))
+        first.ran(RunPlacement(GROUPING, FIRST, AFTER))
+        first.ran(RunPlacement(GROUPING, SWAPPED, AFTER))
     with coordinator(theatre, 2) as second:
         found = second.record()
         assert found is not None
         assert (found.task_processor, found.child_after) == ({"p-0": "pod-1", "p-1": "pod-0"}, AFTER)
         assert found == theatre.record()
-        second.ran(Ran(GROUPING, FIRST, {}))
+        second.ran(RunPlacement(GROUPING, FIRST, {}))
     (owner,) = theatre.config_map("ads.record.1.head")["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("StreamApp", "ads", "uid-of-app")
     assert (owner["blockOwnerDeletion"], owner.get("controller")) == (False, None)
@@ -142,13 +142,13 @@ def test_the_driver_reports_that_it_began_what_it_applied_and_how_far_it_is(thea
         assert theatre.reported(attempt=1, batch=0, progressed=None, tasks=0)
         assert theatre.config_map("ads-report")["metadata"]["labels"] == {"holdfast.dev/report": "ads"}
         driver.record()
-        driver.ran(Ran(GROUPING, FIRST, {}))
+        driver.ran(RunPlacement(GROUPING, FIRST, {}))
         driver.applied(FIRST)
         wait_until(lambda: theatre.reported(assignment=1, tasks=2, partitions=3, placed=2), 20, "what it applied")
         driver.listen(progress(7, "clicks/0 is silent " * 100))
         wait_until(lambda: theatre.reported(batch=7, progressed=1_007, lag=5), 20, "its first batch")
         assert len(str(theatre.config_map("ads-report")["data"])) < 1_000
-        driver.ran(Ran(GROUPING, SWAPPED, {}))
+        driver.ran(RunPlacement(GROUPING, SWAPPED, {}))
         driver.applied(SWAPPED)
         wait_until(lambda: theatre.reported(assignment=2, placed=0), 20, "that tasks moved")
         driver.listen(progress(8))
@@ -170,13 +170,13 @@ def test_a_report_that_somebody_removed_or_changed_is_written_again(theatre: The
 def test_a_driver_that_was_replaced_ends_and_does_not_spoil_the_record(theatre: Theatre) -> None:
     with coordinator(theatre) as old:
         old.record()
-        old.ran(Ran(GROUPING, FIRST, {}))
+        old.ran(RunPlacement(GROUPING, FIRST, {}))
         with coordinator(theatre, 2) as new:
             new.record()
-            new.ran(Ran(GROUPING, SWAPPED, {}))
+            new.ran(RunPlacement(GROUPING, SWAPPED, {}))
             old.check()
             with pytest.raises(SupersededError, match="attempt 2 of ads is at work"):
-                old.ran(Ran(GROUPING, FIRST, {}))
+                old.ran(RunPlacement(GROUPING, FIRST, {}))
             with pytest.raises(SupersededError):
                 old.check()
             found = theatre.record()
@@ -205,8 +205,8 @@ def test_an_attempt_that_finds_the_record_changed_by_an_older_one_has_the_last_w
     with coordinator(theatre) as old, coordinator(theatre, 2) as new:
         new.record()
         old.record()
-        old.ran(Ran(GROUPING, FIRST, {}))
-        new.ran(Ran(GROUPING, SWAPPED, {}))
+        old.ran(RunPlacement(GROUPING, FIRST, {}))
+        new.ran(RunPlacement(GROUPING, SWAPPED, {}))
         found = theatre.record()
         assert found is not None
         assert found.task_processor == {"p-0": "pod-1", "p-1": "pod-0"}

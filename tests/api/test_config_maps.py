@@ -9,7 +9,7 @@ from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import ContentUnreadableError, Version, VersionConflictError
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS
 from tests.api.conftest import Site
@@ -23,10 +23,10 @@ def store(site: Site) -> ConfigMapStore:
     return ConfigMapStore(ApiConfigMaps(client, site.namespace), "ads", OWNER)
 
 
-def record(tasks: int) -> Record:
+def record(tasks: int) -> PlacementRecord:
     names = [f"partition-{at}" for at in range(tasks)]
     grouping = {name: (StreamPartition("clicks", at),) for at, name in enumerate(names)}
-    return Record("1", grouping, dict.fromkeys(names, "node-a"), dict.fromkeys(names, "exec-1"))
+    return PlacementRecord("1", grouping, dict.fromkeys(names, "node-a"), dict.fromkeys(names, "exec-1"))
 
 
 def test_values_are_written_over_the_version_that_was_read(store: ConfigMapStore) -> None:

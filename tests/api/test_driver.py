@@ -17,10 +17,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import Handed
-from holdfast.protocol.report import Report
+from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.report import DriverReport
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.report_map import ReportMap
 from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import open_partition
@@ -110,7 +110,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recorded(theatre: Theatre) -> Record:
+def recorded(theatre: Theatre) -> PlacementRecord:
     found = theatre.record()
     assert found is not None
     return found
@@ -122,17 +122,17 @@ def test_tasks_move_between_batches_when_the_operator_says_so_and_nothing_is_los
     driver = Driver(theatre, home, {"spark.app.id": "counted-1"}, "--master", "local-cluster[2,1,1024]")
     try:
         driver.until(lambda: theatre.reported(attempt=1), "it has begun")
-        theatre.hand(Handed(1, 1, LOCATIONS, FIRST))
+        theatre.hand(VersionedAssignment(1, 1, LOCATIONS, FIRST))
         driver.until(lambda: theatre.reported(assignment=1, tasks=3, partitions=5, placed=3), "assignment 1")
         assert recorded(theatre).task_processor == FIRST.processor_of()
         driver.until(lambda: (said := theatre.report()) is not None and said.batch > 2, "some batches")
-        theatre.hand(Handed(2, 1, LOCATIONS, SWAPPED))
+        theatre.hand(VersionedAssignment(2, 1, LOCATIONS, SWAPPED))
         driver.until(lambda: theatre.reported(assignment=2, placed=0), "assignment 2")
         assert recorded(theatre).task_processor == SWAPPED.processor_of()
         assert recorded(theatre).task_location["partition-1"] == "disk-0"
         feed(home, 500, ROWS)
         driver.until(lambda: "restored partition-1" in driver.said(), "a task goes on at its new place")
-        theatre.hand(Handed(3, 1, LOCATIONS, FIRST))
+        theatre.hand(VersionedAssignment(3, 1, LOCATIONS, FIRST))
         driver.until(lambda: theatre.reported(assignment=3), "assignment 3")
         feed(home, 500, ROWS + 500)
         driver.until(lambda: theatre.reported(lag=0) and counted(home) == kept(ROWS + 1_000), "all rows are through")
@@ -181,7 +181,7 @@ def test_a_driver_that_cannot_run_says_who_has_to_act(theatre: Theatre, home: Pa
 
 
 def test_a_driver_whose_checkpoint_is_gone_does_not_begin_anew(theatre: Theatre, home: Path) -> None:
-    ReportMap(theatre.maps(), theatre.told).write(Report(attempt=1, at=1, batch=7, progressed=1))
+    ReportMap(theatre.maps(), theatre.told).write(DriverReport(attempt=1, at=1, batch=7, progressed=1))
     said = refused(replace(theatre, told=theatre.attempt(2)), home, app(home))
     assert "has committed batches" in said
     assert not list((home / "shared").rglob("*.json"))

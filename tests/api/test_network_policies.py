@@ -12,16 +12,16 @@ from kubernetes.aio import client, config
 
 from holdfast.protocol.names import api_policy_name, policy_name
 from holdfast.reasons import Reason
-from holdfast_operator.act.actions import Hands
-from holdfast_operator.cluster.client import POD, Cluster, ClusterUnreachableError, Kind
+from holdfast_operator.act.actions import ActionRunner
+from holdfast_operator.cluster.client import POD, ApiKind, Cluster, ClusterUnreachableError
 from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.decision import StartDriver
-from holdfast_operator.decide.facts import Finding
+from holdfast_operator.decide.facts import AppFinding
 from holdfast_operator.decide.specs import read_spec
-from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
-from holdfast_operator.observe.cache import Cache
-from holdfast_operator.observe.snapshot import app_seen
+from holdfast_operator.observe.cache import WatchCache
+from holdfast_operator.observe.snapshot import app_object
 from tests.api.admin import APPS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site
 from tests.api.plane import ADMIN, Plane
@@ -36,7 +36,7 @@ NETWORK = AppNetwork(brokers=ANYWHERE, stores=ANYWHERE)
 class Broken(Cluster):
     """An API server that answers no more when a pod is to be made."""
 
-    async def create(self, kind: Kind, namespace: str | None, tree: dict[str, Any]) -> dict[str, Any]:
+    async def create(self, kind: ApiKind, namespace: str | None, tree: dict[str, Any]) -> dict[str, Any]:
         if kind is POD:
             message = "it has just gone"
             raise ClusterUnreachableError(message)
@@ -58,20 +58,20 @@ class Place:
         user: str = ADMIN,
         reached: type[Cluster] = Cluster,
         **spec: Any,
-    ) -> Finding | None:
+    ) -> AppFinding | None:
         """What becomes of it."""
-        seen = app_seen(self.app())
+        seen = app_object(self.app())
         parsed = read_spec({**self.app(), "spec": tree(**spec)["spec"]}).app
         assert parsed is not None
 
-        async def act() -> Finding | None:
+        async def act() -> AppFinding | None:
             configuration = client.Configuration()
             await config.load_kube_config(  # type: ignore[no-untyped-call]
                 str(self.plane.kubeconfig(user)), client_configuration=configuration
             )
             configuration.client_session_kwargs = {"trust_env": False}
             async with client.ApiClient(configuration) as api:
-                hands = Hands(reached(api), Cache(nodes=Nodes(0)), Release("image"), network)
+                hands = ActionRunner(reached(api), WatchCache(nodes=Nodes(0)), Installation("image"), network)
                 return await hands.act(StartDriver(parsed, attempt), seen)
 
         return asyncio.run(act())

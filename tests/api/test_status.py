@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import Handed
+from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.names import app_id, assignment_name, executor_set
 from holdfast_cli.main import main
 from tests.api.admin import APPS, CONFIG_MAPS
@@ -37,7 +37,7 @@ def status(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return run
 
 
-def hand_over(site: Site, handed: Handed) -> None:
+def hand_over(site: Site, handed: VersionedAssignment) -> None:
     """As the operator does."""
     metadata = {"name": assignment_name("ads", "1"), "labels": {"holdfast.dev/assignment": "ads"}}
     tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"assignment.json": handed.text()}}
@@ -188,7 +188,7 @@ def test_texts_of_others_cannot_move_the_cursor(site: Site, status: Status) -> N
     data = {"report.json": json.dumps(report)}
     tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     site.admin.create(CONFIG_MAPS.format(site.namespace), tree)
-    hand_over(site, Handed(1, 1, {"exec\x1b[5m": "cl\x07aim"}, Assignment({"exec\x1b[5m": ("p\x9b0",)})))
+    hand_over(site, VersionedAssignment(1, 1, {"exec\x1b[5m": "cl\x07aim"}, Assignment({"exec\x1b[5m": ("p\x9b0",)})))
     for arguments in (("ads",), (), ("ads", "-o", "json")):
         assert all(line.isprintable() for line in status(*arguments).out.splitlines())
 

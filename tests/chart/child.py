@@ -7,12 +7,12 @@ import asyncio
 import os
 
 from holdfast_operator import main
-from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
 from tests.api.child import counts
 
 if __name__ == "__main__":
-    options = main.Options(
-        Release("image"), lease=os.environ["LEASE"], topics_every=0.2, network=AppNetwork(), ask=counts
+    options = main.OperatorOptions(
+        Installation("image"), lease=os.environ["LEASE"], topics_every=0.2, network=AppNetwork(), ask=counts
     )
     asyncio.run(main.serve(options))

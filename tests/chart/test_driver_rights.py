@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.protocol.names import attempt_name
 from holdfast.spec.parse import parse_app
-from holdfast_operator.manifests.driver_pod import Owner, Release, spark_settings
+from holdfast_operator.manifests.driver_pod import AppOwner, Installation, spark_settings
 from tests.api.admin import PODS, SETS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED
 from tests.api.kubelet import stateful_set
@@ -136,7 +136,7 @@ def without_proxy() -> dict[str, str]:
 
 def settings(plane: Plane, admin: Admin, tmp_path: Path) -> dict[str, str]:
     """As the operator tells them, but for how to reach the API server and this machine."""
-    app, owner, release = parse_app(tree()), Owner("ads", APPS, "uid"), Release("image")
+    app, owner, release = parse_app(tree()), AppOwner("ads", APPS, "uid"), Installation("image")
     (tmp_path / "executor.json").write_text(json.dumps(stranger("executor")))
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = admin.create(f"{ACCOUNTS}/holdfast-app/token", request)["status"]["token"]

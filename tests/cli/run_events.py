@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from holdfast_cli.run.run_summary import WhereToLook
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import Ended, Ending, Progress, Started
+from holdfast_cli.run.run_summary import RunFiles
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import AttemptStarted, EndCause, Progress, RunEnded
 
 AT = 1_795_177_628_000
 """2026-11-20T12:27:08Z."""
-STARTED = Started(
+STARTED = AttemptStarted(
     app="ad-clicks",
     run="1",
     attempt=3,
@@ -35,8 +35,8 @@ FIRST = Progress(
     restored=("partition-3: no local store",),
     streams={"attributed": 900},
 )
-ENDED = Ended(Ending.IDLE, batches=10, rows_in=120_000, rows_out=9_000, seconds=12.0)
-WHERE = WhereToLook(
+ENDED = RunEnded(EndCause.IDLE, batches=10, rows_in=120_000, rows_out=9_000, seconds=12.0)
+WHERE = RunFiles(
     "app.yaml",
     ".holdfast/ad-clicks",
     data_given=False,
@@ -56,9 +56,9 @@ def batches(number: int) -> list[Progress]:
     return [FIRST, *following][:number]
 
 
-def seen_after(number: int, *, draining: bool = False) -> Seen:
+def seen_after(number: int, *, draining: bool = False) -> RunTotals:
     """One batch a second, the run started at second 0 and the batches ended at 1, 2, ..."""
-    seen = Seen()
+    seen = RunTotals()
     seen.note(STARTED, 0.0)
     for i, progress in enumerate(batches(number), start=1):
         seen.note(progress, float(i))

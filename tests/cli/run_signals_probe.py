@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast_cli.run.run_summary import WhereToLook
-from holdfast_cli.run.run_watched import HowToShow, run_watched
-from holdfast_runtime.progress import Ended, Ending, Listener
+from holdfast_cli.run.run_summary import RunFiles
+from holdfast_cli.run.run_watched import RunDisplay, run_watched
+from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from holdfast_runtime.spark.session import open_session
 from tests.cli.run_events import FIRST, STARTED
 
@@ -29,7 +29,7 @@ def slow(folder: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Iterator
     yield from batches
 
 
-def engine(folder: Path, listen: Listener, drain: threading.Event) -> Ended:
+def engine(folder: Path, listen: Listener, drain: threading.Event) -> RunEnded:
     """Batches until it is drained; each must be whole."""
     spark = open_session("probe", "local[1]", folder, ui=False, conf={})
     (folder / "jvm").write_text(str(spark.sparkContext._gateway.proc.pid), encoding="utf-8")  # type: ignore[union-attr]  # noqa: SLF001
@@ -45,13 +45,13 @@ def engine(folder: Path, listen: Listener, drain: threading.Event) -> Ended:
         listen(replace(FIRST, batch=done, rows_in=rows))
         done += 1
     spark.stop()
-    return Ended(Ending.DRAINED, done, done * ROWS, 0, 1.0)
+    return RunEnded(EndCause.DRAINED, done, done * ROWS, 0, 1.0)
 
 
 def main(folder: Path) -> int:
     """Run until it is stopped."""
-    where = WhereToLook("app.yaml", str(folder), data_given=True, spark_log=str(folder / "spark.log"), logs=frozenset())
-    show = HowToShow(as_json=False, color="auto", metrics=None, where=where)
+    where = RunFiles("app.yaml", str(folder), data_given=True, spark_log=str(folder / "spark.log"), logs=frozenset())
+    show = RunDisplay(as_json=False, color="auto", metrics=None, where=where)
     return run_watched(lambda listen, drain: engine(folder, listen, drain), show)
 
 

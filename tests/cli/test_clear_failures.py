@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_cli.main import main
-from holdfast_runtime.checkpoint.data_dir import DataUnusableError, usable
+from holdfast_runtime.checkpoint.data_dir import DataUnusableError, disk_refusals
 from tests.cli.conftest import EXAMPLE, RUNNABLE, Holdfast, Ran
 
 
@@ -91,7 +91,7 @@ def test_a_data_directory_that_is_a_file_is_said_in_a_line(holdfast: Holdfast) -
 )
 def test_what_a_disk_refuses_names_the_directory_and_the_cure(number: int, cure: str) -> None:
     said = rf"the data directory here \(here/x\) can't be used: .*; {cure}"
-    with pytest.raises(DataUnusableError, match=said), usable(Path("here")):
+    with pytest.raises(DataUnusableError, match=said), disk_refusals(Path("here")):
         raise OSError(number, os.strerror(number), "here/x")
 
 
@@ -104,7 +104,7 @@ def test_what_a_disk_refuses_names_the_directory_and_the_cure(number: int, cure:
     ],
 )
 def test_what_is_no_trouble_of_the_directory_goes_on_as_it_is(trouble: OSError) -> None:
-    with pytest.raises(type(trouble)) as raised, usable(Path("here")):
+    with pytest.raises(type(trouble)) as raised, disk_refusals(Path("here")):
         raise trouble
     assert raised.value is trouble
 

@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RetrySoonError, UserActionError
-from holdfast_cli.cluster.cluster_options import Where
-from holdfast_cli.cluster.requests import APPS, Kind
-from holdfast_cli.cluster.suspend import DRAIN, RESUME, Asked, Hands, Turn, turned
-from holdfast_cli.cluster.target import Target
+from holdfast_cli.cluster.cluster_options import ClusterPlace
+from holdfast_cli.cluster.requests import APPS, ObjectKind
+from holdfast_cli.cluster.suspend import (
+    DRAIN,
+    RESUME,
+    SuspendActions,
+    SuspendDirection,
+    SuspendOptions,
+    apply_direction,
+)
+from holdfast_cli.cluster.target import ClusterTarget
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import Trees, app, event, report
 
 Tree = dict[str, Any]
-PLACE = Where(Target((), None, "apps"), "apps", ("-n", "apps", "--context", "my test"))
+PLACE = ClusterPlace(ClusterTarget((), None, "apps"), "apps", ("-n", "apps", "--context", "my test"))
 DRAINING = {
     "Ready": ("False", "Draining", "the attempt ends: spec.suspend is true"),
     "DriverRunning": ("True", "Draining", "it finishes its batch"),
@@ -44,7 +51,7 @@ class Story:
     def _paused(self) -> None:
         self.pauses += 1
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> Tree | None:
         if kind == APPS:
             look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
             if isinstance(look, Exception):
@@ -52,12 +59,14 @@ class Story:
             self._now = look
         return self._now.get(kind, namespace, name)
 
-    def find(self, kind: Kind, namespace: str | None, query: dict[str, str]) -> list[Tree]:
+    def find(self, kind: ObjectKind, namespace: str | None, query: dict[str, str]) -> list[Tree]:
         return self._now.find(kind, namespace, query)
 
-    def run(self, way: Turn, *, wait: bool = True, timeout: float | None = None, output: str = "text") -> int:
-        hands = Hands(self, self.written.append, self.pause)
-        return turned(hands, PLACE, Asked("ads", wait, timeout, output, "auto"), way)
+    def run(
+        self, way: SuspendDirection, *, wait: bool = True, timeout: float | None = None, output: str = "text"
+    ) -> int:
+        hands = SuspendActions(self, self.written.append, self.pause)
+        return apply_direction(hands, PLACE, SuspendOptions("ads", wait, timeout, output, "auto"), way)
 
 
 def test_a_drain_is_shown_as_it_goes_and_says_how_it_ended_and_the_way_back(
@@ -123,7 +132,7 @@ def test_an_end_that_nobody_told_of_is_not_waited_for_long() -> None:
     ],
 )
 def test_what_cannot_come_is_not_waited_for(
-    way: Turn, look: Tree, said: str, capsys: pytest.CaptureFixture[str]
+    way: SuspendDirection, look: Tree, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = ads(suspend=False) if way is DRAIN else ads(RESTS, suspend=True)
     story = Story(Trees(before), Trees(look))

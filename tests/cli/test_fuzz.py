@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.fixing import fixed
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.fixing import apply_all_repairs
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.plan.app_file import app_document
@@ -65,7 +65,7 @@ def loads_and_plans(text: str) -> None:
     result = plan(app)
     json.dumps(plan_json(result))
     if not result.valid:
-        fixed(app, Known())
+        apply_all_repairs(app, PlanningFacts())
 
 
 def mutated(tree: Any, pick: random.Random, other: Any) -> Any:

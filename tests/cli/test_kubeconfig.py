@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_cli.cluster.target import NoClusterError, Target, find_target
+from holdfast_cli.cluster.target import ClusterTarget, NoClusterError, find_target
 from holdfast_cli.plan.app_file import FileUnreadableError
 from tests.cli.conftest import Holdfast
 from tests.kafka.broker import free_ports
@@ -38,9 +38,9 @@ def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path) -
     empty, gone = tmp_path / "empty", tmp_path / "gone"
     empty.write_text("")
     given = environment(gone, empty, first, second, third)
-    assert find_target(None, None, given) == Target((first, second, third), "both", "of-first")
+    assert find_target(None, None, given) == ClusterTarget((first, second, third), "both", "of-first")
     assert find_target(None, "far", given).namespace == "three"
-    assert find_target(str(third), None, given) == Target((third,), "far", "three")
+    assert find_target(str(third), None, given) == ClusterTarget((third,), "far", "three")
 
 
 def test_a_context_without_a_namespace_means_default(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_context_without_a_namespace_means_default(tmp_path: Path) -> None:
 
 def test_in_a_pod_without_a_kubeconfig_its_own_cluster_is_meant(tmp_path: Path) -> None:
     within = {"KUBECONFIG": str(tmp_path / "none"), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    assert find_target(None, None, within) == Target((), None, "default")
+    assert find_target(None, None, within) == ClusterTarget((), None, "default")
     with pytest.raises(NoClusterError, match="no kubeconfig"):
         find_target(None, "a", within)
 

@@ -11,17 +11,24 @@ import pytest
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.protocol.names import app_id, attempt_name, executor_set
-from holdfast_cli.cluster.app import App, AppUnknownError, app_of
-from holdfast_cli.cluster.log_pods import Asked, Course, Source, attempts_in, chosen, nothing_there
-from holdfast_cli.cluster.log_reader import How, stamp_of, without_stamp
-from holdfast_cli.cluster.logs import Follower, Look, NoLogError, Paper, Wanted, show
-from holdfast_cli.cluster.logs_reading import Line, Lines, Readings
+from holdfast_cli.cluster.app import AppUnknownError, ClusterApp, app_of
+from holdfast_cli.cluster.log_pods import (
+    FollowedLogs,
+    LogSelection,
+    PodLog,
+    attempts_in,
+    no_pods_message,
+    selected_logs,
+)
+from holdfast_cli.cluster.log_reader import LogQuery, stamp_of, without_stamp
+from holdfast_cli.cluster.logs import AppPods, LogFollower, LogPrinter, LogRequest, NoLogError, show_once
+from holdfast_cli.cluster.logs_reading import LogLine, LogReaders, OpenLog
 from holdfast_operator.decide.conditions import stamp
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import NOW, app
 
 Tree = dict[str, Any]
-ALL = Asked(executors=None)
+ALL = LogSelection(executors=None)
 
 
 def pod(role: str, attempt: int, number: int = 0, run: str = "1", phase: str = "Running", **status: Any) -> Tree:
@@ -43,7 +50,7 @@ def pod(role: str, attempt: int, number: int = 0, run: str = "1", phase: str = "
     }
 
 
-def labels(found: tuple[Source, ...]) -> list[tuple[int, str]]:
+def labels(found: tuple[PodLog, ...]) -> list[tuple[int, str]]:
     return [(one.attempt, one.label) for one in found]
 
 
@@ -60,40 +67,42 @@ PODS = [
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
-        (Asked(), [(2, "driver")]),
-        (Asked(attempt=1), [(1, "driver")]),
-        (Asked(previous=True), [(1, "driver")]),
-        (Asked(attempt=3), []),
+        (LogSelection(), [(2, "driver")]),
+        (LogSelection(attempt=1), [(1, "driver")]),
+        (LogSelection(previous=True), [(1, "driver")]),
+        (LogSelection(attempt=3), []),
         (ALL, [(2, "driver"), (2, "9"), (2, "10")]),
-        (Asked(driver=False, executors=None), [(2, "9"), (2, "10")]),
-        (Asked(driver=False, executors=frozenset({10})), [(2, "10")]),
-        (Asked(driver=False, executors=frozenset({9}), previous=True), [(2, "9")]),
-        (Asked(driver=False, executors=frozenset({7})), []),
+        (LogSelection(driver=False, executors=None), [(2, "9"), (2, "10")]),
+        (LogSelection(driver=False, executors=frozenset({10})), [(2, "10")]),
+        (LogSelection(driver=False, executors=frozenset({9}), previous=True), [(2, "9")]),
+        (LogSelection(driver=False, executors=frozenset({7})), []),
     ],
 )
-def test_the_pods_meant(asked: Asked, found: list[tuple[int, str]]) -> None:
-    assert labels(chosen(attempts_in(PODS), asked)) == found
+def test_the_pods_meant(asked: LogSelection, found: list[tuple[int, str]]) -> None:
+    assert labels(selected_logs(attempts_in(PODS), asked)) == found
 
 
 def test_a_new_run_counts_attempts_anew_and_is_the_newest() -> None:
     attempts = attempts_in([pod("driver", 1, run="2"), *PODS])
     assert [(one.number, one.run) for one in attempts][-1] == (1, app_id("ads", "2"))
-    assert labels(chosen(attempts, Asked())) == [(1, "driver")]
+    assert labels(selected_logs(attempts, LogSelection())) == [(1, "driver")]
 
 
 def test_what_is_not_there_is_said_with_what_is_and_how_the_app_is() -> None:
     said = {"Ready": ("False", "NoProgress", "10 records wait")}
-    text = nothing_there(app_of(app(said=said)), attempts_in(PODS), Asked(attempt=7), "holdfast status ads -n apps")
+    text = no_pods_message(
+        app_of(app(said=said)), attempts_in(PODS), LogSelection(attempt=7), "holdfast status ads -n apps"
+    )
     assert text == (
         "there is no pod of the driver of attempt 7 of ads in namespace apps: pods are there of attempt 1 (driver), "
         "attempt 2 (driver, 2 executors); ads is not ready, NoProgress: 10 records wait (holdfast status ads -n apps); "
         "a log goes with its pod; what collects the logs of this cluster may still have it"
     )
-    assert "it has no pods; ads is ready, Running" in nothing_there(app_of(app()), (), Asked(), "")
+    assert "it has no pods; ads is ready, Running" in no_pods_message(app_of(app()), (), LogSelection(), "")
 
 
 def test_a_follower_reads_each_attempt_once_and_in_order() -> None:
-    course = Course(Asked())
+    course = FollowedLogs(LogSelection())
     first = attempts_in([pod("driver", 1)])
     (one,) = course.due(first, ())
     course.last["driver"] = one
@@ -129,7 +138,7 @@ def test_lines_and_their_moments(line: bytes, nanos: int | None, rest: bytes) ->
 
 
 def test_a_log_is_asked_for_as_the_api_takes_it() -> None:
-    how = How(follow=True, tail=3, since_time=1_500_000_000, stamped=True)
+    how = LogQuery(follow=True, tail=3, since_time=1_500_000_000, stamped=True)
     asked = {"follow": "true", "tailLines": "3", "sinceTime": "1970-01-01T00:00:01Z", "timestamps": "true"}
     assert how.query("driver") == {"container": "driver", **asked}
 
@@ -162,22 +171,24 @@ class Cluster:
 
     def __init__(self, **logs: list[Log]) -> None:
         self._logs = {name: list(some) for name, some in logs.items()}
-        self.asked: list[tuple[str, How]] = []
+        self.asked: list[tuple[str, LogQuery]] = []
 
-    def __call__(self, source: Source, how: How) -> Lines | None:
+    def __call__(self, source: PodLog, how: LogQuery) -> OpenLog | None:
         self.asked.append((f"a{source.attempt}_{source.label}", how))
         left = self._logs.get(f"a{source.attempt}_{source.label}")
         return left.pop(0) if left else None
 
 
-def seen(*pods: Tree, **status: Any) -> Look:
-    return Look(app_of(app(**status)), attempts_in(pods))
+def seen(*pods: Tree, **status: Any) -> AppPods:
+    return AppPods(app_of(app(**status)), attempts_in(pods))
 
 
-def shown(look: Look, asked: Asked, cluster: Cluster) -> tuple[int, str]:
+def shown(look: AppPods, asked: LogSelection, cluster: Cluster) -> tuple[int, str]:
     out = io.StringIO()
-    with closing(Readings(cluster)) as readings:
-        code = show(look, Wanted(asked, How(), "hint"), readings, Paper(out, prefixed=asked.several, strips=False))
+    with closing(LogReaders(cluster)) as readings:
+        code = show_once(
+            look, LogRequest(asked, LogQuery(), "hint"), readings, LogPrinter(out, prefixed=asked.several, strips=False)
+        )
     return code, out.getvalue()
 
 
@@ -193,7 +204,7 @@ def test_lines_of_several_say_whose_they_are(capsys: pytest.CaptureFixture[str])
 
 def test_the_log_of_an_older_attempt_is_not_taken_for_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
     said = {"Ready": ("False", "Unschedulable", "no node is free")}
-    assert shown(seen(pod("driver", 1), said=said), Asked(), Cluster(a1_driver=[Log(b"x")])) == (0, "x\n")
+    assert shown(seen(pod("driver", 1), said=said), LogSelection(), Cluster(a1_driver=[Log(b"x")])) == (0, "x\n")
     expected = "holdfast: attempt 2 has no pod (Unschedulable: no node is free); this is attempt 1\n"
     assert capsys.readouterr().err == expected
 
@@ -201,28 +212,28 @@ def test_the_log_of_an_older_attempt_is_not_taken_for_the_newest(capsys: pytest.
 def test_a_pod_that_waits_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
     waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     waits = pod("driver", 2, phase="Pending", containerStatuses=[waiting])
-    assert shown(seen(waits), Asked(), Cluster()) == (1, "")
+    assert shown(seen(waits), LogSelection(), Cluster()) == (1, "")
     assert "has no log yet: ImagePullBackOff: no such image" in capsys.readouterr().err
 
 
 def test_no_pod_at_all_is_an_error() -> None:
     with pytest.raises(NoLogError, match="there is no pod of the driver of ads"):
-        shown(seen(), Asked(), Cluster())
+        shown(seen(), LogSelection(), Cluster())
 
 
-def followed(looks: list[Look | Exception | Callable[[], Look]], asked: Asked, cluster: Cluster) -> str:
+def followed(looks: list[AppPods | Exception | Callable[[], AppPods]], asked: LogSelection, cluster: Cluster) -> str:
     """What is printed; the last look lasts."""
 
-    def look() -> Look:
+    def look() -> AppPods:
         now = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(now, Exception):
             raise now
         return now() if callable(now) else now
 
     out = io.StringIO()
-    with closing(Readings(cluster)) as readings:
-        paper = Paper(out, prefixed=asked.several, strips=True)
-        Follower(look, Wanted(asked, How(stamped=True, tail=9), "hint"), readings, paper).follow(0.05)
+    with closing(LogReaders(cluster)) as readings:
+        paper = LogPrinter(out, prefixed=asked.several, strips=True)
+        LogFollower(look, LogRequest(asked, LogQuery(stamped=True, tail=9), "hint"), readings, paper).follow(0.05)
     return out.getvalue()
 
 
@@ -235,13 +246,15 @@ def test_a_follower_goes_on_where_a_log_broke_off(capsys: pytest.CaptureFixture[
     again = Log(AT % 2 + b"two", AT % 3 + b"three", over=False)
     cluster = Cluster(a1_driver=[broken, again])
 
-    def over() -> Look:
+    def over() -> AppPods:
         if len(cluster.asked) < 2:
             return seen(pod("driver", 1))
         again.cut()
         return seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
 
-    assert followed([seen(pod("driver", 1)), RetrySoonError("away"), over], Asked(), cluster) == "one\ntwo\nthree\n"
+    assert (
+        followed([seen(pod("driver", 1)), RetrySoonError("away"), over], LogSelection(), cluster) == "one\ntwo\nthree\n"
+    )
     (_, first), (_, second) = cluster.asked
     assert (first.tail, first.since_time) == (9, None)
     assert (second.tail, second.since_time) == (None, stamp_of(AT % 2))
@@ -257,7 +270,7 @@ def test_a_follower_waits_for_the_next_attempt_and_says_so(capsys: pytest.Captur
     second = pod("driver", 2, phase="Succeeded")
     cluster = Cluster(a1_driver=[Log(b"one")], a2_driver=[Log(b"two")])
     looks: list[Any] = [seen(pod("driver", 1)), seen(failed), waits, waits, seen(failed, second)]
-    assert followed([*looks, AppUnknownError("gone")], Asked(), cluster) == "one\ntwo\n"
+    assert followed([*looks, AppUnknownError("gone")], LogSelection(), cluster) == "one\ntwo\n"
     said = capsys.readouterr().err.splitlines()
     assert said.count("holdfast: waiting for the driver of ads: the next attempt starts in 5 s") == 1
     name = attempt_name("ads", "1", 2)
@@ -271,41 +284,41 @@ def test_a_log_that_does_not_end_with_its_lost_node_is_left_for_the_next_attempt
     cluster = Cluster(a1_driver=[silent], a2_driver=[second])
     both = seen(pod("driver", 1), pod("driver", 2))
 
-    def over() -> Look:
+    def over() -> AppPods:
         done = len(cluster.asked) == 2
         return seen(pod("driver", 2, phase="Succeeded"), said=COMPLETED) if done else both
 
-    assert followed([seen(pod("driver", 1)), over], Asked(), cluster) == "one\ntwo\n"
+    assert followed([seen(pod("driver", 1)), over], LogSelection(), cluster) == "one\ntwo\n"
     assert (silent.closed, second.closed) == (1, 1)
 
 
 def test_following_an_attempt_ends_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     looks: list[Any] = [seen(pod("driver", 1, phase="Failed"), pod("driver", 2))]
-    assert followed(looks, Asked(attempt=1), Cluster(a1_driver=[Log(b"one")])) == "one\n"
+    assert followed(looks, LogSelection(attempt=1), Cluster(a1_driver=[Log(b"one")])) == "one\n"
     assert capsys.readouterr().err == "holdfast: attempt 1 of ads has ended\n"
     with pytest.raises(NoLogError, match="of attempt 7"):
-        followed(looks, Asked(attempt=7), Cluster())
+        followed(looks, LogSelection(attempt=7), Cluster())
 
 
 def test_a_reader_that_is_closed_lets_go_of_every_log() -> None:
     logs = [Log(*(b"x" for _ in range(5_000)), over=False), Log(over=False)]
     before = threading.active_count()
-    with closing(Readings(Cluster(a2_9=logs[:1], a2_10=logs[1:]))) as readings:
-        for source in chosen(attempts_in(PODS), Asked(driver=False, executors=None)):
-            readings.start(source, How())
+    with closing(LogReaders(Cluster(a2_9=logs[:1], a2_10=logs[1:]))) as readings:
+        for source in selected_logs(attempts_in(PODS), LogSelection(driver=False, executors=None)):
+            readings.start(source, LogQuery())
         item = readings.next(20)
-        assert isinstance(item, Line)
+        assert isinstance(item, LogLine)
     assert [one.closed for one in logs] == [1, 1]
     assert threading.active_count() == before
 
 
 def test_on_a_terminal_a_log_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    (source,) = chosen(attempts_in(PODS), Asked())
-    line = Line(source, b"\x1b[2J\ta\xff")
-    Paper(out, prefixed=False, strips=False).line(line)
+    (source,) = selected_logs(attempts_in(PODS), LogSelection())
+    line = LogLine(source, b"\x1b[2J\ta\xff")
+    LogPrinter(out, prefixed=False, strips=False).line(line)
     monkeypatch.setattr(out, "isatty", lambda: True)
-    Paper(out, prefixed=False, strips=False).line(line)
+    LogPrinter(out, prefixed=False, strips=False).line(line)
     assert out.getvalue() == "\x1b[2J\ta\ufffd\n [2J\ta\ufffd\n"
 
 
@@ -329,4 +342,4 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
 
 
 def test_an_app_is_a_value() -> None:
-    assert isinstance(seen(*PODS).app, App)
+    assert isinstance(seen(*PODS).app, ClusterApp)

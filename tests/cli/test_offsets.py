@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.local.lost_choice import with_command
-from holdfast_cli.local.offsets_set import Setting, SettingRefusedError, decide, parse_setting
-from holdfast_cli.local.positions import Stand, Standing, StreamStand
-from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_cli.local.lost_choice import with_offsets_command
+from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
+from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
+from holdfast_cli.run.run_summary import RunFiles
 from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.checkpoint.jump_file import JumpFile
 from holdfast_runtime.checkpoint.jumps import Jump
-from holdfast_runtime.checkpoint.offset_log import Logged
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.lost_positions import Lost, Trouble, lost_error
+from holdfast_runtime.loop.lost_positions import LostPosition, PositionTrouble, lost_error
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import close_under
-from holdfast_runtime.streams.records import Bounds, Range
+from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 from tests.cli.conftest import Holdfast, Ran
 from tests.engine.runs import APP, Run, feed, unfinished, written
 from tests.engine.test_offset_log import done, planned
@@ -34,13 +34,13 @@ A0, A1, A2 = (StreamPartition("a", number) for number in range(3))
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("clicks=oldest", Setting("clicks=oldest", "clicks", None, "oldest")),
-        ("clicks/3=end", Setting("clicks/3=end", "clicks", 3, "end")),
-        ("shop=eu/clicks/3=017", Setting("shop=eu/clicks/3=017", "shop=eu/clicks", 3, 17)),
-        ("eu/clicks=end", Setting("eu/clicks=end", "eu/clicks", None, "end")),
+        ("clicks=oldest", PositionSetting("clicks=oldest", "clicks", None, "oldest")),
+        ("clicks/3=end", PositionSetting("clicks/3=end", "clicks", 3, "end")),
+        ("shop=eu/clicks/3=017", PositionSetting("shop=eu/clicks/3=017", "shop=eu/clicks", 3, 17)),
+        ("eu/clicks=end", PositionSetting("eu/clicks=end", "eu/clicks", None, "end")),
     ],
 )
-def test_a_setting_names_a_stream_or_a_partition_and_where_to_go(text: str, expected: Setting) -> None:
+def test_a_setting_names_a_stream_or_a_partition_and_where_to_go(text: str, expected: PositionSetting) -> None:
     assert parse_setting(text) == expected
 
 
@@ -58,21 +58,21 @@ def test_a_number_is_of_one_partition() -> None:
         parse_setting("clicks=10")
 
 
-def stream(*stands: Stand, name: str = "a", role: str = "input", **more: Any) -> StreamStand:
+def stream(*stands: PartitionPosition, name: str = "a", role: str = "input", **more: Any) -> StreamPositions:
     known: dict[str, Any] = {"kind": "kafka", "control": False} | more
-    return StreamStand(name, role, stands=stands, **known)
+    return StreamPositions(name, role, stands=stands, **known)
 
 
-def standing(*streams: StreamStand, pending: Offsets | None = None) -> Standing:
-    return Standing("shop", "1", Logged(Offsets(7), pending), streams)
+def standing(*streams: StreamPositions, pending: Offsets | None = None) -> AppPositions:
+    return AppPositions("shop", "1", OffsetLogState(Offsets(7), pending), streams)
 
 
-def decided(settings: str, found: Standing) -> tuple[Jump, list[tuple[int, int]]]:
-    jump, changes = decide([parse_setting(one) for one in settings.split()], found, "j1")
+def decided(settings: str, found: AppPositions) -> tuple[Jump, list[tuple[int, int]]]:
+    jump, changes = decide_jump([parse_setting(one) for one in settings.split()], found, "j1")
     return jump, [(one.skipped, one.again) for one in changes]
 
 
-TWO = standing(stream(Stand(A0, 10, Bounds(5, 40)), Stand(A1, 20, Bounds(0, 20))))
+TWO = standing(stream(PartitionPosition(A0, 10, OffsetBounds(5, 40)), PartitionPosition(A1, 20, OffsetBounds(0, 20))))
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,23 @@ def test_a_jump_leads_from_where_the_app_stands(
 
 
 def test_records_that_are_gone_are_not_counted_as_skipped() -> None:
-    gone = standing(stream(Stand(A0, 10, Bounds(25, 40))))
+    gone = standing(stream(PartitionPosition(A0, 10, OffsetBounds(25, 40))))
     assert decided("a/0=30", gone) == (Jump("j1", {A0: 10}, {A0: 30}), [(5, 0)])
 
 
 def test_a_partition_that_this_run_has_not_seen_is_left_out_of_its_stream() -> None:
-    grown = standing(stream(Stand(A0, 10, Bounds(0, 10)), Stand(A1, None, Bounds(0, 3))))
+    grown = standing(
+        stream(PartitionPosition(A0, 10, OffsetBounds(0, 10)), PartitionPosition(A1, None, OffsetBounds(0, 3)))
+    )
     assert decided("a=oldest", grown)[0].to == {A0: 0}
 
 
 def test_a_topic_that_was_made_anew_is_taken_over_as_a_whole() -> None:
-    anew = stream(Stand(A0, 10, Bounds(0, 3), recreated=True), Stand(A1, 20, Bounds(0, 90), recreated=True), id="two")
+    anew = stream(
+        PartitionPosition(A0, 10, OffsetBounds(0, 3), recreated=True),
+        PartitionPosition(A1, 20, OffsetBounds(0, 90), recreated=True),
+        id="two",
+    )
     assert decided("a/0=oldest a/1=30", standing(anew)) == (
         Jump("j1", {A0: 10, A1: 20}, {A0: 0, A1: 30}, {"a": "two"}),
         [(0, 0), (30, 0)],
@@ -116,27 +122,37 @@ def test_a_topic_that_was_made_anew_is_taken_over_as_a_whole() -> None:
         ("a/0=4", TWO, "a/0 has records from 5, and ends at 40"),
         ("a/0=41", TWO, "a/0 has records from 5, and ends at 40"),
         ("a=end a/1=3", TWO, "a/1 is set twice"),
-        ("a=end", standing(stream(Stand(A0, None, Bounds(0, 3)))), "has not seen stream a yet"),
-        ("a=end", standing(stream(Stand(A0, 3, Bounds(0, 3)), role="intermediate")), "makes stream a itself"),
-        ("a=end", standing(stream(Stand(A0, 3, None), kind="generator")), "made up as time goes on"),
-        ("a=end", standing(stream(Stand(A0, 3, None), unknown="no broker")), "not known .* no broker"),
-        ("a=end", standing(stream(Stand(A0, 3, None))), "a/0 is not there any more"),
-        ("a=oldest", standing(stream(Stand(A0, 9, Bounds(0, 12), last=9))), "of a bounded stream and has ended"),
-        ("a/0=11", standing(stream(Stand(A0, 3, Bounds(0, 12), last=9))), "ends at 9"),
+        ("a=end", standing(stream(PartitionPosition(A0, None, OffsetBounds(0, 3)))), "has not seen stream a yet"),
+        (
+            "a=end",
+            standing(stream(PartitionPosition(A0, 3, OffsetBounds(0, 3)), role="intermediate")),
+            "makes stream a itself",
+        ),
+        ("a=end", standing(stream(PartitionPosition(A0, 3, None), kind="generator")), "made up as time goes on"),
+        ("a=end", standing(stream(PartitionPosition(A0, 3, None), unknown="no broker")), "not known .* no broker"),
+        ("a=end", standing(stream(PartitionPosition(A0, 3, None))), "a/0 is not there any more"),
+        (
+            "a=oldest",
+            standing(stream(PartitionPosition(A0, 9, OffsetBounds(0, 12), last=9))),
+            "of a bounded stream and has ended",
+        ),
+        ("a/0=11", standing(stream(PartitionPosition(A0, 3, OffsetBounds(0, 12), last=9))), "ends at 9"),
         (
             "a/0=end",
-            standing(stream(*(Stand(one, 3, Bounds(0, 9), recreated=True) for one in (A0, A1)), id="two")),
+            standing(
+                stream(*(PartitionPosition(one, 3, OffsetBounds(0, 9), recreated=True) for one in (A0, A1)), id="two")
+            ),
             r"set all of its partitions at once \(--set a=oldest\); left out: a/1",
         ),
         (
             "a=end",
-            standing(stream(Stand(A0, 3, Bounds(0, 9), recreated=True), id="two", grown=True)),
+            standing(stream(PartitionPosition(A0, 3, OffsetBounds(0, 9), recreated=True), id="two", grown=True)),
             "it had grown in this run",
         ),
         ("a=end", standing(*TWO.streams, pending=Offsets(8)), "batch 8 of shop is planned and not done"),
     ],
 )
-def test_what_can_not_be_set_is_refused(settings: str, found: Standing, message: str) -> None:
+def test_what_can_not_be_set_is_refused(settings: str, found: AppPositions, message: str) -> None:
     with pytest.raises(SettingRefusedError, match=message):
         decided(settings, found)
 
@@ -229,12 +245,12 @@ def test_a_form_that_is_not_there_is_bad_usage(holdfast: Holdfast) -> None:
 
 
 def test_an_app_that_can_not_read_on_names_the_command_unless_the_stream_is_its_own() -> None:
-    where = WhereToLook("my app.yaml", "data", data_given=True, spark_log="spark.log", logs=frozenset())
-    lost = [Lost(one, 9, Bounds(0, 5), Trouble.BEYOND_END) for one in (A1, A0)]
-    told = with_command(lost_error(lost), where, {"b"})
+    where = RunFiles("my app.yaml", "data", data_given=True, spark_log="spark.log", logs=frozenset())
+    lost = [LostPosition(one, 9, OffsetBounds(0, 5), PositionTrouble.BEYOND_END) for one in (A1, A0)]
+    told = with_offsets_command(lost_error(lost), where, {"b"})
     assert "holdfast offsets 'my app.yaml' --data data --set a/0=end --set a/1=end (" in str(told)
     assert "another spec.runId" in str(told)
-    assert "holdfast offsets" not in str(with_command(lost_error(lost), where, {"a"}))
+    assert "holdfast offsets" not in str(with_offsets_command(lost_error(lost), where, {"a"}))
 
 
 def read_rows(data: Path, parts: dict[StreamPartition, list[tuple[int, int]]]) -> list[dict[str, Any]]:
@@ -244,7 +260,7 @@ def read_rows(data: Path, parts: dict[StreamPartition, list[tuple[int, int]]]) -
         json.loads(value)
         for partition, ranges in parts.items()
         for begin, end in ranges
-        for value in log.fetch(Range(partition, begin, end)).column("value").to_pylist()
+        for value in log.fetch(OffsetRange(partition, begin, end)).column("value").to_pylist()
     ]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.planning.fixing import fixed
-from holdfast.planning.plan import Known
+from holdfast.planning.fixing import apply_all_repairs
+from holdfast.planning.plan import PlanningFacts
 from holdfast.spec.diff import diff
 from holdfast_cli.plan.app_file_part import load_app
 from holdfast_cli.plan.fix import repaired_text
@@ -191,7 +191,7 @@ def test_a_repaired_file_says_what_the_repaired_model_says(holdfast: Holdfast) -
     assert holdfast("plan", "app.yaml").code == 0
     file = load_app("app.yaml")
     assert file.app is not None
-    result = fixed(file.app, Known(given={"clicks": 8}))
+    result = apply_all_repairs(file.app, PlanningFacts(given={"clicks": 8}))
     Path("fixed.yaml").write_text(repaired_text(file, result.repairs), encoding="utf-8")
     rewritten = load_app("fixed.yaml").app
     assert rewritten is not None

@@ -11,14 +11,14 @@ import pytest
 
 from holdfast_cli.run import run_command
 from holdfast_cli.run.run_loop import Engine
-from holdfast_cli.run.run_watched import HowToShow, run_watched
-from holdfast_runtime.progress import Ended, Ending, Listener
+from holdfast_cli.run.run_watched import RunDisplay, run_watched
+from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from holdfast_runtime.spark.java import JavaMissingError
 from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
 
-TEXT = HowToShow(as_json=False, color="never", metrics=None, where=WHERE)
-JSON = HowToShow(as_json=True, color="never", metrics=None, where=WHERE)
+TEXT = RunDisplay(as_json=False, color="never", metrics=None, where=WHERE)
+JSON = RunDisplay(as_json=True, color="never", metrics=None, where=WHERE)
 
 
 class NoWayError(JavaMissingError):
@@ -28,15 +28,15 @@ class NoWayError(JavaMissingError):
 def engine(*, drains: bool = False, fails: Exception | None = None) -> Engine:
     """Runs one batch; then fails, waits to be drained, or is idle."""
 
-    def run(listen: Listener, drain: threading.Event) -> Ended:
+    def run(listen: Listener, drain: threading.Event) -> RunEnded:
         listen(STARTED)
         listen(FIRST)
         if fails is not None:
             raise fails
         if drains:
             assert drain.wait(10)
-            listen(Ended(Ending.DRAINED, 1, 12_000, 900, 1.0))
-            return Ended(Ending.DRAINED, 1, 12_000, 900, 1.0)
+            listen(RunEnded(EndCause.DRAINED, 1, 12_000, 900, 1.0))
+            return RunEnded(EndCause.DRAINED, 1, 12_000, 900, 1.0)
         return ENDED
 
     return run
@@ -50,7 +50,9 @@ def test_a_run_that_ended_well_exits_0_with_a_summary(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("show", [TEXT, JSON])
-def test_a_run_that_failed_on_purpose_exits_3_and_says_why(show: HowToShow, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_failed_on_purpose_exits_3_and_says_why(
+    show: RunDisplay, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_watched(engine(fails=NoWayError("there is no way")), show) == 3
     out, err = capsys.readouterr()
     assert err == "holdfast: there is no way\n"
@@ -87,7 +89,7 @@ def test_a_run_whose_output_nobody_reads_drains(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_metrics_are_served_while_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    show = HowToShow(as_json=True, color="never", metrics="0", where=WHERE)
+    show = RunDisplay(as_json=True, color="never", metrics="0", where=WHERE)
     assert run_watched(engine(), show) == 0
     assert "metrics: http://127.0.0.1:" in capsys.readouterr().err
 

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast_cli.plan.partition_counts import UsageError
-from holdfast_cli.run.metrics import Address, MetricsServer, RunMetrics, parse_address
+from holdfast_cli.run.metrics import MetricsAddress, MetricsServer, RunMetrics, parse_address
 from holdfast_cli.run.run_json import JsonView, event_json, failure_json
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import Draining
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
 
 
@@ -55,7 +55,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "restored": ["partition-3: no local store"],
         "streams": {"attributed": 900},
     }
-    assert event_json(Draining()) == {"event": "draining"}
+    assert event_json(RunDraining()) == {"event": "draining"}
     assert event_json(ENDED) == {
         "event": "ended",
         "ending": "idle",
@@ -68,8 +68,8 @@ def test_names_and_values_of_events_in_json() -> None:
 
 
 def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    view, seen = JsonView(), Seen()
-    for event in (STARTED, FIRST, Draining(), ENDED):
+    view, seen = JsonView(), RunTotals()
+    for event in (STARTED, FIRST, RunDraining(), ENDED):
         view.show(event, seen, 0.0)
     view.over(seen, None, 0.0)
     view.over(seen, ValueError("no\nway"), 0.0)
@@ -78,7 +78,7 @@ def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def scraped(metrics: RunMetrics) -> dict[str, float]:
-    server = MetricsServer(metrics, Address("127.0.0.1", 0))
+    server = MetricsServer(metrics, MetricsAddress("127.0.0.1", 0))
     try:
         with urlopen(server.url, timeout=10) as answer:  # noqa: S310 - our own address
             text = answer.read().decode()
@@ -92,7 +92,7 @@ def scraped(metrics: RunMetrics) -> dict[str, float]:
 
 
 def test_metrics_of_a_run() -> None:
-    metrics, seen = RunMetrics(), Seen()
+    metrics, seen = RunMetrics(), RunTotals()
     metrics.show(STARTED, seen, 0.0)
     for progress in batches(3):
         metrics.show(progress, seen, 0.0)
@@ -125,8 +125,8 @@ def test_metrics_of_a_run() -> None:
 
 def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> None:
     metrics = RunMetrics()
-    metrics.show(STARTED, Seen(), 0.0)
-    metrics.show(replace(FIRST, watermark=None), Seen(), 0.0)
+    metrics.show(STARTED, RunTotals(), 0.0)
+    metrics.show(replace(FIRST, watermark=None), RunTotals(), 0.0)
     found = scraped(metrics)
     assert found["holdfast_late_rows_total app=ad-clicks run=1"] == 0
     assert not [name for name in found if name.startswith("holdfast_watermark") or "_created" in name]
@@ -135,13 +135,13 @@ def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> No
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("9100", Address("127.0.0.1", 9100)),
-        (":9100", Address("127.0.0.1", 9100)),
-        ("0.0.0.0:9100", Address("0.0.0.0", 9100)),  # noqa: S104 - as a user writes it
-        ("[::1]:0", Address("::1", 0)),
+        ("9100", MetricsAddress("127.0.0.1", 9100)),
+        (":9100", MetricsAddress("127.0.0.1", 9100)),
+        ("0.0.0.0:9100", MetricsAddress("0.0.0.0", 9100)),  # noqa: S104 - as a user writes it
+        ("[::1]:0", MetricsAddress("::1", 0)),
     ],
 )
-def test_where_metrics_are_served(text: str, address: Address) -> None:
+def test_where_metrics_are_served(text: str, address: MetricsAddress) -> None:
     assert parse_address(text) == address
 
 
@@ -155,4 +155,4 @@ def test_a_port_in_use_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"can't listen on 127.0.0.1:{port}"):
-            MetricsServer(RunMetrics(), Address("127.0.0.1", port))
+            MetricsServer(RunMetrics(), MetricsAddress("127.0.0.1", port))

@@ -11,19 +11,19 @@ from rich.console import Console
 from holdfast_cli.output.amounts import count, many, moment, rate, size, span
 from holdfast_cli.run.line_views import LinesView
 from holdfast_cli.run.screen_view import screen_lines
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Event
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import ClockJumped, EndCause, Event, RunDraining, RunEnded
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
 
 
-def drawn(seen: Seen, now: float, width: int = 80, height: int = 24) -> str:
+def drawn(seen: RunTotals, now: float, width: int = 80, height: int = 24) -> str:
     return "\n".join(line.plain.rstrip() for line in screen_lines(seen, now, width, height))
 
 
 def printed(events: list[tuple[float, Event]], failure: Exception | None = None) -> list[str]:
     """The lines of a run whose events come at these seconds."""
     file = io.StringIO()
-    view, seen = LinesView(Console(file=file, width=10_000, soft_wrap=True), WHERE), Seen()
+    view, seen = LinesView(Console(file=file, width=10_000, soft_wrap=True), WHERE), RunTotals()
     for now, event in events:
         seen.note(event, now)
         view.show(event, seen, now)
@@ -62,11 +62,11 @@ Ctrl-C finishes the batch and ends; twice stops at once"""
 
 
 def test_the_screen_says_what_it_waits_for() -> None:
-    assert drawn(Seen(started_at=1.0), 5.0) == "starting Spark ... 4.0 s"
+    assert drawn(RunTotals(started_at=1.0), 5.0) == "starting Spark ... 4.0 s"
     assert "waiting for the first batch" in drawn(seen_after(0), 1.0)
     draining = drawn(seen_after(3, draining=True), 3.5).splitlines()[-1]
     assert draining == "draining: finishing batch 44, press Ctrl-C again to stop at once"
-    assert "as soon as Spark has started" in drawn(Seen(draining=True), 0.0)
+    assert "as soon as Spark has started" in drawn(RunTotals(draining=True), 0.0)
 
 
 def test_a_batch_that_takes_long_shows_since_when() -> None:
@@ -125,7 +125,7 @@ def test_a_run_in_a_log() -> None:
     first, second, third = batches(3)
     rest = "lag 4,321, 182 ms, watermark 2026-11-20T12:26:56.000Z"
     odd = "late 7, undecoded 1, tombstones 3, failed 4, misplaced 2, restored 1"
-    assert printed([(0.0, STARTED), (1.0, first), (1.5, second), (1.9, third), (1.9, Draining()), (2.0, ENDED)]) == [
+    assert printed([(0.0, STARTED), (1.0, first), (1.5, second), (1.9, third), (1.9, RunDraining()), (2.0, ENDED)]) == [
         "ad-clicks run 1 attempt 3: 16 tasks in 2 slots, data .holdfast/ad-clicks, spark http://127.0.0.1:4040",
         "batch 41: restored partition-3: no local store",
         f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest}, restored 1",
@@ -146,8 +146,8 @@ def test_a_run_in_a_log() -> None:
     ]
 
 
-@pytest.mark.parametrize("ending", Ending)
-def test_the_summary_says_why_it_ended(ending: Ending) -> None:
+@pytest.mark.parametrize("ending", EndCause)
+def test_the_summary_says_why_it_ended(ending: EndCause) -> None:
     lines = printed([(0.0, STARTED), (1.0, replace(ENDED, ending=ending))])
     assert [line for line in lines if line.startswith(f"{ending.value}: ") and "everything is committed" in line]
 
@@ -177,7 +177,7 @@ def test_rates_are_smoothed_and_fall_when_nothing_comes() -> None:
 
 
 def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
-    seen = Seen()
+    seen = RunTotals()
     seen.note(STARTED, 0.0)
     for i in range(1, 4):
         seen.note(replace(FIRST, rows_in=3_000, seconds=30.0), 30.0 * i)
@@ -216,6 +216,6 @@ def test_numbers_are_readable(said: str, shown: str) -> None:
 
 
 def test_an_end_counts_what_the_engine_counted() -> None:
-    lines = printed([(0.0, STARTED), (1.0, Ended(Ending.COMPLETED, 1, 5, 3, 0.0))])
+    lines = printed([(0.0, STARTED), (1.0, RunEnded(EndCause.COMPLETED, 1, 5, 3, 0.0))])
     assert "  1 batch in 0 ms" in lines
     assert "  rows in 5, out 3" in lines

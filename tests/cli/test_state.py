@@ -16,13 +16,13 @@ from pyarrow import parquet as pq
 from holdfast.spec.steps import Process
 from holdfast_runtime.checkpoint.data_dir import DataDir, folder_name
 from holdfast_runtime.state.claim import claim
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import OFFSETS, TaskStore
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.process import ProcessStep
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.cli.conftest import Holdfast
 
 APP = """
@@ -69,21 +69,21 @@ class Made:
     def __init__(self, task: str, run: str = "1", directory: str = ".holdfast/visits") -> None:
         places, self.identity = (
             DataDir(Path(directory).absolute()).app("visits").run(run),
-            Identity("visits", run, task),
+            TaskIdentity("visits", run, task),
         )
-        self.place = Place(places.state / folder_name(task), self.identity, 1 << 26)
-        self.durable = Durable(FolderStorage(places.durable, sync=False), self.identity)
+        self.place = StorePlace(places.state / folder_name(task), self.identity, 1 << 26)
+        self.durable = DurableCopy(FolderStorage(places.durable, sync=False), self.identity)
         TaskStore.create(self.place, -1).close()
 
     def batch(self, rows: list[dict[str, Any]] = VIEWS) -> None:
-        timed = Timed(pa.RecordBatch.from_pylist(rows, GIVEN), pa.nulls(len(rows), pa.int64()))
+        timed = TimedRows(pa.RecordBatch.from_pylist(rows, GIVEN), pa.nulls(len(rows), pa.int64()))
         with TaskStore.open(self.place) as store:
             store.begin(store.head.batch + 1, 3)
             ProcessStep("seen", Process(function="v:seen", by=("user",), ttl="1h"), seen, GIVEN, OUT).run(
-                timed, store, Clock(NOON, None)
+                timed, store, StepClock(NOON, None)
             )
             ProcessStep("pages", Process(function="v:page", by=("user", "page")), page, GIVEN, OUT).run(
-                timed, store, Clock(NOON, None)
+                timed, store, StepClock(NOON, None)
             )
             store.offsets.put(b"views/0", b"%d" % (store.head.batch + 10))
             store.table("odd").put(b"\xff\x00", b"\x01")
@@ -270,7 +270,7 @@ def test_an_export_has_all_rows_with_their_types(app: Holdfast) -> None:
 
 
 @contextmanager
-def at_work(place: Place) -> Iterator["subprocess.Popen[str]"]:
+def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the claim and commits a batch whenever it is told."""
     code = (
         "import sys; from pathlib import Path; from holdfast_runtime.state.place import Identity, Place\n"

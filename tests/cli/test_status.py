@@ -13,14 +13,14 @@ from rich.console import Console
 
 from holdfast.errors import RetrySoonError, UserActionError
 from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import Handed
+from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
 from holdfast_cli.cluster.app import AppDetail, AppList, AppUnknownError, Missing, read_app, read_apps
-from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, Kind
+from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, ObjectKind
 from holdfast_cli.cluster.status_json import app_json
 from holdfast_cli.cluster.status_view import print_app, print_apps
 from holdfast_cli.output.live import ChangesView, LiveView, watch
-from holdfast_operator.decide.conditions import TYPES, stamp
+from holdfast_operator.decide.conditions import CONDITION_TYPES, stamp
 from tests.cli.conftest import Holdfast
 
 NOW = 1_800_000_000_000
@@ -49,7 +49,7 @@ def app(
             "lastTransitionTime": stamp(NOW - 200_000),
             "observedGeneration": 3,
         }
-        for kind in TYPES
+        for kind in CONDITION_TYPES
     ]
     known = {"observedGeneration": 3, "runId": "1", "attempt": 2, "restarts": 1, "tasks": 4, "placed": "4/4"}
     metadata = {"name": name, "namespace": "apps", "uid": f"uid-{name}", "generation": generation}
@@ -73,7 +73,7 @@ def handed(processors: int = 2, tasks: int = 4, version: int = 1, attempt: int =
         name: tuple(f"partition-{task}" for task in range(at, tasks, processors)) for at, name in enumerate(names)
     }
     places = {name: f"claim-{at}" for at, name in enumerate(names)}
-    text = Handed(version, attempt, places, Assignment(tasks_of)).text()
+    text = VersionedAssignment(version, attempt, places, Assignment(tasks_of)).text()
     return config_map(assignment_name("ads", "1"), "assignment.json", text)
 
 
@@ -87,12 +87,12 @@ class Trees:
 
     def __init__(self, *apps: Tree, maps: tuple[Tree, ...] = (), events: tuple[Tree, ...] = ()) -> None:
         self._of = {APPS: apps, CONFIG_MAPS: maps, EVENTS: events}
-        self.refused: set[Kind] = set()
+        self.refused: set[ObjectKind] = set()
 
-    def get(self, kind: Kind, _: str, name: str) -> Tree | None:
+    def get(self, kind: ObjectKind, _: str, name: str) -> Tree | None:
         return next((one for one in self.find(kind, None, {}) if one["metadata"]["name"] == name), None)
 
-    def find(self, kind: Kind, _: str | None, __: dict[str, str]) -> list[Tree]:
+    def find(self, kind: ObjectKind, _: str | None, __: dict[str, str]) -> list[Tree]:
         if kind in self.refused:
             message = f"you may not see {kind.right}"
             raise UserActionError(message)
@@ -237,7 +237,7 @@ def test_thousands_of_tasks_fit_on_a_screen_and_all_of_them_can_be_had() -> None
 
 
 def test_a_name_that_no_pod_can_have_is_not_shown() -> None:
-    text = Handed(1, 2, {"exec": f"claim-{'9' * 5_000}"}, Assignment({"exec": ()})).text()
+    text = VersionedAssignment(1, 2, {"exec": f"claim-{'9' * 5_000}"}, Assignment({"exec": ()})).text()
     maps = (report(), config_map(assignment_name("ads", "1"), "assignment.json", text))
     assert "holds a name of more than 253 characters" in page(read_app(Trees(app(), maps=maps), "apps", "ads"))
 
@@ -281,7 +281,11 @@ texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["\
 @given(texts, texts, texts)
 def test_whatever_stands_in_texts_of_others_only_lines_of_letters_are_shown(a: str, b: str, c: str) -> None:
     said = {"Ready": ("False", "NoProgress", a), "PlanValid": ("False", "NoProgress", b)}
-    text = Handed(1, 2, {a: b, f"{b}x": c}, Assignment({a: (c,), f"{b}x": ()})).text() if a != f"{b}x" else "{}"
+    text = (
+        VersionedAssignment(1, 2, {a: b, f"{b}x": c}, Assignment({a: (c,), f"{b}x": ()})).text()
+        if a != f"{b}x"
+        else "{}"
+    )
     maps = (report(heldBack=c), config_map(assignment_name("ads", "1"), "assignment.json", text))
     found = read_app(Trees(app(said=said), maps=maps, events=(event(1, a, b),)), "apps", "ads")
     assert all(line.isprintable() for line in page(found).split("\n"))

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from holdfast.planning.types.columns import UNKNOWN, Column, Rows
+from holdfast.planning.types.columns import UNKNOWN, Column, RowType
 from holdfast_runtime.streams.codecs import ArrowCodec, SchemaUnsupportedError, arrow_schema
 from tests.codecs.schemas import FIRST, LAST, batch, schema
 
@@ -68,4 +68,4 @@ def test_a_type_that_rows_cannot_carry_is_refused_by_column(ddl: str) -> None:
 
 def test_a_type_nobody_knows_is_refused() -> None:
     with pytest.raises(SchemaUnsupportedError, match="column a is unknown"):
-        arrow_schema(Rows((Column("a", UNKNOWN),)))
+        arrow_schema(RowType((Column("a", UNKNOWN),)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
-from holdfast.placement.moves import kept
+from holdfast.placement.moves import locality
 
 PROBLEMS = {"NoTasks": NoTasksError, "NoProcessors": NoProcessorsError}
 
@@ -19,7 +19,7 @@ def run_assignment_case(case: dict[str, Any]) -> None:
     assert "problem" not in expected
     assert sorted(assignment.processor_of()) == sorted(tasks)
     assert set(assignment.tasks_of) == set(processors)
-    keeps = kept(assignment, processors, places, ran_on)
+    keeps = locality(assignment, processors, places, ran_on)
     assert {
         "sizes": sorted((len(part) for part in assignment.tasks_of.values()), reverse=True),
         "keptAtLocation": keeps.at_location,

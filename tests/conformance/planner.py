@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.reasons import Reason
 from holdfast.spec.parse import SpecInvalidError, parse_app
 
@@ -16,7 +16,7 @@ def run_planner_case(case: dict[str, Any]) -> None:
         "spec": case["spec"],
     }
     try:
-        result = plan(parse_app(tree), Known(given=case["partitions"]))
+        result = plan(parse_app(tree), PlanningFacts(given=case["partitions"]))
     except SpecInvalidError as error:
         assert expected == {"problem": Reason.INVALID_SPEC}, str(error)
         return

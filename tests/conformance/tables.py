@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.tables.loading import Bounds, Loading
-from holdfast.tables.recovery import Found, LocalStore, StartAt, recover, starting_offset
+from holdfast.tables.loading import SourceBounds, TableLoading
+from holdfast.tables.recovery import LocalStore, SourceStart, TableFacts, recover, starting_offset
 from holdfast.tasks.partitions import parse_partition
 
-START = {StartAt.OLDEST: "oldest", StartAt.STORED: "lastOffset", StartAt.RUN: "lastOffset"}
+START = {SourceStart.OLDEST: "oldest", SourceStart.STORED: "lastOffset", SourceStart.RUN: "lastOffset"}
 
 
 def run_tables_case(case: dict[str, Any]) -> None:
@@ -17,7 +17,7 @@ def run_tables_case(case: dict[str, Any]) -> None:
 def recovery(case: dict[str, Any]) -> None:
     local = LocalStore(case["localStore"])
     # The notation asks about a later attempt that has no durable copy.
-    decision = recover(Found(case["bootstrap"], case["persistent"], local, copy_usable=False, read_before=True))
+    decision = recover(TableFacts(case["bootstrap"], case["persistent"], local, copy_usable=False, read_before=True))
     assert case["expect"] == {
         "store": decision.store.value,
         "start": START[decision.start],
@@ -30,8 +30,8 @@ def starting(case: dict[str, Any]) -> None:
 
 
 def loaded(case: dict[str, Any]) -> None:
-    bounds = {parse_partition(name): Bounds(**bound) for name, bound in case["partitions"].items()}
-    loading = Loading.noted(bounds)
+    bounds = {parse_partition(name): SourceBounds(**bound) for name, bound in case["partitions"].items()}
+    loading = TableLoading.noted(bounds)
     for step in case["steps"]:
         loading = loading.reached({parse_partition(name): at for name, at in step.get("position", {}).items()})
         assert loading.loaded == step["loaded"], step

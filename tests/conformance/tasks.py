@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.tasks.expansion_part import Expansion, ExpansionRefusedError
+from holdfast.tasks.expansion_part import ExpansionRefusedError, ExpansionRules
 from holdfast.tasks.grouping import GroupingInput, group
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 
@@ -15,7 +15,7 @@ def run_tasks_case(case: dict[str, Any]) -> None:
         broadcast=frozenset(parsed(case["broadcast"])),
         by_stream_partition=case["grouping"] == "ByStreamPartition",
         stateful=case["stateful"],
-        expansion=Expansion(enabled=case["enabled"]),
+        expansion=ExpansionRules(enabled=case["enabled"]),
         record=None if record is None else {task: parsed(names) for task, names in record.items()},
     )
     expected = case["expect"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
@@ -25,14 +25,14 @@ class Batch:
     deliveries: tuple[Delivery, ...]
 
 
-def inputs(idle_after: int | None = IDLE_AFTER, quorum: float = 0.5, *, named: bool = True) -> Inputs:
+def inputs(idle_after: int | None = IDLE_AFTER, quorum: float = 0.5, *, named: bool = True) -> ControlInputs:
     """A task that reads its app's stream, a source, another app's stream and a side input."""
     names = frozenset(TASKS) if named else frozenset[str]()
     producers = {
         "mid": Producers(len(TASKS), names, idle_after, quorum),
         "foreign": Producers(0, frozenset(), idle_after, quorum),
     }
-    return Inputs(PARTITIONS, producers, frozenset({"side"}))
+    return ControlInputs(PARTITIONS, producers, frozenset({"side"}))
 
 
 any_inputs = st.builds(

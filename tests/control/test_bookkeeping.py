@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.bookkeeping_format import (
     StoredBookkeepingError,
     StoredVersionError,
@@ -15,7 +15,7 @@ from holdfast.control.bookkeeping_format import (
     watermark_in,
 )
 from holdfast.control.producers import Delivery
-from holdfast.control.sending import Sender
+from holdfast.control.sending import ControlSender
 from tests.control.histories import (
     IDLE_AFTER,
     MID,
@@ -40,7 +40,7 @@ def written(store: Store, changes: dict[bytes, bytes | None]) -> Store:
 
 @given(histories(), any_inputs, st.data())
 def test_a_task_that_is_stored_and_restored_anywhere_lives_on_as_if_it_had_not_been(
-    history: list[Batch], given: Inputs, data: st.DataObject
+    history: list[Batch], given: ControlInputs, data: st.DataObject
 ) -> None:
     whole = resumed = Bookkeeping.started(given, 0)
     store = written({}, resumed.entries())
@@ -54,7 +54,9 @@ def test_a_task_that_is_stored_and_restored_anywhere_lives_on_as_if_it_had_not_b
 
 
 @given(histories(), any_inputs, st.data())
-def test_replays_change_nothing_wherever_they_come(history: list[Batch], given: Inputs, data: st.DataObject) -> None:
+def test_replays_change_nothing_wherever_they_come(
+    history: list[Batch], given: ControlInputs, data: st.DataObject
+) -> None:
     clean = replayed = Bookkeeping.started(given, 0)
     before: list[Delivery] = []
     for batch in history:
@@ -69,7 +71,7 @@ def test_replays_change_nothing_wherever_they_come(history: list[Batch], given: 
 
 
 @given(histories(), any_inputs)
-def test_watermarks_and_ends_agree_on_what_has_ended(history: list[Batch], given: Inputs) -> None:
+def test_watermarks_and_ends_agree_on_what_has_ended(history: list[Batch], given: ControlInputs) -> None:
     state = lived(history, Bookkeeping.started(given, 0))
     for partition in PARTITIONS:
         watermark = state.watermarks.partitions[partition]
@@ -91,7 +93,7 @@ def test_only_partitions_that_changed_are_written() -> None:
 
 def test_partitions_that_left_are_deleted() -> None:
     state = Bookkeeping.started(inputs(), 0)
-    fewer = Inputs((SOURCE,), {})
+    fewer = ControlInputs((SOURCE,), {})
     changes = state.tracking(fewer, 5).entries(state)
     assert changes[key_of("end", MID[1])] is None
     assert Bookkeeping.restored(written(written({}, state.entries()), changes), fewer, 5) == state.tracking(fewer, 5)
@@ -106,7 +108,7 @@ def test_any_stored_bytes_are_read_or_a_typed_error(value: bytes) -> None:
     for read in (
         lambda: watermark_in(value, MID[0]),
         lambda: end_in(value, MID[0]),
-        lambda: sender_in(value, Sender("mid", "a", 3)),
+        lambda: sender_in(value, ControlSender("mid", "a", 3)),
     ):
         try:
             read()
@@ -147,5 +149,5 @@ def test_a_key_that_is_none_is_a_typed_error(key: bytes) -> None:
 
 @given(st.none() | st.integers(-(2**63), 2**63 - 2), st.booleans(), st.frozensets(st.integers(0, 2000)))
 def test_a_sender_is_stored_and_restored(watermark: int | None, ended: bool, told: frozenset[int]) -> None:
-    sender = Sender("mid", "a", len(TASKS), watermark, ended, told)
-    assert sender_in(sender_bytes(sender), Sender("mid", "a", len(TASKS))) == sender
+    sender = ControlSender("mid", "a", len(TASKS), watermark, ended, told)
+    assert sender_in(sender_bytes(sender), ControlSender("mid", "a", len(TASKS))) == sender

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.held_back import held_back_by
 from holdfast.control.watermark import lowest
 from tests.control.histories import (
@@ -90,7 +90,7 @@ def test_nothing_holds_back_what_has_ended() -> None:
 
 
 @given(histories(), any_inputs, st.integers(0, 5_000))
-def test_what_is_blamed_stands_at_the_minimum(history: list[Batch], given: Inputs, later: int) -> None:
+def test_what_is_blamed_stands_at_the_minimum(history: list[Batch], given: ControlInputs, later: int) -> None:
     state = lived(history, Bookkeeping(fresh(given), Bookkeeping.started(given, 0).ends))
     now = history[-1].now + later
     held = held_back_by(state.watermarks, now)

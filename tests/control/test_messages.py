@@ -10,9 +10,9 @@ from holdfast.control.messages import (
     ControlRecordError,
     ControlVersionError,
     EndOfStreamMessage,
-    Kind,
     Position,
-    Record,
+    RecordKind,
+    StreamRecord,
     UnknownTypeByteError,
     UserRecord,
     WatermarkMessage,
@@ -28,7 +28,7 @@ SENDERS = st.one_of(
     st.tuples(NAMES, st.integers(1, END_OF_TIME - 1)),
     st.tuples(st.none(), st.none() | st.integers(1, END_OF_TIME - 1)),
 )
-RECORDS: st.SearchStrategy[Record] = st.one_of(
+RECORDS: st.SearchStrategy[StreamRecord] = st.one_of(
     st.binary().map(UserRecord),
     st.builds(
         lambda time, at, who: WatermarkMessage(time, at, *who),
@@ -46,7 +46,7 @@ def control(kind: int = 1, **changes: object) -> bytes:
 
 
 @given(RECORDS)
-def test_what_is_encoded_is_decoded(record: Record) -> None:
+def test_what_is_encoded_is_decoded(record: StreamRecord) -> None:
     assert decode(encode(record)) == record
 
 
@@ -107,7 +107,13 @@ def test_fields_of_later_releases_in_the_same_version_are_passed_over() -> None:
 
 
 def test_the_kind_is_told_by_the_first_byte_alone() -> None:
-    assert [kind_of(byte) for byte in (0, 1, 2, 3, 255)] == [Kind.USER, Kind.WATERMARK, Kind.END_OF_STREAM, None, None]
+    assert [kind_of(byte) for byte in (0, 1, 2, 3, 255)] == [
+        RecordKind.USER,
+        RecordKind.WATERMARK,
+        RecordKind.END_OF_STREAM,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("value", [b'{"ad_id": "x", "user": "y"}', b"", None])

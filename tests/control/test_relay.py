@@ -2,17 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.relay import Relay, aggregating_partition, relays
-from holdfast.control.sending import Emission, Sender, View
+from holdfast.control.sending import ControlSender, Emission, SenderProgress
 from holdfast.tasks.partitions import StreamPartition
 from tests.control.histories import MID, TASKS, Batch, histories
 
 OWN, OTHER = MID
-OWNERS = Inputs((OWN,), {"mid": Producers.of(TASKS, idle_after=100)})
-READERS = Inputs((OTHER,), OWNERS.producers)
+OWNERS = ControlInputs((OWN,), {"mid": Producers.of(TASKS, idle_after=100)})
+READERS = ControlInputs((OTHER,), OWNERS.producers)
 
 
 def read_by_owner(history: list[Batch]) -> list[Batch]:
@@ -49,14 +49,14 @@ def test_whoever_reads_behind_a_relay_knows_what_its_owner_knows(history: list[B
     assert all(message.task is None for message in sent)
 
 
-views = st.builds(View, st.none() | st.integers(0, 9), st.booleans(), st.booleans())
+views = st.builds(SenderProgress, st.none() | st.integers(0, 9), st.booleans(), st.booleans())
 
 
 @given(st.lists(st.tuples(views, st.frozensets(st.integers(0, 3)))))
 def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
-    steps: list[tuple[View, frozenset[int]]],
+    steps: list[tuple[SenderProgress, frozenset[int]]],
 ) -> None:
-    sender = Sender("mid", "a", 3)
+    sender = ControlSender("mid", "a", 3)
     knows: dict[int, tuple[int | None, bool]] = {}
     stayed = frozenset[int]()
     for batch, (view, partitions) in enumerate(steps):
@@ -77,26 +77,26 @@ def test_every_partition_that_is_written_to_knows_all_there_is_to_know(
 
 
 def test_a_watermark_is_said_when_it_advances_and_again_only_by_a_task_that_is_alive() -> None:
-    sender, first = Sender("mid", "a", 3).follow(View(5), range(2), 0)
+    sender, first = ControlSender("mid", "a", 3).follow(SenderProgress(5), range(2), 0)
     assert first == (Emission([0, 1], WatermarkMessage(5, Position(0, 0), "a", 3)),)
-    sender, silent = sender.follow(View(5), range(2), 1)
+    sender, silent = sender.follow(SenderProgress(5), range(2), 1)
     assert silent == ()
-    sender, again = sender.follow(View(4, alive=True), range(2), 2)
+    sender, again = sender.follow(SenderProgress(4, alive=True), range(2), 2)
     assert again == (Emission([0, 1], WatermarkMessage(5, Position(2, 0), "a", 3)),)
 
 
 def test_a_partition_that_appears_later_is_told_what_it_missed() -> None:
-    sender, _ = Sender("mid", "a", 3).follow(View(5, ended=True), range(2), 0)
-    sender, missed = sender.follow(View(5, ended=True), range(4), 7)
+    sender, _ = ControlSender("mid", "a", 3).follow(SenderProgress(5, ended=True), range(2), 0)
+    sender, missed = sender.follow(SenderProgress(5, ended=True), range(4), 7)
     assert missed == (
         Emission([2, 3], WatermarkMessage(5, Position(7, 0), "a", 3)),
         Emission([2, 3], EndOfStreamMessage("mid", Position(7, 1), "a", 3)),
     )
-    assert sender.follow(View(5, ended=True), range(4), 8)[1] == ()
+    assert sender.follow(SenderProgress(5, ended=True), range(4), 8)[1] == ()
 
 
 def test_a_relay_looks_at_its_partition_alone_even_if_its_owner_reads_another_one_of_the_stream() -> None:
-    owner = Bookkeeping.started(Inputs(MID, OWNERS.producers), 0)
+    owner = Bookkeeping.started(ControlInputs(MID, OWNERS.producers), 0)
     relay = Relay.at(OWN)
     ends = [Delivery(OWN, EndOfStreamMessage("mid", Position(0, 1), task, 3)) for task in TASKS]
     owner = owner.batch(ends, 0)

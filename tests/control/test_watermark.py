@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.bookkeeping import Inputs
+from holdfast.control.bookkeeping import ControlInputs
 from holdfast.control.producers import SOURCE as SOURCE_RULE
 from holdfast.control.producers import Delivery, Producers, UntrackedPartitionError
 from holdfast.control.upstream import Upstream, input_watermark
@@ -29,7 +29,7 @@ from tests.control.model import Model
 NEW = StreamPartition("mid", 2)
 
 
-def fresh(given: Inputs | None = None) -> Watermarks:
+def fresh(given: ControlInputs | None = None) -> Watermarks:
     given = given or inputs()
     return no_watermarks().tracking(given.partitions, given.producers, 0)
 
@@ -44,7 +44,7 @@ def at_least(now: int | None, before: int | None) -> bool:
 
 @given(histories(), any_inputs)
 def test_the_watermark_of_each_partition_is_what_the_rules_say_word_for_word(
-    history: list[Batch], given: Inputs
+    history: list[Batch], given: ControlInputs
 ) -> None:
     state = fresh(given)
     models = {partition: Model(given.producers.get(partition.stream, SOURCE_RULE)) for partition in PARTITIONS}
@@ -57,7 +57,7 @@ def test_the_watermark_of_each_partition_is_what_the_rules_say_word_for_word(
 
 @given(histories(), any_inputs, st.integers(0, 8), st.integers(0, 8))
 def test_no_watermark_ever_goes_back_through_growth_and_stops(
-    history: list[Batch], given: Inputs, growth: int, stop: int
+    history: list[Batch], given: ControlInputs, growth: int, stop: int
 ) -> None:
     state, later = fresh(given), 0
     for number, batch in enumerate(history):
@@ -74,7 +74,7 @@ def test_no_watermark_ever_goes_back_through_growth_and_stops(
 
 @given(histories(), any_inputs, st.randoms())
 def test_the_order_in_which_producers_are_heard_within_a_batch_does_not_matter(
-    history: list[Batch], given: Inputs, random: Random
+    history: list[Batch], given: ControlInputs, random: Random
 ) -> None:
     in_order = shuffled = fresh(given)
     for batch in history:

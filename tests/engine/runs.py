@@ -20,7 +20,7 @@ import pyarrow as pa
 from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.partitioner import place, split
-from holdfast_runtime.streams.records import Range, written_batch
+from holdfast_runtime.streams.records import OffsetRange, written_batch
 
 KEYS = 12
 DEADLINE = 120.0
@@ -90,7 +90,7 @@ def written(data: Path) -> list[dict[str, Any]]:
     log = EmbeddedLog(data / "log")
     rows: list[dict[str, Any]] = []
     for partition, (oldest, end) in sorted(log.bounds("numbered").items()):
-        fetched = log.fetch(Range(partition, oldest, end))
+        fetched = log.fetch(OffsetRange(partition, oldest, end))
         rows += [json.loads(value) for value in fetched.column("value").to_pylist()]
     return rows
 

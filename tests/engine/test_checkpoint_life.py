@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.life import Life, check_outputs, take_up
+from holdfast_runtime.checkpoint.life import CheckpointLife, check_outputs, take_up
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.streams.markers import OutputsAheadError, PlacedMarker
 from holdfast_runtime.streams.records import Marker
@@ -20,21 +20,21 @@ def marker(batch: int = 3, epoch: int = 2, life: str = A, task: str = "partition
 def test_batches_that_are_done_or_planned_by_attempts_that_used_the_checkpoint_may_be_there(
     written: PlacedMarker,
 ) -> None:
-    check_outputs([written], Life(2, A), {"partition-0": 3})
+    check_outputs([written], CheckpointLife(2, A), {"partition-0": 3})
 
 
 @pytest.mark.parametrize(
     ("written", "life", "why"),
     [
         (marker(), None, "but its checkpoint is gone"),
-        (marker(life=B), Life(2, A), "planned in another checkpoint than the one that is here"),
-        (marker(batch=4), Life(2, A), "has come to batch 3: it is an older copy"),
-        (marker(batch=1, task="partition-9"), Life(2, A), "has come to batch 0: it is an older copy"),
-        (marker(batch=1, epoch=3), Life(2, A), "was last used by attempt 2: it is an older copy"),
+        (marker(life=B), CheckpointLife(2, A), "planned in another checkpoint than the one that is here"),
+        (marker(batch=4), CheckpointLife(2, A), "has come to batch 3: it is an older copy"),
+        (marker(batch=1, task="partition-9"), CheckpointLife(2, A), "has come to batch 0: it is an older copy"),
+        (marker(batch=1, epoch=3), CheckpointLife(2, A), "was last used by attempt 2: it is an older copy"),
     ],
 )
 def test_others_are_refused_with_what_is_there_and_the_cures(
-    written: PlacedMarker, life: Life | None, why: str
+    written: PlacedMarker, life: CheckpointLife | None, why: str
 ) -> None:
     with pytest.raises(OutputsAheadError, match=rf"^totals/1 holds batch .*{why}\..*Bring back .* new spec\.runId"):
         check_outputs([marker(batch=1, epoch=1), written], life, {"partition-0": 3})
@@ -44,14 +44,14 @@ def test_an_id_is_made_once_and_goes_with_the_checkpoint(tmp_path: Path) -> None
     here = FolderStorage(tmp_path)
     assert take_up(here, 1, [], {}, A) == A
     assert take_up(here, 2, [], {}, B) == A
-    assert here.names() == [Life(2, A).name]
+    assert here.names() == [CheckpointLife(2, A).name]
 
 
 def test_an_attempt_that_is_shut_out_takes_nothing_back(tmp_path: Path) -> None:
     here = FolderStorage(tmp_path)
     take_up(here, 3, [], {}, A)
     assert take_up(here, 2, [], {}, B) == A
-    assert sorted(here.names()) == [Life(2, A).name, Life(3, A).name]
+    assert sorted(here.names()) == [CheckpointLife(2, A).name, CheckpointLife(3, A).name]
     assert take_up(here, 4, [marker(epoch=3)], {"partition-0": 3}, B) == A
 
 
@@ -61,4 +61,4 @@ def test_an_attempt_that_is_refused_leaves_no_number_and_is_refused_again(tmp_pa
     for attempt in (2, 3, 4):
         with pytest.raises(OutputsAheadError):
             take_up(here, attempt, [marker(epoch=2)], {"partition-0": 3}, B)
-    assert here.names() == [Life(1, A).name]
+    assert here.names() == [CheckpointLife(1, A).name]

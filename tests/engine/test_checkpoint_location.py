@@ -6,7 +6,7 @@ import pytest
 
 from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError, storage_at
 from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.object_storage import ObjectStorage, Service
+from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 
 S3A = "spark.hadoop.fs.s3a."
 
@@ -15,10 +15,10 @@ S3A = "spark.hadoop.fs.s3a."
     ("location", "storage"),
     [
         ("file:///shared/check%20points", FolderStorage(Path("/shared/check points"))),
-        ("s3a://bucket", ObjectStorage(Service(), "bucket")),
-        ("s3a://bucket/", ObjectStorage(Service(), "bucket")),
-        ("s3://my.bucket/apps//of/", ObjectStorage(Service(), "my.bucket", "apps/of")),
-        ("s3a://bucket/check%20points", ObjectStorage(Service(), "bucket", "check points")),
+        ("s3a://bucket", ObjectStorage(S3Service(), "bucket")),
+        ("s3a://bucket/", ObjectStorage(S3Service(), "bucket")),
+        ("s3://my.bucket/apps//of/", ObjectStorage(S3Service(), "my.bucket", "apps/of")),
+        ("s3a://bucket/check%20points", ObjectStorage(S3Service(), "bucket", "check points")),
     ],
 )
 def test_an_address_names_a_storage(location: str, storage: object) -> None:
@@ -28,19 +28,19 @@ def test_an_address_names_a_storage(location: str, storage: object) -> None:
 @pytest.mark.parametrize(
     ("conf", "service"),
     [
-        ({}, Service()),
-        ({"endpoint": "minio:9000"}, Service("minio:9000")),
-        ({"endpoint": "http://minio:9000/"}, Service("minio:9000", encrypted=False)),
-        ({"endpoint": "https://minio", "connection.ssl.enabled": "false"}, Service("minio")),
-        ({"endpoint": "minio", "connection.ssl.enabled": "FALSE"}, Service("minio", encrypted=False)),
-        ({"endpoint.region": "eu-central-1"}, Service(region="eu-central-1")),
-        ({"endpoint": "minio", "path.style.access": "true"}, Service("minio")),
-        ({"endpoint": "minio", "path.style.access": "false"}, Service("minio", virtual_hosts=True)),
-        ({"endpoint": "other", "bucket.mine.endpoint": "minio"}, Service("minio")),
-        ({"bucket.yours.endpoint": "minio"}, Service()),
+        ({}, S3Service()),
+        ({"endpoint": "minio:9000"}, S3Service("minio:9000")),
+        ({"endpoint": "http://minio:9000/"}, S3Service("minio:9000", encrypted=False)),
+        ({"endpoint": "https://minio", "connection.ssl.enabled": "false"}, S3Service("minio")),
+        ({"endpoint": "minio", "connection.ssl.enabled": "FALSE"}, S3Service("minio", encrypted=False)),
+        ({"endpoint.region": "eu-central-1"}, S3Service(region="eu-central-1")),
+        ({"endpoint": "minio", "path.style.access": "true"}, S3Service("minio")),
+        ({"endpoint": "minio", "path.style.access": "false"}, S3Service("minio", virtual_hosts=True)),
+        ({"endpoint": "other", "bucket.mine.endpoint": "minio"}, S3Service("minio")),
+        ({"bucket.yours.endpoint": "minio"}, S3Service()),
     ],
 )
-def test_settings_of_s3a_say_how_an_object_store_is_reached(conf: dict[str, str], service: Service) -> None:
+def test_settings_of_s3a_say_how_an_object_store_is_reached(conf: dict[str, str], service: S3Service) -> None:
     found = storage_at("s3a://mine/apps", {S3A + name: value for name, value in conf.items()})
     assert found == ObjectStorage(service, "mine", "apps")
 

@@ -3,22 +3,24 @@
 import pytest
 
 from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import Handed
+from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
-from holdfast_runtime.coordination.coordinator import Placement, Ran
-from holdfast_runtime.coordination.placements import misfit, own_placement, placed
+from holdfast.tasks.record import PlacementRecord
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
+from holdfast_runtime.coordination.placements import count_in_place, misfit, own_placement
 
 TASKS = ["p-0", "p-1"]
-HANDED = Handed(3, 2, {"pod-0": "claim-0", "pod-1": "claim-1"}, Assignment({"pod-0": ("p-0",), "pod-1": ("p-1",)}))
+HANDED = VersionedAssignment(
+    3, 2, {"pod-0": "claim-0", "pod-1": "claim-1"}, Assignment({"pod-0": ("p-0",), "pod-1": ("p-1",)})
+)
 GROUPING = {task: (StreamPartition("clicks", at),) for at, task in enumerate(TASKS)}
 
 
-def record(**places: tuple[str, str]) -> Record:
+def record(**places: tuple[str, str]) -> PlacementRecord:
     """Task -> processor and location."""
     tasks = {name.replace("_", "-"): place for name, place in places.items()}
     locations = {task: location for task, (_, location) in tasks.items()}
-    return Record("1", GROUPING, locations, {task: processor for task, (processor, _) in tasks.items()})
+    return PlacementRecord("1", GROUPING, locations, {task: processor for task, (processor, _) in tasks.items()})
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_an_assignment_is_applied_when_it_is_for_this_attempt_its_tasks_and_what
 
 
 def test_an_assignment_that_has_a_task_twice_is_not_applied() -> None:
-    twice = Handed(3, 2, HANDED.processors, Assignment({"pod-0": ("p-0", "p-1"), "pod-1": ("p-1",)}))
+    twice = VersionedAssignment(3, 2, HANDED.processors, Assignment({"pod-0": ("p-0", "p-1"), "pod-1": ("p-1",)}))
     assert "each once" in str(misfit(twice, 2, TASKS, ["pod-0", "pod-1"]))
 
 
@@ -63,7 +65,7 @@ def test_a_processor_the_record_does_not_know_is_a_place_of_its_own() -> None:
 
 
 def test_tasks_are_placed_where_their_state_was_or_had_none() -> None:
-    what = Ran(GROUPING, Placement(3, HANDED.processors, HANDED.assignment), {})
-    assert placed(None, what) == 2
-    assert placed(record(p_0=("pod-5", "claim-0"), p_1=("pod-1", "claim-7")), what) == 1
-    assert placed(record(p_1=("pod-1", "claim-1")), what) == 2
+    what = RunPlacement(GROUPING, Placement(3, HANDED.processors, HANDED.assignment), {})
+    assert count_in_place(None, what) == 2
+    assert count_in_place(record(p_0=("pod-5", "claim-0"), p_1=("pod-1", "claim-7")), what) == 1
+    assert count_in_place(record(p_1=("pod-1", "claim-1")), what) == 2

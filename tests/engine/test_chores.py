@@ -6,14 +6,14 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.driver.chores import Chores, Positions, Rounds, Trying
+from holdfast_runtime.driver.chores import PeriodicChore, PositionChore, Positions, RetriedChore
 
 CLICKS = StreamPartition("clicks", 0)
 
 
 def test_only_the_newest_positions_are_used_and_the_last_ones_always() -> None:
     seen: list[Positions] = []
-    with Chores(seen.append, every=3600) as chores:
+    with PositionChore(seen.append, every=3600) as chores:
         for offset in range(5):
             chores.processed({CLICKS: offset})
     assert seen == [{CLICKS: 4}]
@@ -30,7 +30,7 @@ def test_what_fails_is_tried_again_with_the_next_news() -> None:
             raise WorldChangeError(message)
         second.set()
 
-    with Chores(act, every=0.001) as chores:
+    with PositionChore(act, every=0.001) as chores:
         chores.processed({CLICKS: 1})
         for offset in range(2, 10_000):
             if second.wait(0.01):
@@ -50,7 +50,7 @@ def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplo
             raise ZeroDivisionError(message)
         third.set()
 
-    with Chores(act, every=0.001) as chores:
+    with PositionChore(act, every=0.001) as chores:
         chores.processed({CLICKS: 7})
         assert third.wait(10), "what failed is tried again though no news come"
     assert done[:3] == [7, 7, 7]
@@ -66,13 +66,13 @@ def test_a_foreign_error_ends_no_thread_and_is_said_once_with_where_it_was(caplo
             again.set()
         raise KeyError(rounds_done[-1])
 
-    with Rounds(round_, every=0.001) as rounds:
+    with PeriodicChore(round_, every=0.001) as rounds:
         rounds.begin()
         assert again.wait(10)
 
 
 def test_what_goes_on_failing_is_tried_less_and_less_often() -> None:
-    trying, waits = Trying(), []
+    trying, waits = RetriedChore(), []
     for _ in range(8):
         assert not trying.now(lambda: dict[StreamPartition, None]()[CLICKS])
         waits.append(trying.wait(5))
@@ -84,7 +84,7 @@ def test_what_goes_on_failing_is_tried_less_and_less_often() -> None:
 
 def test_nothing_is_done_where_nothing_was_processed() -> None:
     seen: list[Positions] = []
-    with Chores(seen.append, every=0.001):
+    with PositionChore(seen.append, every=0.001):
         pass
     assert seen == []
 
@@ -100,7 +100,7 @@ def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> N
         if len(done) == 3:
             third.set()
 
-    with Rounds(act, every=0.001) as rounds:
+    with PeriodicChore(act, every=0.001) as rounds:
         assert done == []
         rounds.begin()
         rounds.begin()
@@ -110,9 +110,9 @@ def test_rounds_go_on_after_one_that_fails_and_end_with_what_they_are_for() -> N
 
 def test_the_first_round_is_at_once_and_there_is_none_before_it_is_begun() -> None:
     done = threading.Event()
-    with Rounds(done.set, every=3600):
+    with PeriodicChore(done.set, every=3600):
         pass
     assert not done.is_set()
-    with Rounds(done.set, every=3600) as rounds:
+    with PeriodicChore(done.set, every=3600) as rounds:
         rounds.begin()
         assert done.wait(10)

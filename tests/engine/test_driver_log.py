@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast_runtime.driver.log import DriverLog
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Progress, Started
+from holdfast_runtime.progress import AttemptStarted, ClockJumped, EndCause, Progress, RunDraining, RunEnded
 
 
 def progress(batch: int, restored: tuple[str, ...] = ()) -> Progress:
@@ -65,9 +65,9 @@ def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.Log
 
 
 def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.listen(Started("ads", "1", 2, 4, 2, "/shared", None, ("python",)))
-    log.listen(Draining())
-    log.listen(Ended(Ending.DRAINED, 3, 30, 27, 1.0))
+    log.listen(AttemptStarted("ads", "1", 2, 4, 2, "/shared", None, ("python",)))
+    log.listen(RunDraining())
+    log.listen(RunEnded(EndCause.DRAINED, 3, 30, 27, 1.0))
     assert caplog.messages == [
         "ads run 1 attempt 2: 4 tasks in 2 slots, data /shared",
         "draining: the batch at hand is finished",

@@ -9,36 +9,40 @@ from hypothesis import strategies as st
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.grace import Noticed, after_grace, noticed_now, settled
-from holdfast_runtime.loop.next_batch import Reading, Seen, lag, next_offsets
-from holdfast_runtime.loop.ranges import Limits, Order
-from holdfast_runtime.slot.batch_plan import BatchPlan, Settled, batch_to
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.loop.grace import NewPartition, after_grace, noticed_now, settled
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, lag, next_offsets
+from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, batch_to
+from holdfast_runtime.streams.records import OffsetBounds
 
 P0, P1, P2, P3 = (StreamPartition("s", number) for number in range(4))
-BEFORE = Reading({"t-0": (P0,), "t-1": (P1,)}, frozenset(), Limits(100))
+BEFORE = AttemptInputs({"t-0": (P0,), "t-1": (P1,)}, frozenset(), BatchLimits(100))
 AFTER = replace(
     BEFORE,
     inputs={"t-0": (P0, P2), "t-1": (P1, P3)},
-    order=Order({P2: ParentEnd(P0, 10), P3: ParentEnd(P1, 0)}),
+    order=ReadOrder({P2: ParentEnd(P0, 10), P3: ParentEnd(P1, 0)}),
     grace=500,
 )
-FIRST = next_offsets(Offsets(), BEFORE, Seen({P0: Bounds(0, 10), P1: Bounds(0, 0)}, 1_000, first=True))
+FIRST = next_offsets(
+    Offsets(), BEFORE, LoopSnapshot({P0: OffsetBounds(0, 10), P1: OffsetBounds(0, 0)}, 1_000, first=True)
+)
 
 
-def world(now: int, *ends: int, first: bool = False) -> Seen:
+def world(now: int, *ends: int, first: bool = False) -> LoopSnapshot:
     """Where each partition ends."""
-    return Seen({one: Bounds(0, end) for one, end in zip((P0, P1, P2, P3), ends, strict=True)}, now, first)
+    return LoopSnapshot(
+        {one: OffsetBounds(0, end) for one, end in zip((P0, P1, P2, P3), ends, strict=True)}, now, first
+    )
 
 
 def test_a_new_partition_is_read_after_its_parent_to_where_that_ended_when_the_grace_was_over() -> None:
     noticed = next_offsets(FIRST, AFTER, world(2_000, 10, 0, 5, 0, first=True))
-    assert noticed.noticed == {P2: Noticed(P0, 2_000), P3: Noticed(P1, 2_000)}
+    assert noticed.noticed == {P2: NewPartition(P0, 2_000), P3: NewPartition(P1, 2_000)}
     # In the grace a producer still writes to the parent, which is read at once.
     early = next_offsets(noticed, AFTER, world(2_499, 13, 0, 6, 0))
     assert early.starts == {P0: 10}
     over = next_offsets(early, AFTER, world(2_500, 300, 0, 7, 0))
-    assert over.noticed == {P2: Noticed(P0, 2_000, 300), P3: Noticed(P1, 2_000, 0)}
+    assert over.noticed == {P2: NewPartition(P0, 2_000, 300), P3: NewPartition(P1, 2_000, 0)}
     assert over.starts == {P0: 13}
     # More comes to the parent, for which the new one does not wait.
     steps = [over]
@@ -53,7 +57,7 @@ def test_what_was_decided_is_known_to_replays_and_later_attempts() -> None:
     known = Offsets.parse(over.text())
     assert known == over
     # The next attempt knows the partitions already: it neither waits anew nor for what its own look at them says.
-    again = replace(AFTER, order=Order({P2: ParentEnd(P0, 10), P3: ParentEnd(P1, 0)}))
+    again = replace(AFTER, order=ReadOrder({P2: ParentEnd(P0, 10), P3: ParentEnd(P1, 0)}))
     later = next_offsets(known, again, world(9_000, 90, 0, 5, 0, first=True))
     assert later.noticed == over.noticed
     assert later.starts == {P0: 20, P2: 0}
@@ -75,7 +79,7 @@ def test_partitions_that_were_read_before_there_was_a_grace_go_on() -> None:
 
 def test_a_parent_that_has_ended_is_not_waited_for_beyond_its_end() -> None:
     bounded = replace(
-        AFTER, bounded=frozenset("s"), order=Order({P2: ParentEnd(P0, 40), P3: ParentEnd(P1, 0)}), grace=0
+        AFTER, bounded=frozenset("s"), order=ReadOrder({P2: ParentEnd(P0, 40), P3: ParentEnd(P1, 0)}), grace=0
     )
     ended = replace(FIRST, ends={P0: 10, P1: 0})
     assert next_offsets(ended, bounded, world(2_000, 40, 0, 5, 0, first=True)).starts == {P2: 0}
@@ -86,17 +90,17 @@ def test_keys_are_counted_from_where_the_parent_ended_and_not_in_the_grace() -> 
     over = next_offsets(noticed, AFTER, world(2_500, 20, 0, 5, 0))
     after = next_offsets(over, AFTER, world(2_600, 25, 0, 6, 0))
     found = [batch_to(one, AFTER.inputs, 1, first=False).turns["t-0"].settled for one in (FIRST, noticed, over, after)]
-    assert found == [{}, {}, {}, {P0: Settled(20, 4)}]
+    assert found == [{}, {}, {}, {P0: SettledPartition(20, 4)}]
     plan = batch_to(after, AFTER.inputs, 1, first=False)
     assert BatchPlan.parse(plan.text()) == plan
 
 
 def test_a_partition_that_gave_keys_away_twice_is_settled_when_the_last_of_them_is() -> None:
     p4 = StreamPartition("s", 4)
-    one, waiting, other = Noticed(P0, 0, 10), Noticed(P0, 5), Noticed(P0, 5, 30)
+    one, waiting, other = NewPartition(P0, 0, 10), NewPartition(P0, 5), NewPartition(P0, 5, 30)
     assert settled({P2: one}) == {P0: 10}
     assert settled({P2: one, p4: waiting}) == {}
-    assert settled({P2: one, p4: other, P3: Noticed(P1, 0, 0)}) == {P0: 30, P1: 0}
+    assert settled({P2: one, p4: other, P3: NewPartition(P1, 0, 0)}) == {P0: 30, P1: 0}
 
 
 def steps() -> st.SearchStrategy[list[tuple[int, int, int]]]:
@@ -134,10 +138,10 @@ def _added(came: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
 
 def test_children_of_children_wait_with_their_parents() -> None:
     order = {P1: ParentEnd(P0, 5), P2: ParentEnd(P1, 0)}
-    ends = {P0: Bounds(0, 9), P1: Bounds(0, 0)}
+    ends = {P0: OffsetBounds(0, 9), P1: OffsetBounds(0, 0)}
     noticed = noticed_now({}, order, ends, now=100, grace=50)
     held = after_grace(order, noticed, {})
-    assert not Order(held).admits(P2, {P0: 9, P1: 0})
+    assert not ReadOrder(held).admits(P2, {P0: 9, P1: 0})
     over = after_grace(order, noticed_now(noticed, {}, ends, now=150, grace=50), {})
-    assert not Order(over).admits(P2, {P0: 8, P1: 0})
-    assert Order(over).admits(P2, {P0: 9, P1: 0})
+    assert not ReadOrder(over).admits(P2, {P0: 8, P1: 0})
+    assert ReadOrder(over).admits(P2, {P0: 9, P1: 0})

@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.app_part import StreamApp
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.driver.growth import Growth, GrowthHaltedError
 from holdfast_runtime.progress import Event, GrowthRefused
 from holdfast_runtime.testing import TestDriver
@@ -46,8 +46,8 @@ def clicks(count: int) -> list[StreamPartition]:
 
 def watched(app: StreamApp, told: list[Event]) -> Growth:
     """Of an app that reads two partitions."""
-    planned = plan(app, Known(topics={"clicks": 2, "counted": 2}))
-    record = Record("1", {task.name: task.inputs for task in planned.tasks}, {}, {}, {})
+    planned = plan(app, PlanningFacts(topics={"clicks": 2, "counted": 2}))
+    record = PlacementRecord("1", {task.name: task.inputs for task in planned.tasks}, {}, {}, {})
     return Growth(app, planned, lambda: record, told.append)
 
 

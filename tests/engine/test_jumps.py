@@ -16,18 +16,18 @@ from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
 from holdfast_runtime.checkpoint.jumps import Jump, JumpStaleError, JumpUnreadableError
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.lost_positions import PositionLostError
-from holdfast_runtime.loop.next_batch import Reading, Seen, next_offsets
-from holdfast_runtime.loop.ranges import Limits, Order
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, next_offsets
+from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
 from holdfast_runtime.slot.batch_plan import BatchPlan, batch_to
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.task_store import OFFSETS
-from holdfast_runtime.streams.records import Bounds, Range
+from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 from holdfast_runtime.testing import Crashed, TestDriver
 from tests.engine.totals import app, orders
 
 A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))
-READING = Reading({"partition-0": (A0, B0), "partition-1": (A1, B0)}, frozenset(), Limits(100))
+READING = AttemptInputs({"partition-0": (A0, B0), "partition-1": (A1, B0)}, frozenset(), BatchLimits(100))
 STOOD = Offsets(
     batch=4, now=500, positions={A0: 10, A1: 20, B0: 30}, turns={"partition-0": 4, "partition-1": 2}, ids={"a": "one"}
 )
@@ -35,10 +35,10 @@ O0, O1 = StreamPartition("orders", 0), StreamPartition("orders", 1)
 DEATHS = [("offsets durable", 1), *((step, slot) for step in (*COMMIT_STEPS, *WRITE_STEPS) for slot in (1, 2))]
 
 
-def seen(ids: Mapping[str, str] | None = None, **bounds: tuple[int, int]) -> Seen:
-    known = {A0: Bounds(0, 10), A1: Bounds(0, 20), B0: Bounds(0, 30)}
-    given = {StreamPartition(name[0], int(name[1])): Bounds(*one) for name, one in bounds.items()}
-    return Seen({**known, **given}, 1000, first=True, ids=ids or {"a": "one"})
+def seen(ids: Mapping[str, str] | None = None, **bounds: tuple[int, int]) -> LoopSnapshot:
+    known = {A0: OffsetBounds(0, 10), A1: OffsetBounds(0, 20), B0: OffsetBounds(0, 30)}
+    given = {StreamPartition(name[0], int(name[1])): OffsetBounds(*one) for name, one in bounds.items()}
+    return LoopSnapshot({**known, **given}, 1000, first=True, ids=ids or {"a": "one"})
 
 
 def jump(ids: Mapping[str, str] | None = None, **to: int) -> Jump:
@@ -51,7 +51,7 @@ def test_a_jump_back_reads_from_there_and_a_replay_sees_the_same() -> None:
     plan = BatchPlan.parse(batch_to(Offsets.parse(after.text()), READING.inputs, 7, first=True).text())
     assert plan == batch_to(after, READING.inputs, 7, first=True)
     turn = plan.turns["partition-0"]
-    assert (turn.ranges, turn.jumped) == ((Range(A0, 4, 10),), {A0: 10})
+    assert (turn.ranges, turn.jumped) == ((OffsetRange(A0, 4, 10),), {A0: 10})
     assert plan.turns["partition-1"].jumped == {}
     assert after.jump == "j1"
 
@@ -60,11 +60,11 @@ def test_a_jump_to_where_nothing_is_has_a_range_for_every_task_that_reads_the_pa
     after = next_offsets(STOOD, READING, replace(seen(b0=(0, 50)), first=False), jump(b0=50))
     assert after.taking_part == ("partition-0", "partition-1")
     for turn in batch_to(after, READING.inputs, 7, first=True).turns.values():
-        assert (turn.ranges, turn.fetched, turn.jumped) == ((Range(B0, 50, 50),), (), {B0: 30})
+        assert (turn.ranges, turn.fetched, turn.jumped) == ((OffsetRange(B0, 50, 50),), (), {B0: 30})
 
 
 def test_a_jump_is_made_also_where_the_partition_has_to_wait_for_another() -> None:
-    reading = replace(READING, order=Order({A1: ParentEnd(A0, 15)}))
+    reading = replace(READING, order=ReadOrder({A1: ParentEnd(A0, 15)}))
     after = next_offsets(STOOD, reading, seen(), jump(a1=3))
     assert (after.starts, after.positions[A1]) == ({A1: 3}, 3)
 
@@ -107,7 +107,7 @@ def test_a_bounded_stream_that_was_made_anew_ends_where_it_ends_now() -> None:
         (STOOD, replace(READING, inputs={"partition-0": (B0,)}), "but it is not read any more"),
     ],
 )
-def test_a_jump_from_elsewhere_is_refused(before: Offsets, reading: Reading, message: str) -> None:
+def test_a_jump_from_elsewhere_is_refused(before: Offsets, reading: AttemptInputs, message: str) -> None:
     with pytest.raises(JumpStaleError, match=message):
         next_offsets(before, reading, seen(), jump(a0=4))
 

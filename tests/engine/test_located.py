@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.spark.located import ExchangeError, LocatedJob, Slot, batch_plan, executors
+from holdfast_runtime.spark.located import ExchangeError, LocatedJob, SlotLocation, batch_plan_text, executors
 
 
 def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Says for each slot what it was told and on which executor: each has a working folder named by its id."""
     for batch in batches:
-        told = [json.dumps([slot, batch_plan(), Path.cwd().name]) for slot in batch.column(0).to_pylist()]
+        told = [json.dumps([slot, batch_plan_text(), Path.cwd().name]) for slot in batch.column(0).to_pylist()]
         yield pa.RecordBatch.from_pydict({"told": told})
 
 
@@ -27,32 +27,32 @@ def through_sql(frame: DataFrame) -> DataFrame:
 def test_slots_run_on_the_executors_they_name_in_any_arrangement(spark: SparkSession) -> None:
     names = executors(spark)
     for arrangement in itertools.permutations(sorted(names)):
-        slots = [Slot(f"slot-{i}", names[executor]) for i, executor in enumerate(arrangement)]
+        slots = [SlotLocation(f"slot-{i}", names[executor]) for i, executor in enumerate(arrangement)]
         job = LocatedJob(spark, slots, through_sql)
         told = [json.loads(row) for row in job.run("plan")]
         assert told == [[f"slot-{i}", "plan", executor] for i, executor in enumerate(arrangement)]
 
 
 def test_a_prepared_job_is_told_a_new_plan_in_each_batch(spark: SparkSession) -> None:
-    job = LocatedJob(spark, [Slot("slot-0"), Slot("slot-1")], through_sql)
+    job = LocatedJob(spark, [SlotLocation("slot-0"), SlotLocation("slot-1")], through_sql)
     for batch in range(5):
         assert {json.loads(row)[1] for row in job.run(f"batch {batch}")} == {f"batch {batch}"}
 
 
 def test_the_plan_of_a_job_has_no_exchange(spark: SparkSession) -> None:
-    assert "Exchange" not in LocatedJob(spark, [Slot("slot-0")], through_sql).plan
+    assert "Exchange" not in LocatedJob(spark, [SlotLocation("slot-0")], through_sql).plan
 
 
 def test_steps_that_would_move_rows_are_refused_before_they_run(spark: SparkSession) -> None:
     with pytest.raises(ExchangeError):
-        LocatedJob(spark, [Slot("slot-0")], lambda frame: frame.groupBy("value").count().selectExpr("value"))
+        LocatedJob(spark, [SlotLocation("slot-0")], lambda frame: frame.groupBy("value").count().selectExpr("value"))
 
 
 def test_a_slot_whose_executor_is_gone_runs_elsewhere(spark: SparkSession) -> None:
-    job = LocatedJob(spark, [Slot("slot-0", "127.0.0.1_99")], through_sql)
+    job = LocatedJob(spark, [SlotLocation("slot-0", "127.0.0.1_99")], through_sql)
     assert json.loads(job.run("plan")[0])[2] in executors(spark)
 
 
 def test_the_plan_of_a_batch_is_known_only_inside_a_batch() -> None:
     with pytest.raises(HoldfastError, match="inside a part"):
-        batch_plan()
+        batch_plan_text()

@@ -9,7 +9,7 @@ from holdfast.errors import RetrySoonError
 from holdfast.placement.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
 from holdfast_runtime.driver import arrangement
-from holdfast_runtime.driver.arrangement import Moves, MovingJob
+from holdfast_runtime.driver.arrangement import MoveActions, MovingJob
 from holdfast_runtime.driver.arrangement_part import Arrangement
 from tests.kafka.broker import wait_until
 
@@ -35,8 +35,8 @@ class World:
     done: list[str] = field(default_factory=list)
     looks: int = 0
 
-    def moves(self) -> Moves:
-        return Moves(self.look, self.build, self.remember, self.applied)
+    def moves(self) -> MoveActions:
+        return MoveActions(self.look, self.build, self.remember, self.applied)
 
     def look(self, _: Arrangement) -> Arrangement:
         self.looks += 1

@@ -11,19 +11,19 @@ from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.loop.lost_positions import PositionLostError
-from holdfast_runtime.loop.next_batch import Reading, Seen, lag, next_offsets
-from holdfast_runtime.loop.ranges import Limits, Order
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, lag, next_offsets
+from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
 from holdfast_runtime.slot.batch_plan import BatchPlan, Turn, batch_to
-from holdfast_runtime.streams.records import Bounds, Range
+from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
 A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))
-READING = Reading({"partition-0": (A0, B0), "partition-1": (A1,)}, frozenset(), Limits(100))
+READING = AttemptInputs({"partition-0": (A0, B0), "partition-1": (A1,)}, frozenset(), BatchLimits(100))
 
 
-def seen(now: int = 1000, *, first: bool = False, **bounds: tuple[int, int]) -> Seen:
+def seen(now: int = 1000, *, first: bool = False, **bounds: tuple[int, int]) -> LoopSnapshot:
     """`a_0=(oldest, end)`; a partition that is not named is empty."""
-    named = {parse_partition(name.replace("_", "/")): Bounds(*one) for name, one in bounds.items()}
-    return Seen({**dict.fromkeys((A0, A1, B0), Bounds(0, 0)), **named}, now, first)
+    named = {parse_partition(name.replace("_", "/")): OffsetBounds(*one) for name, one in bounds.items()}
+    return LoopSnapshot({**dict.fromkeys((A0, A1, B0), OffsetBounds(0, 0)), **named}, now, first)
 
 
 def test_the_first_batch_of_an_attempt_concerns_all_tasks_though_there_is_nothing_to_read() -> None:
@@ -69,7 +69,9 @@ def test_a_run_begins_behind_what_an_earlier_one_left_in_streams_the_app_writes_
 
 def test_a_partition_of_its_own_that_comes_later_is_read_from_its_beginning() -> None:
     own = replace(READING, own=frozenset({"b"}))
-    before = next_offsets(Offsets(), Reading({"partition-0": (A0,)}, frozenset(), Limits(100)), seen(first=True))
+    before = next_offsets(
+        Offsets(), AttemptInputs({"partition-0": (A0,)}, frozenset(), BatchLimits(100)), seen(first=True)
+    )
     after = next_offsets(before, own, seen(first=True, b_0=(0, 2)))
     assert after.starts == {B0: 0}
 
@@ -78,18 +80,20 @@ def test_a_partition_is_read_from_its_oldest_record_and_then_on() -> None:
     first = next_offsets(Offsets(), READING, seen(first=True, a_0=(7, 300)))
     second = next_offsets(first, READING, seen(a_0=(7, 300)))
     turns = [batch_to(one, READING.inputs, 1, first=False).turns["partition-0"] for one in (first, second)]
-    assert [turn.ranges for turn in turns] == [(Range(A0, 7, 107),), (Range(A0, 107, 207),)]
+    assert [turn.ranges for turn in turns] == [(OffsetRange(A0, 7, 107),), (OffsetRange(A0, 107, 207),)]
     assert lag(READING, seen(a_0=(7, 300)), second) == 93
 
 
 def test_a_partition_that_appears_later_begins_at_its_oldest_record() -> None:
-    before = next_offsets(Offsets(), Reading({"partition-0": (A0,)}, frozenset(), Limits(100)), seen(first=True))
+    before = next_offsets(
+        Offsets(), AttemptInputs({"partition-0": (A0,)}, frozenset(), BatchLimits(100)), seen(first=True)
+    )
     after = next_offsets(before, READING, seen(a_1=(3, 5)))
-    assert batch_to(after, READING.inputs, 1, first=False).turns == {"partition-1": Turn(1, (Range(A1, 3, 5),))}
+    assert batch_to(after, READING.inputs, 1, first=False).turns == {"partition-1": Turn(1, (OffsetRange(A1, 3, 5),))}
 
 
 def test_a_child_waits_for_its_parent() -> None:
-    reading = replace(READING, order=Order({A1: ParentEnd(A0, 150)}))
+    reading = replace(READING, order=ReadOrder({A1: ParentEnd(A0, 150)}))
     world = seen(first=True, a_0=(0, 150), a_1=(0, 9))
     first = next_offsets(Offsets(), reading, world)
     assert A1 not in first.starts
@@ -148,7 +152,7 @@ def test_batches_read_every_record_once_and_in_order(worlds: list[Mapping[Stream
     position, offsets, grown = dict.fromkeys((A0, A1, B0), 0), Offsets(), dict.fromkeys((A0, A1, B0), 0)
     for at, world in enumerate(worlds):
         grown = {one: max(grown[one], world[one]) for one in grown}
-        known = Seen({one: Bounds(0, end) for one, end in grown.items()}, at, at == 0)
+        known = LoopSnapshot({one: OffsetBounds(0, end) for one, end in grown.items()}, at, at == 0)
         after = next_offsets(offsets, READING, known)
         if after is offsets:
             assert position == grown
@@ -175,7 +179,7 @@ def test_a_topic_that_was_made_anew_is_not_read_on_as_if_it_were_the_old_one() -
 
 
 def test_the_first_batch_takes_no_more_than_fits_though_no_record_was_read_yet() -> None:
-    limited = replace(READING, limits=Limits(50_000, 256 << 20))
+    limited = replace(READING, limits=BatchLimits(50_000, 256 << 20))
     unread = replace(seen(first=True, a_0=(0, 50_000), a_1=(0, 50_000)), assumed_bytes={"a": float(1 << 20), "b": 0.0})
     first = next_offsets(Offsets(), limited, unread)
     assert {one: first.positions[one] for one in first.starts} == {A0: 128, A1: 128}
@@ -184,7 +188,7 @@ def test_the_first_batch_takes_no_more_than_fits_though_no_record_was_read_yet()
 
 
 def test_the_next_attempt_knows_how_large_records_are() -> None:
-    limited = replace(READING, limits=Limits(50_000, 256 << 20))
+    limited = replace(READING, limits=BatchLimits(50_000, 256 << 20))
     before = next_offsets(Offsets(), limited, replace(seen(first=True, a_0=(0, 9)), record_bytes={"a": 99_999.5}))
     assert before.record_bytes == {"a": 100_000}
     assert Offsets.parse(before.text()) == before

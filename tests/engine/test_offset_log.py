@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.checkpoint.offset_log import Logged, check_query, read_offset_log
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState, check_query, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 
@@ -30,14 +30,14 @@ def test_nothing_is_known_of_a_run_that_never_planned_a_batch(tmp_path: Path) ->
 
 def test_a_batch_counts_when_it_is_done_and_is_known_when_it_is_planned(tmp_path: Path) -> None:
     planned(tmp_path, 0, Offsets(1))
-    assert read_offset_log(tmp_path) == Logged(Offsets(), Offsets(1))
+    assert read_offset_log(tmp_path) == OffsetLogState(Offsets(), Offsets(1))
     done(tmp_path, 0)
-    assert read_offset_log(tmp_path) == Logged(Offsets(1), None)
+    assert read_offset_log(tmp_path) == OffsetLogState(Offsets(1), None)
     for number in range(1, 11):
         planned(tmp_path, number, Offsets(number + 1))
         done(tmp_path, number)
     planned(tmp_path, 11, Offsets(12))
-    assert read_offset_log(tmp_path) == Logged(Offsets(11), Offsets(12))
+    assert read_offset_log(tmp_path) == OffsetLogState(Offsets(11), Offsets(12))
 
 
 def test_an_entry_that_is_missing_is_told_from_a_run_without_any(tmp_path: Path) -> None:

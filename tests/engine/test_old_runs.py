@@ -5,65 +5,65 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.checkpoint.old_runs import OldRun, Step, may_clear, steps
-from holdfast_runtime.checkpoint.run_owner import Owner
+from holdfast_runtime.checkpoint.old_runs import CleanupStep, OldRun, cleanup_steps, may_clear
+from holdfast_runtime.checkpoint.run_owner import RunOwner
 
-ADS, ANEW = Owner("ads", "team-a", "u-1"), Owner("ads", "team-a", "u-2")
+ADS, ANEW = RunOwner("ads", "team-a", "u-1"), RunOwner("ads", "team-a", "u-2")
 DAY = 86_400_000
 BEGAN, WEEK = 100 * DAY, 7 * DAY
 OWN = OldRun(ADS, {"claim-2": BEGAN}, BEGAN)
 LEFT = OldRun(ADS, {"claim-1": BEGAN - 9 * DAY}, newest=BEGAN, noted=True)
 
 
-def decided(run: OldRun, after: int, retention: int | None = WEEK, own: OldRun = OWN) -> Step:
+def decided(run: OldRun, after: int, retention: int | None = WEEK, own: OldRun = OWN) -> CleanupStep:
     """What is done with a run so long after the current one began; KEEP also where nothing is."""
-    return steps(own, {"1": run}, retention, BEGAN + after).get("1", Step.KEEP)
+    return cleanup_steps(own, {"1": run}, retention, BEGAN + after).get("1", CleanupStep.KEEP)
 
 
 def test_the_retention_counts_from_when_the_run_was_seen_left_however_long_it_was_idle() -> None:
-    assert decided(replace(LEFT, noted=False, newest=BEGAN - 50 * DAY), 0) is Step.NOTE
-    assert decided(LEFT, 0) is Step.KEEP
+    assert decided(replace(LEFT, noted=False, newest=BEGAN - 50 * DAY), 0) is CleanupStep.NOTE
+    assert decided(LEFT, 0) is CleanupStep.KEEP
 
 
 def test_a_run_is_kept_to_the_last_millisecond_of_its_retention() -> None:
-    assert decided(LEFT, WEEK) is Step.KEEP
-    assert decided(LEFT, WEEK + 1) is Step.MARK
-    assert decided(LEFT, 1, retention=0) is Step.MARK
+    assert decided(LEFT, WEEK) is CleanupStep.KEEP
+    assert decided(LEFT, WEEK + 1) is CleanupStep.MARK
+    assert decided(LEFT, 1, retention=0) is CleanupStep.MARK
 
 
 def test_an_old_writer_that_still_writes_keeps_its_run() -> None:
-    assert decided(replace(LEFT, newest=BEGAN + 30 * DAY), 31 * DAY) is Step.KEEP
+    assert decided(replace(LEFT, newest=BEGAN + 30 * DAY), 31 * DAY) is CleanupStep.KEEP
 
 
 def test_for_ever_is_for_ever_but_what_was_begun_is_ended() -> None:
-    assert decided(LEFT, 1000 * DAY, retention=None) is Step.KEEP
-    assert decided(replace(LEFT, noted=False), 0, retention=None) is Step.KEEP
-    assert decided(replace(LEFT, collected=frozenset({"claim-1"})), 0, retention=None) is Step.CLEAR
+    assert decided(LEFT, 1000 * DAY, retention=None) is CleanupStep.KEEP
+    assert decided(replace(LEFT, noted=False), 0, retention=None) is CleanupStep.KEEP
+    assert decided(replace(LEFT, collected=frozenset({"claim-1"})), 0, retention=None) is CleanupStep.CLEAR
 
 
 def test_an_interrupted_collection_is_taken_up_again_however_young_what_is_left() -> None:
-    assert decided(OldRun(ADS, {}, BEGAN, collected=frozenset({"claim-1"})), 0) is Step.CLEAR
+    assert decided(OldRun(ADS, {}, BEGAN, collected=frozenset({"claim-1"})), 0) is CleanupStep.CLEAR
 
 
 def test_a_run_that_was_taken_up_just_before_its_mark_is_kept() -> None:
     taken = replace(LEFT, claims={"claim-1": BEGAN - 9 * DAY, "claim-3": BEGAN - 1}, collected=frozenset({"claim-1"}))
-    assert decided(taken, 1000 * DAY) is Step.KEEP
+    assert decided(taken, 1000 * DAY) is CleanupStep.KEEP
     assert not may_clear(taken)
 
 
 def test_runs_of_other_app_objects_and_of_nobody_are_not_touched() -> None:
     for owner in (None, ANEW, replace(ADS, namespace="team-b"), replace(ADS, app="ad")):
         for run in (LEFT, replace(LEFT, noted=False), replace(LEFT, collected=frozenset({"claim-1"}))):
-            assert decided(replace(run, owner=owner), 1000 * DAY) is Step.KEEP
-    assert decided(replace(LEFT, owner=None), 1000 * DAY, own=replace(OWN, owner=None)) is Step.KEEP
+            assert decided(replace(run, owner=owner), 1000 * DAY) is CleanupStep.KEEP
+    assert decided(replace(LEFT, owner=None), 1000 * DAY, own=replace(OWN, owner=None)) is CleanupStep.KEEP
 
 
 def test_a_driver_that_the_app_has_left_behind_judges_no_run() -> None:
     later = replace(LEFT, claims={"claim-9": BEGAN + 1}, newest=BEGAN + 1)
-    assert steps(OWN, {"0": LEFT, "1": later}, WEEK, BEGAN + 1000 * DAY) == {}
+    assert cleanup_steps(OWN, {"0": LEFT, "1": later}, WEEK, BEGAN + 1000 * DAY) == {}
     others = replace(later, owner=ANEW)
-    assert steps(OWN, {"0": LEFT, "1": others}, WEEK, BEGAN + 1000 * DAY) == {"0": Step.MARK}
-    assert steps(replace(OWN, claims={}), {"0": LEFT}, WEEK, BEGAN + 1000 * DAY) == {}
+    assert cleanup_steps(OWN, {"0": LEFT, "1": others}, WEEK, BEGAN + 1000 * DAY) == {"0": CleanupStep.MARK}
+    assert cleanup_steps(replace(OWN, claims={}), {"0": LEFT}, WEEK, BEGAN + 1000 * DAY) == {}
 
 
 _TIMES = st.integers(0, 40)
@@ -81,13 +81,13 @@ _RUNS = st.builds(
 def test_whatever_there_is_nothing_goes_that_is_young_claimed_or_anothers(
     own: OldRun, others: dict[str, OldRun], retention: int | None, now: int
 ) -> None:
-    for name, step in steps(own, others, retention, now).items():
+    for name, step in cleanup_steps(own, others, retention, now).items():
         run = others[name]
         assert run.owner == own.owner is not None
-        if step is Step.MARK:
+        if step is CleanupStep.MARK:
             assert retention is not None
             assert run.noted
             assert now - run.newest > retention
-        if step is Step.CLEAR:
+        if step is CleanupStep.CLEAR:
             assert run.collected is not None
             assert run.claims.keys() <= run.collected

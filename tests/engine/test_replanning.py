@@ -9,13 +9,13 @@ import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.offset_log import Logged, read_offset_log
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.spark_plan_log import PlanChangedError, SparkPlanLog
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import Replan, ReplanRefusedError, TurnState, replan
-from holdfast_runtime.driver.taking_back import REPLAN_STEPS, TakingBack
+from holdfast_runtime.driver.taking_back import REPLAN_STEPS, BatchRollback
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
@@ -97,8 +97,8 @@ def taken_back(data: Path, spec: dict[str, Any], at: Callable[[str], None] = lam
         if planned is None:
             return None
         number = attempt.shut_out(len(attempt.tasks))
-        attempt.take_up(number, Logged(history.done(), planned))
-        found = TakingBack(attempt, number, places, ("totals", "1"), at)
+        attempt.take_up(number, OffsetLogState(history.done(), planned))
+        found = BatchRollback(attempt, number, places, ("totals", "1"), at)
         what = found.decide(history.done(), planned)
         found.do(planned, what, history)
     return what

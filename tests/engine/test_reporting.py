@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.protocol.report import BEAT, Report
+from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
 from holdfast_runtime.coordination.report_map import ReportMap
 from holdfast_runtime.coordination.reporter import Reporter
 from holdfast_runtime.coordination.reporting import APART, EVERY, due, shortened
 
-SAID = Report(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
+SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
 
 
 def test_the_first_report_is_written_at_once() -> None:
@@ -47,8 +47,8 @@ def test_what_holds_back_may_change_without_a_write_of_its_own() -> None:
 
 
 def test_an_idle_driver_gives_a_sign_of_life() -> None:
-    assert not due(SAID, replace(SAID, at=SAID.at + BEAT - 1))
-    assert due(SAID, replace(SAID, at=SAID.at + BEAT))
+    assert not due(SAID, replace(SAID, at=SAID.at + REPORT_INTERVAL - 1))
+    assert due(SAID, replace(SAID, at=SAID.at + REPORT_INTERVAL))
 
 
 def test_a_clock_that_was_put_back_silences_nobody() -> None:
@@ -68,10 +68,10 @@ class _Failing(ReportMap):
     """Its second write fails as nobody foresaw."""
 
     def __init__(self) -> None:
-        self.written: list[Report] = []
+        self.written: list[DriverReport] = []
         self.failed, self.went_on = threading.Event(), threading.Event()
 
-    def write(self, report: Report) -> None:
+    def write(self, report: DriverReport) -> None:
         if self.written and not self.failed.is_set():
             self.failed.set()
             message = "an answer without a body"
@@ -84,7 +84,7 @@ class _Failing(ReportMap):
 def test_a_foreign_error_does_not_end_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast_runtime.coordination.reporter._AFTER_FAILURE", 0.01)
     reports = _Failing()
-    reporter = Reporter(reports, 1, lambda: SAID.at + 10 * BEAT * len(reports.written))
+    reporter = Reporter(reports, 1, lambda: SAID.at + 10 * REPORT_INTERVAL * len(reports.written))
     reporter.start()
     try:
         reporter.placed(1, 4, 8, 4)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.protocol.attempt import Told
+from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import CheckpointLostError, RunOfAnotherAppError, claim_run
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.folder_storage import FolderStorage
 
-TOLD = Told("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
+TOLD = AttemptOrders("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
 
 
 def test_every_attempt_of_an_app_finds_its_run(tmp_path: Path) -> None:

@@ -4,18 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.placement.assignment import Assignment
-from holdfast_runtime.coordination.packing import packed
+from holdfast_runtime.coordination.packing import tasks_by_slot
 
 
 def test_tasks_of_a_processor_are_dealt_to_its_cores() -> None:
     assignment = Assignment({"0": ("a", "b", "c"), "1": ("d",)})
-    assert packed(assignment, 2) == {"0/0": ("a", "c"), "0/1": ("b",), "1/0": ("d",)}
+    assert tasks_by_slot(assignment, 2) == {"0/0": ("a", "c"), "0/1": ("b",), "1/0": ("d",)}
 
 
 @given(st.lists(st.integers(0, 9), max_size=5), st.integers(1, 4))
 def test_every_task_is_in_one_slot_and_slots_of_a_processor_differ_by_one(sizes: list[int], cores: int) -> None:
     names = {str(at): tuple(f"{at}-{n}" for n in range(size)) for at, size in enumerate(sizes)}
-    slots = packed(Assignment(names), cores)
+    slots = tasks_by_slot(Assignment(names), cores)
     assert sorted(task for tasks in slots.values() for task in tasks) == sorted(sum(names.values(), ()))
     for processor, tasks in names.items():
         mine = [len(some) for slot, some in slots.items() if slot.rpartition("/")[0] == processor]

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.state.claim import claim
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from tests.engine.runs import APP, DEADLINE, Run, check, die, feed, unfinished
 from tests.kafka.broker import wait_until
 
@@ -60,7 +60,7 @@ def test_a_run_that_is_to_end_while_its_batch_waits_ends_well_and_leaves_the_bat
     places = DataDir(data).places("counted", "1")
     feed(data, ROWS)
     # As if another process had it open.
-    held = claim(Place(places.state / "partition-1", Identity("counted", "1", "partition-1")))
+    held = claim(StorePlace(places.state / "partition-1", TaskIdentity("counted", "1", "partition-1")))
     with Run(app, data, "--master", "local[2]") as run:
         run.until("started")
         wait_until((places.query / "offsets" / "0").exists, DEADLINE, "a batch is planned")

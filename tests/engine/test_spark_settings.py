@@ -6,10 +6,10 @@ import pytest
 
 import holdfast_runtime
 from holdfast_runtime.spark.settings import (
-    FIXED,
-    Fixed,
+    FIXED_SETTINGS,
+    FixedSetting,
+    SessionRequest,
     SparkSettingRefusedError,
-    Wanted,
     check_settings,
     session_settings,
 )
@@ -20,7 +20,7 @@ LOGGING = f"-Dlog4j2.configurationFile={(PACKAGE / 'spark' / 'log4j2.properties'
 
 def settings(master: str = "local[2]", code: tuple[Path, ...] = (), **conf: str) -> dict[str, str]:
     named = {name.replace("__", "."): value for name, value in conf.items()}
-    return session_settings(Wanted("ad-clicks", master, ui=False, conf=named, code=code))
+    return session_settings(SessionRequest("ad-clicks", master, ui=False, conf=named, code=code))
 
 
 def test_what_the_engine_stands_on_is_set() -> None:
@@ -65,7 +65,7 @@ def test_users_settings_are_kept_and_added_to() -> None:
 def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_users_say_otherwise() -> None:
     both = "-XX:TieredStopAtLevel=4"
     conf = {"spark.executor.extraJavaOptions": both}
-    found = session_settings(Wanted("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
+    found = session_settings(SessionRequest("ad-clicks", "local[2]", ui=False, conf=conf, rows_in_spark=False))
     assert found["spark.driver.extraJavaOptions"].endswith(" -XX:TieredStopAtLevel=1")
     assert found["spark.executor.extraJavaOptions"] == f"{LOGGING} -XX:TieredStopAtLevel=1 {both}"
     assert "TieredStopAtLevel" not in settings()["spark.driver.extraJavaOptions"]
@@ -79,12 +79,12 @@ def test_a_driver_beside_its_executors_needs_one_compiler_of_java_whatever_they_
 
 
 def test_memory_is_written_as_spark_knows_it() -> None:
-    found = session_settings(Wanted("a", "local", ui=True, conf={}, memory="2Gi"))
+    found = session_settings(SessionRequest("a", "local", ui=True, conf={}, memory="2Gi"))
     assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("2g", "true")
 
 
-@pytest.mark.parametrize("fixed", FIXED, ids=lambda fixed: fixed.name)
-def test_a_setting_that_would_break_the_engine_is_refused_with_its_reason(fixed: Fixed) -> None:
+@pytest.mark.parametrize("fixed", FIXED_SETTINGS, ids=lambda fixed: fixed.name)
+def test_a_setting_that_would_break_the_engine_is_refused_with_its_reason(fixed: FixedSetting) -> None:
     with pytest.raises(SparkSettingRefusedError) as refused:
         check_settings({fixed.name: "something"})
     assert f"{fixed.name}: {fixed.why}" in str(refused.value)
@@ -97,14 +97,16 @@ def test_all_refused_settings_are_named_at_once() -> None:
     assert named == ["spark.speculation", "spark.sql.adaptive.enabled", "other"]
 
 
-@pytest.mark.parametrize("fixed", [one for one in FIXED if one.unless is not None], ids=lambda fixed: fixed.name)
-def test_the_value_that_does_no_harm_is_accepted(fixed: Fixed) -> None:
+@pytest.mark.parametrize(
+    "fixed", [one for one in FIXED_SETTINGS if one.unless is not None], ids=lambda fixed: fixed.name
+)
+def test_the_value_that_does_no_harm_is_accepted(fixed: FixedSetting) -> None:
     check_settings({fixed.name: str(fixed.unless).upper()})
 
 
 def test_what_comes_with_the_cluster_needs_nobodys_leave_and_counts() -> None:
     given = {"spark.executor.instances": "3", "spark.app.id": "ads-1", "spark.driver.host": "10.0.0.1"}
-    found = session_settings(Wanted("ads", "k8s://here", ui=True, conf={"spark.app.id": "ads-1"}, given=given))
+    found = session_settings(SessionRequest("ads", "k8s://here", ui=True, conf={"spark.app.id": "ads-1"}, given=given))
     assert found.items() >= given.items()
 
 
@@ -112,7 +114,7 @@ def test_a_setting_that_comes_with_the_cluster_is_not_the_users_to_choose() -> N
     given = {"spark.executor.instances": "3", "spark.app.id": "ads-1"}
     conf = {"spark.app.id": "mine", "spark.executor.instances": "9"}
     with pytest.raises(SparkSettingRefusedError) as refused:
-        session_settings(Wanted("ads", "k8s://here", ui=True, conf=conf, given=given))
+        session_settings(SessionRequest("ads", "k8s://here", ui=True, conf=conf, given=given))
     named = [line.strip() for line in str(refused.value).splitlines()[1:]]
     assert named == [
         "spark.executor.instances: is given by spec.runtime.executors.count",

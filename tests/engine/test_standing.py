@@ -1,12 +1,12 @@
 """What the driver knows of tasks between batches."""
 
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.task_ledger import Standing
+from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.slot.report import TaskReport
 
 
 def test_all_tasks_are_asked_until_a_batch_of_the_attempt_itself_has_run() -> None:
-    standing = Standing()
+    standing = TaskLedger()
     standing.note([TaskReport("partition-0", replayed=True)], 5, replay=True)
     assert standing.seen({}, BatchTime(9)).first
     standing.note([TaskReport("partition-0"), TaskReport("partition-1")], 6, replay=False)
@@ -15,7 +15,7 @@ def test_all_tasks_are_asked_until_a_batch_of_the_attempt_itself_has_run() -> No
 
 
 def test_a_task_whose_turn_was_replayed_did_not_say_when_to_wake_it_and_is_asked_at_once() -> None:
-    standing = Standing()
+    standing = TaskLedger()
     standing.note([TaskReport("partition-0", wake=90), TaskReport("partition-1", wake=80)], 5, replay=False)
     standing.note([TaskReport("partition-0", replayed=True)], 6, replay=False)
     assert standing.wakes == {"partition-0": 6, "partition-1": 80}
@@ -24,7 +24,7 @@ def test_a_task_whose_turn_was_replayed_did_not_say_when_to_wake_it_and_is_asked
 
 
 def test_ends_stay_and_sizes_follow_slowly() -> None:
-    standing = Standing()
+    standing = TaskLedger()
     standing.note(
         [TaskReport("partition-0", ended=True, bytes_read={"clicks": 100}, read={"clicks": 10})], 5, replay=False
     )
@@ -42,7 +42,7 @@ def test_ends_stay_and_sizes_follow_slowly() -> None:
 
 
 def test_each_stream_has_records_of_its_own_size() -> None:
-    standing = Standing()
+    standing = TaskLedger()
     read = {"images": 10, "clicks": 50_000}
     standing.note(
         [TaskReport("partition-0", bytes_read={"images": 10 << 20, "clicks": 500_000}, read=read)], 5, replay=False

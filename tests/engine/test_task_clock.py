@@ -6,15 +6,25 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.task_clock import Brought, ClockPlan, Moved, Outgoing, Source, Stored, Told, moved, outgoing
+from holdfast_runtime.slot.task_clock import (
+    ClockAdvance,
+    ClockInput,
+    ClockPlan,
+    ClockResult,
+    ClockSource,
+    ClockTarget,
+    StoredClock,
+    advance_clock,
+    outgoing_messages,
+)
 
 A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)
 PLAN = ClockPlan(
     task="t",
     partitions=(A0, A1),
-    sources={"a": Source(lateness=10, idle_after=1000)},
+    sources={"a": ClockSource(lateness=10, idle_after=1000)},
     steps={"sum": frozenset("a")},
-    told={"out": Told(3, frozenset("a"), ("t", "u"))},
+    told={"out": ClockTarget(3, frozenset("a"), ("t", "u"))},
 )
 
 
@@ -22,8 +32,8 @@ PLAN = ClockPlan(
 class Batch:
     """What became of a task's event time in a batch, before the steps and behind them."""
 
-    steps: Moved
-    behind: Outgoing
+    steps: ClockAdvance
+    behind: ClockResult
 
     @property
     def watermarks(self) -> Mapping[str, int | None]:
@@ -57,9 +67,9 @@ class Task:
         unfired: Mapping[str, int] | None = None,
     ) -> "Batch":
         self.turn += 1
-        brought = Brought(self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
-        at_steps = moved(self.plan, Stored(self.stored["control"], self.stored["marks"]), brought)
-        behind = outgoing(self.plan, self.stored["marks"], at_steps.telling, unfired or {})
+        brought = ClockInput(self.turn, now, first, deliveries, latest or {}, ended, len(latest or {}))
+        at_steps = advance_clock(self.plan, StoredClock(self.stored["control"], self.stored["marks"]), brought)
+        behind = outgoing_messages(self.plan, self.stored["marks"], at_steps.telling, unfired or {})
         after = Batch(at_steps, behind)
         for name, changes in (("control", at_steps.control), ("marks", behind.marks)):
             for key, value in changes.items():
@@ -127,7 +137,7 @@ def test_the_end_of_all_partitions_is_the_end_of_what_follows() -> None:
 
 
 def test_an_intermediate_stream_moves_when_all_its_producers_have_spoken() -> None:
-    plan = ClockPlan("t", (M0,), {"m": Source(producers=Producers.of(["t", "u"]))}, {"sum": frozenset("m")}, {})
+    plan = ClockPlan("t", (M0,), {"m": ClockSource(producers=Producers.of(["t", "u"]))}, {"sum": frozenset("m")}, {})
     task = Task(plan)
     said = [Delivery(M0, WatermarkMessage(time, Position(1, 0), name, 2)) for name, time in (("t", 50), ("u", 40))]
     assert task.batch(0, deliveries=(said[0],)).watermarks == {"sum": None}
@@ -139,7 +149,7 @@ def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -
     plan = replace(
         PLAN,
         partitions=(A0, M0),
-        sources={"a": Source(lateness=0), "m": Source()},
+        sources={"a": ClockSource(lateness=0), "m": ClockSource()},
         steps={"sum": frozenset("am")},
         told={},
     )
@@ -150,7 +160,7 @@ def test_a_stream_without_event_time_holds_nothing_back_and_ends_like_others() -
 
 
 def test_a_partition_that_is_new_in_an_attempt_is_waited_for_however_long_it_is_silent() -> None:
-    task = Task(replace(PLAN, partitions=(A0,), sources={"a": Source(lateness=10)}))
+    task = Task(replace(PLAN, partitions=(A0,), sources={"a": ClockSource(lateness=10)}))
     assert task.batch(0, {A0: 100}).watermarks == {"sum": 90}
     task.plan = replace(task.plan, partitions=(A0, A1))
     assert task.batch(1, {A0: 500}, first=True).watermarks == {"sum": 90}
@@ -190,7 +200,7 @@ def test_event_time_does_not_pass_timers_that_have_not_fired_for_whoever_reads_w
 def test_a_stored_watermark_that_can_not_be_true_is_taken_back_and_the_next_one_counts_and_is_told() -> None:
     task = Task(replace(PLAN, partitions=(A0,)))
     task.batch(0, {A0: 10**12})
-    task.plan = replace(task.plan, sources={"a": Source(10, 1000, max_ahead=5000)}, max_ahead=5000)
+    task.plan = replace(task.plan, sources={"a": ClockSource(10, 1000, max_ahead=5000)}, max_ahead=5000)
     after = task.batch(1000, first=True)
     assert (after.watermarks, after.steps.before, after.watermark) == ({"sum": None}, {"sum": None}, None)
     after = task.batch(1001, {A0: 100})
@@ -199,7 +209,7 @@ def test_a_stored_watermark_that_can_not_be_true_is_taken_back_and_the_next_one_
 
 
 def test_a_message_that_can_not_be_true_is_not_heard_and_is_named_and_its_producer_may_speak_again() -> None:
-    source = Source(producers=Producers.of(["t", "u"]), max_ahead=4000)
+    source = ClockSource(producers=Producers.of(["t", "u"]), max_ahead=4000)
     task = Task(ClockPlan("t", (M0,), {"m": source}, {"sum": frozenset("m")}, {}, max_ahead=4000))
 
     def say(turn: int, **times: int) -> Batch:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast_runtime.driver.termination import ended_well, failed, leave
-from holdfast_runtime.progress import Ended, Ending
+from holdfast_runtime.driver.termination import failure_message, success_message, write_termination
+from holdfast_runtime.progress import EndCause, RunEnded
 
 
 @pytest.mark.parametrize(
@@ -22,24 +22,24 @@ from holdfast_runtime.progress import Ended, Ending
     ],
 )
 def test_a_failure_says_who_has_to_act(error: Exception, way_out: str, message: str) -> None:
-    assert json.loads(failed(error)) == {"failed": way_out, "message": message}
+    assert json.loads(failure_message(error)) == {"failed": way_out, "message": message}
 
 
 def test_a_message_is_cut_to_what_a_pod_can_say() -> None:
-    message = json.loads(failed(UserActionError("é" * 5000)))["message"]
+    message = json.loads(failure_message(UserActionError("é" * 5000)))["message"]
     assert len(message.encode()) == 2000
 
 
 def test_a_good_end_says_which() -> None:
-    assert ended_well(Ended(Ending.DRAINED, 1, 2, 3, 4.0)) == '{"ended": "drained"}'
-    assert ended_well(Ended(Ending.COMPLETED, 1, 2, 3, 4.0)) == '{"ended": "completed"}'
+    assert success_message(RunEnded(EndCause.DRAINED, 1, 2, 3, 4.0)) == '{"ended": "drained"}'
+    assert success_message(RunEnded(EndCause.COMPLETED, 1, 2, 3, 4.0)) == '{"ended": "completed"}'
 
 
 def test_it_is_left_where_it_is_looked_for_and_where_there_is_no_such_place_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leave("word", tmp_path / "log")
+    write_termination("word", tmp_path / "log")
     assert (tmp_path / "log").read_text() == "word"
     with caplog.at_level(logging.WARNING, "holdfast"):
-        leave("word", tmp_path / "nowhere" / "log")
+        write_termination("word", tmp_path / "nowhere" / "log")
     assert "word" in caplog.text

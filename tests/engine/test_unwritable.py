@@ -9,29 +9,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.outputs import Outbox, Target
+from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.record_limits import RecordTooLargeError, fitting
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
-from holdfast_runtime.streams.records import WRITTEN, Range, RecordLimit
+from holdfast_runtime.streams.records import WRITTEN, OffsetRange, RecordLimit
 
 Format = Literal["json", "arrow"]
 SCHEMA = pa.schema([("k", pa.string()), ("text", pa.string())])
 LIMIT = RecordLimit(1_000, "max.message.bytes of topic out")
 ROWS = [{"k": "a", "text": "x"}, {"k": "b", "text": "x" * 2_000}, {"k": "c", "text": "y"}]
-READ = (Range(StreamPartition("rows", 0), 5, 8),)
+READ = (OffsetRange(StreamPartition("rows", 0), 5, 8),)
 
 
-def letters_to(limit: RecordLimit | None = None, format_: Format = "json") -> Target:
-    return Target("broken", 1, None, "murmur2", codec_for(format_, DEAD_LETTER_SCHEMA), typed=False, limit=limit)
+def letters_to(limit: RecordLimit | None = None, format_: Format = "json") -> OutputStream:
+    return OutputStream("broken", 1, None, "murmur2", codec_for(format_, DEAD_LETTER_SCHEMA), typed=False, limit=limit)
 
 
-def out(letters: Target | None, limit: RecordLimit | None = LIMIT) -> Target:
-    return Target("out", 2, ("k",), "murmur2", codec_for("json", SCHEMA), False, "said", limit, letters)
+def out(letters: OutputStream | None, limit: RecordLimit | None = LIMIT) -> OutputStream:
+    return OutputStream("out", 2, ("k",), "murmur2", codec_for("json", SCHEMA), False, "said", limit, letters)
 
 
-def rows_of(rows: list[dict[str, Any]]) -> Timed:
-    return Timed(pa.RecordBatch.from_pylist(rows, SCHEMA), pa.array([1_000_000 + at for at in range(len(rows))]))
+def rows_of(rows: list[dict[str, Any]]) -> TimedRows:
+    return TimedRows(pa.RecordBatch.from_pylist(rows, SCHEMA), pa.array([1_000_000 + at for at in range(len(rows))]))
 
 
 def sent(outbox: Outbox, stream: str) -> list[dict[str, Any]]:

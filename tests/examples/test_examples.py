@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.steps import VERBS
@@ -75,14 +75,14 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_plans_without_problems_or_warnings(name: str) -> None:
-    result = plan(app_of(name), Known(given=EXPECTED[name].given))
+    result = plan(app_of(name), PlanningFacts(given=EXPECTED[name].given))
     assert result.problems == ()
     assert result.warnings == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_has_the_tasks_and_counts_it_speaks_of(name: str) -> None:
-    result, expected = plan(app_of(name), Known(given=EXPECTED[name].given)), EXPECTED[name]
+    result, expected = plan(app_of(name), PlanningFacts(given=EXPECTED[name].given)), EXPECTED[name]
     counts = {stream.name: stream.count for stream in result.streams if stream.role == "intermediate"}
     made = {name: (count.partitions, count.decided_by) for name, count in counts.items() if count is not None}
     assert made == dict(expected.made)

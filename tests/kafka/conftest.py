@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast_runtime.streams.kafka.read.fetching import Fetching
-from holdfast_runtime.streams.kafka.read.range_read import Limits
+from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from tests.kafka.broker import Broker
 from tests.kafka.known import LIMITS, READERS, reader, settings_of
 
@@ -24,11 +24,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., Fetching]]:
+def opened() -> Iterator[Callable[..., RangeFetcher]]:
     """Makes fetchers that are closed in the end."""
-    made: list[Fetching] = []
+    made: list[RangeFetcher] = []
 
-    def open_one(kind: str, bootstrap: str, limits: Limits = LIMITS, **config: str) -> Fetching:
+    def open_one(kind: str, bootstrap: str, limits: FetchPatience = LIMITS, **config: str) -> RangeFetcher:
         made.append(reader(kind, settings_of(bootstrap, **config), limits))
         return made[-1]
 

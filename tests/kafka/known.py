@@ -11,15 +11,15 @@ from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.client.librdkafka import library
 from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.fetcher import Fetcher
-from holdfast_runtime.streams.kafka.read.fetching import Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher
+from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
-from holdfast_runtime.streams.kafka.read.range_read import Limits
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 
 Row = dict[str, Any]
 Headers = list[tuple[str, bytes | None]]
-LIMITS = Limits(silence=30.0, doubt=0.5)
+LIMITS = FetchPatience(silence=30.0, doubt=0.5)
 """One broker never lags behind another, so what ends too early does so for good."""
 READERS = ("fast", "plain")
 
@@ -28,12 +28,12 @@ def settings_of(bootstrap: str, **config: str) -> KafkaSettings:
     return KafkaSettings("events", bootstrap, {name.replace("_", "."): value for name, value in config.items()})
 
 
-def reader(kind: str, settings: KafkaSettings, limits: Limits = LIMITS) -> Fetching:
+def reader(kind: str, settings: KafkaSettings, limits: FetchPatience = LIMITS) -> RangeFetcher:
     if kind == "plain":
         return PlainFetcher(settings, limits)
     assert library() is not None, "the loops are not built: `make setup`"
     made = make_fetcher(settings, limits)
-    assert isinstance(made, Fetcher)
+    assert isinstance(made, FastFetcher)
     return made
 
 
@@ -112,6 +112,6 @@ def filled(broker: Broker, topic: str, partitions: int = 1, rows: int = 100) -> 
     return known
 
 
-def check(fetcher: Fetching, known: Known, start: int, end: int) -> None:
+def check(fetcher: RangeFetcher, known: Known, start: int, end: int) -> None:
     """A range has exactly its records."""
     assert fetcher.fetch(known.topic, known.partition, start, end).to_pylist() == known.expected(start, end)

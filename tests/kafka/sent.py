@@ -10,9 +10,9 @@ from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.write.marker_notes import Who
-from holdfast_runtime.streams.kafka.write.slot_writers import Sender, Writes
+from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, Writes
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.kafka.broker import Reached
 
@@ -44,18 +44,18 @@ class Attempt:
         return {task: marker.batch for task, marker in self.before.items()}
 
     @property
-    def who(self) -> Who:
-        return Who(self.app, self.run, self.number)
+    def who(self) -> AttemptId:
+        return AttemptId(self.app, self.run, self.number)
 
     def begin(self) -> "Attempt":
         """It may write from here on."""
-        self.before = dict(Kafka(settings_of(self.bootstrap), self.app).begin(self.who, self.slots, self.owner))
+        self.before = dict(KafkaCluster(settings_of(self.bootstrap), self.app).begin(self.who, self.slots, self.owner))
         return self
 
     @contextmanager
     def worker(self) -> Iterator["Worker"]:
         """One of its processes."""
-        kafka = Kafka(settings_of(self.bootstrap), self.app, before=self.before)
+        kafka = KafkaCluster(settings_of(self.bootstrap), self.app, before=self.before)
         try:
             yield Worker(self, kafka)
         finally:
@@ -67,11 +67,11 @@ class Worker:
     """A process that writes, as far as it matters here."""
 
     attempt: Attempt
-    kafka: Kafka
+    kafka: KafkaCluster
 
     def send(self, batch: int, tasks: str = "a", slot: int = 0, rows: int = 3, at=lambda _: None) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         """The rows of these tasks, each named by task, batch and number."""
-        self.kafka.write(Sender(self.attempt.who, slot), writes(self.attempt, batch, tasks, rows), at)
+        self.kafka.write(AttemptSlot(self.attempt.who, slot), writes(self.attempt, batch, tasks, rows), at)
 
 
 def writes(attempt: Attempt, batch: int, tasks: str, rows: int) -> Writes:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.streams.kafka.system import MakeWriter
+from holdfast_runtime.streams.kafka.system import WriterFactory
 from tests.kafka.broker import Broker
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
@@ -108,6 +108,6 @@ def test_where_the_process_that_writes_has_died_workers_write_themselves(
 
 
 def test_what_makes_a_writer_shows_no_password() -> None:
-    make = MakeWriter(settings_of("127.0.0.1:1", sasl_password="hidden-word"), "app", True, {})  # noqa: S106
+    make = WriterFactory(settings_of("127.0.0.1:1", sasl_password="hidden-word"), "app", True, {})  # noqa: S106
     assert "hidden-word" not in repr(make)
     assert pickle.loads(pickle.dumps(make)) == make  # noqa: S301

@@ -15,7 +15,7 @@ from holdfast_runtime.streams.kafka.client.errors import (
     KafkaForbiddenError,
     KafkaLoginError,
 )
-from holdfast_runtime.streams.records import Bounds, StreamMissingError
+from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 from tests.kafka.broker import ANSWER_TIMEOUT, USER, Broker, free_ports, wait_until
 from tests.kafka.known import Known, create, settings_of
 
@@ -45,8 +45,8 @@ def test_all_partitions_of_all_topics_are_answered(broker: Broker, asked: TopicB
     create(broker, "bounds.three", 3)
     fill(broker, "bounds.three", 1, 7)
     assert asked.bounds(["bounds.three", "bounds.one"]) == {
-        "bounds.one": {0: Bounds(0, 0)},
-        "bounds.three": {0: Bounds(0, 0), 1: Bounds(0, 7), 2: Bounds(0, 0)},
+        "bounds.one": {0: OffsetBounds(0, 0)},
+        "bounds.three": {0: OffsetBounds(0, 0), 1: OffsetBounds(0, 7), 2: OffsetBounds(0, 0)},
     }
     assert asked.bounds([]) == {}
 
@@ -56,14 +56,14 @@ def test_ends_are_asked_each_time_and_oldest_offsets_now_and_then(
 ) -> None:
     create(broker, "bounds.moving")
     fill(broker, "bounds.moving", 0, 10)
-    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: Bounds(0, 10)}}
+    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(0, 10)}}
     with broker.admin() as admin:
         (done,) = admin.delete_records([TopicPartition("bounds.moving", 0, 4)]).values()
         done.result(ANSWER_TIMEOUT)
     fill(broker, "bounds.moving", 0, 5)
-    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: Bounds(0, 15)}}
+    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(0, 15)}}
     monkeypatch.setattr(module, "_FRESH", 0.0)
-    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: Bounds(4, 15)}}
+    assert asked.bounds(["bounds.moving"]) == {"bounds.moving": {0: OffsetBounds(4, 15)}}
 
 
 def test_the_end_is_that_of_what_is_committed(broker: Broker, asked: TopicBounds) -> None:
@@ -73,10 +73,10 @@ def test_the_end_is_that_of_what_is_committed(broker: Broker, asked: TopicBounds
     producer.init_transactions(ANSWER_TIMEOUT)
     producer.begin_transaction()
     known.sent(producer, [{"value": b"t"}] * 2)
-    assert asked.bounds(["bounds.open"]) == {"bounds.open": {0: Bounds(0, 3)}}
+    assert asked.bounds(["bounds.open"]) == {"bounds.open": {0: OffsetBounds(0, 3)}}
     producer.commit_transaction(ANSWER_TIMEOUT)
     wait_until(
-        lambda: asked.bounds(["bounds.open"])["bounds.open"][0] == Bounds(0, 6), ANSWER_TIMEOUT, "it is committed"
+        lambda: asked.bounds(["bounds.open"])["bounds.open"][0] == OffsetBounds(0, 6), ANSWER_TIMEOUT, "it is committed"
     )
 
 
@@ -85,7 +85,7 @@ def test_growth_is_seen(broker: Broker, asked: TopicBounds, monkeypatch: pytest.
     assert len(asked.bounds(["bounds.grows"])["bounds.grows"]) == 2
     broker.grow_topic("bounds.grows", 5)
     monkeypatch.setattr(module, "_FRESH", 0.0)
-    assert asked.bounds(["bounds.grows"]) == {"bounds.grows": dict.fromkeys(range(5), Bounds(0, 0))}
+    assert asked.bounds(["bounds.grows"]) == {"bounds.grows": dict.fromkeys(range(5), OffsetBounds(0, 0))}
 
 
 @pytest.mark.parametrize("name", ["bounds.nowhere", ".", "two words", ""])
@@ -112,14 +112,14 @@ def test_a_topic_made_anew_has_another_id_and_bounds_of_its_own(
     fill(broker, "bounds.anew", 0, 10)
     before = asked.topic_id("bounds.anew")
     assert asked.topic_id("bounds.anew") == before
-    assert asked.bounds(["bounds.anew"])["bounds.anew"][0] == Bounds(0, 10)
+    assert asked.bounds(["bounds.anew"])["bounds.anew"][0] == OffsetBounds(0, 10)
     with broker.admin() as admin:
         admin.delete_topics(["bounds.anew"])["bounds.anew"].result(ANSWER_TIMEOUT)
         wait_until(lambda: "bounds.anew" not in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "it is gone")
     with pytest.raises(StreamMissingError):
         asked.bounds(["bounds.anew"])
     create(broker, "bounds.anew", 1)
-    assert asked.bounds(["bounds.anew"]) == {"bounds.anew": {0: Bounds(0, 0)}}
+    assert asked.bounds(["bounds.anew"]) == {"bounds.anew": {0: OffsetBounds(0, 0)}}
     monkeypatch.setattr(module, "_FRESH", 0.0)
     assert asked.topic_id("bounds.anew") != before
 

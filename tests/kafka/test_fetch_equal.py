@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast_runtime.streams.kafka.read.fetching import Fetching
+from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher
 from holdfast_runtime.streams.records import FETCHED
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import READERS, Known, create, reader, settings_of
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 # ruff: noqa: S311 - nothing that is random here is a secret
 
-Readers = dict[str, Fetching]
+Readers = dict[str, RangeFetcher]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ODD: list[dict[str, Any]] = [
     {"key": b"k", "value": b"v"},

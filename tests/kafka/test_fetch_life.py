@@ -12,12 +12,12 @@ import pytest
 
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.read import fetcher as fast_module
-from holdfast_runtime.streams.kafka.read.consumer import Consumer
-from holdfast_runtime.streams.kafka.read.fetcher import Fetcher
-from holdfast_runtime.streams.kafka.read.fetching import READER, Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer
+from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher
+from holdfast_runtime.streams.kafka.read.fetching import READER, RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
-from holdfast_runtime.streams.kafka.read.range_read import Limits
-from holdfast_runtime.streams.records import OffsetBeyondEndError
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
+from holdfast_runtime.streams.records import OffsetNotWrittenError
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import check, filled, reader, settings_of
 
@@ -28,18 +28,18 @@ pytestmark = pytest.mark.kafka
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     """Where the fast fetcher has begun anew."""
     found: list[tuple[str, int, int]] = []
-    real = Consumer.start
+    real = PartitionConsumer.start
 
-    def start(self: Consumer, topic: str, partition: int, offset: int) -> Any:
+    def start(self: PartitionConsumer, topic: str, partition: int, offset: int) -> Any:
         found.append((topic, partition, offset))
         return real(self, topic, partition, offset)
 
-    monkeypatch.setattr(Consumer, "start", start)
+    monkeypatch.setattr(PartitionConsumer, "start", start)
     return found
 
 
 def test_ranges_that_follow_each_other_begin_once(
-    broker: Broker, opened: Callable[..., Fetching], starts: list[tuple[str, int, int]]
+    broker: Broker, opened: Callable[..., RangeFetcher], starts: list[tuple[str, int, int]]
 ) -> None:
     (known,) = filled(broker, "follow")
     fetcher = opened("fast", broker.bootstrap)
@@ -50,7 +50,7 @@ def test_ranges_that_follow_each_other_begin_once(
     assert starts == [("follow", 0, 0)]
 
 
-def test_going_back_begins_anew(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:
+def test_going_back_begins_anew(broker: Broker, opened: Callable[..., RangeFetcher], kind: str) -> None:
     (known,) = filled(broker, f"back-{kind}")
     fetcher = opened(kind, broker.bootstrap)
     for start, end in ((0, 50), (20, 60), (20, 60), (0, 100), (99, 100), (0, 1), (50, 60)):
@@ -58,7 +58,7 @@ def test_going_back_begins_anew(broker: Broker, opened: Callable[..., Fetching],
 
 
 def test_going_back_behind_control_records_does_not_end_where_it_was(
-    broker: Broker, opened: Callable[..., Fetching], kind: str
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str
 ) -> None:
     # The client's own idea of where it is may be that of before.
     topic = f"back-control-{kind}"
@@ -78,7 +78,7 @@ def test_going_back_behind_control_records_does_not_end_where_it_was(
 
 
 def test_partitions_by_turns_keep_what_was_fetched_ahead(
-    broker: Broker, opened: Callable[..., Fetching], kind: str, starts: list[tuple[str, int, int]]
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str, starts: list[tuple[str, int, int]]
 ) -> None:
     known = filled(broker, f"turns-{kind}", partitions=3)
     fetcher = opened(kind, broker.bootstrap)
@@ -91,7 +91,10 @@ def test_partitions_by_turns_keep_what_was_fetched_ahead(
 
 
 def test_a_partition_that_nobody_asks_for_is_fetched_no_more(
-    broker: Broker, opened: Callable[..., Fetching], starts: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch
+    broker: Broker,
+    opened: Callable[..., RangeFetcher],
+    starts: list[tuple[str, int, int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, other = filled(broker, "idle", partitions=2)
     fetcher = opened("fast", broker.bootstrap)
@@ -105,10 +108,10 @@ def test_a_partition_that_nobody_asks_for_is_fetched_no_more(
     assert starts[2:] == [("idle", 1, 10)]
 
 
-def test_a_killed_broker_is_waited_for(opened: Callable[..., Fetching], kind: str) -> None:
+def test_a_killed_broker_is_waited_for(opened: Callable[..., RangeFetcher], kind: str) -> None:
     with Broker() as broker:
         (known,) = filled(broker, "killed")
-        fetcher = opened(kind, broker.bootstrap, Limits())  # it does not know its topics at once
+        fetcher = opened(kind, broker.bootstrap, FetchPatience())  # it does not know its topics at once
         check(fetcher, known, 0, 10)
         broker.kill()
         found: list[Any] = []
@@ -122,10 +125,10 @@ def test_a_killed_broker_is_waited_for(opened: Callable[..., Fetching], kind: st
         fetcher.close()
 
 
-def test_an_end_that_comes_late_is_waited_for(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:
+def test_an_end_that_comes_late_is_waited_for(broker: Broker, opened: Callable[..., RangeFetcher], kind: str) -> None:
     topic = f"late-{kind}"
     (known,) = filled(broker, topic)
-    fetcher = opened(kind, broker.bootstrap, Limits(silence=ANSWER_TIMEOUT, doubt=ANSWER_TIMEOUT))
+    fetcher = opened(kind, broker.bootstrap, FetchPatience(silence=ANSWER_TIMEOUT, doubt=ANSWER_TIMEOUT))
     for start in (95, 101):
         asked = threading.Event()
         found: list[Any] = []
@@ -142,11 +145,11 @@ def test_an_end_that_comes_late_is_waited_for(broker: Broker, opened: Callable[.
         assert found[0].to_pylist() == known.expected(start, start + 10)
 
 
-def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., Fetching], kind: str) -> None:
+def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., RangeFetcher], kind: str) -> None:
     # With its broker gone, the client says "unknown partition" of one it has read a moment ago.
     with Broker() as broker:
         (known,) = filled(broker, "away")
-        fetcher = opened(kind, broker.bootstrap, Limits(silence=6, doubt=1))
+        fetcher = opened(kind, broker.bootstrap, FetchPatience(silence=6, doubt=1))
         check(fetcher, known, 0, 50)
         broker.kill()
         with pytest.raises(KafkaBusyError, match="nothing about away/0 from offset 10 on came"):
@@ -155,7 +158,7 @@ def test_a_broker_that_is_away_is_no_missing_partition(opened: Callable[..., Fet
         check(fetcher, known, 10, 50)
 
 
-def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:
+def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., RangeFetcher], kind: str) -> None:
     topic = f"anew-{kind}"
     (known,) = filled(broker, topic)
     fetcher = opened(kind, broker.bootstrap)
@@ -164,13 +167,13 @@ def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., Fe
         admin.delete_topics([topic])[topic].result(ANSWER_TIMEOUT)
         wait_until(lambda: topic not in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "the topic is gone")
     (known,) = filled(broker, topic, rows=30)
-    with pytest.raises(OffsetBeyondEndError, match="it was created anew"):
+    with pytest.raises(OffsetNotWrittenError, match="it was created anew"):
         fetcher.fetch(topic, 0, 60, 70)
     check(fetcher, known, 0, 30)
 
 
 def test_a_forked_process_reads_with_a_client_of_its_own(
-    broker: Broker, opened: Callable[..., Fetching], kind: str
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str
 ) -> None:
     (known,) = filled(broker, f"forked-{kind}")
     fetcher = opened(kind, broker.bootstrap)
@@ -194,7 +197,7 @@ def test_a_forked_process_reads_with_a_client_of_its_own(
     check(fetcher, known, 10, 30)
 
 
-def test_a_closed_fetcher_begins_anew(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:
+def test_a_closed_fetcher_begins_anew(broker: Broker, opened: Callable[..., RangeFetcher], kind: str) -> None:
     (known,) = filled(broker, f"closed-{kind}")
     fetcher = opened(kind, broker.bootstrap)
     fetcher.close()
@@ -219,7 +222,7 @@ def test_a_client_that_is_forgotten_ends(broker: Broker, kind: str) -> None:
 
 
 def test_a_small_range_takes_no_longer_than_its_records(
-    broker: Broker, opened: Callable[..., Fetching], kind: str
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str
 ) -> None:
     (known,) = filled(broker, f"small-{kind}")
     fetcher = opened(kind, broker.bootstrap)
@@ -232,6 +235,6 @@ def test_a_small_range_takes_no_longer_than_its_records(
 
 def test_the_environment_can_ask_for_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of("127.0.0.1:1")
-    assert isinstance(make_fetcher(settings), Fetcher)
+    assert isinstance(make_fetcher(settings), FastFetcher)
     monkeypatch.setenv(READER, "plain")
     assert isinstance(make_fetcher(settings), PlainFetcher)

@@ -21,11 +21,11 @@ from holdfast_runtime.streams.kafka.client.errors import (
     RecordsDamagedError,
 )
 from holdfast_runtime.streams.kafka.read import gathering
-from holdfast_runtime.streams.kafka.read.fetching import Fetching
-from holdfast_runtime.streams.kafka.read.range_read import Limits
+from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import (
     OffsetAgedOutError,
-    OffsetBeyondEndError,
+    OffsetNotWrittenError,
     RangeTooLargeError,
     StreamMissingError,
 )
@@ -34,11 +34,11 @@ from tests.kafka.known import LIMITS, Known, check, filled, settings_of
 
 pytestmark = pytest.mark.kafka
 
-SOON = Limits(silence=1.0, doubt=0.3)
+SOON = FetchPatience(silence=1.0, doubt=0.3)
 
 
 def test_a_broker_that_stays_away_is_a_matter_of_soon(
-    opened: Callable[..., Fetching], kind: str, capfd: pytest.CaptureFixture[str]
+    opened: Callable[..., RangeFetcher], kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
     fetcher = opened(kind, bootstrap, SOON)
@@ -52,7 +52,7 @@ def test_a_broker_that_stays_away_is_a_matter_of_soon(
 
 
 def test_records_that_are_no_longer_kept_are_for_the_user(
-    broker: Broker, opened: Callable[..., Fetching], kind: str
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str
 ) -> None:
     topic = f"aged-{kind}"
     (known,) = filled(broker, topic)
@@ -65,19 +65,21 @@ def test_records_that_are_no_longer_kept_are_for_the_user(
     check(fetcher, known, 40, 60)
 
 
-def test_records_that_never_were_are_for_the_user(broker: Broker, opened: Callable[..., Fetching], kind: str) -> None:
+def test_records_that_never_were_are_for_the_user(
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str
+) -> None:
     topic = f"beyond-{kind}"
     (known,) = filled(broker, topic)
     fetcher = opened(kind, broker.bootstrap)
     for start in (90, 100, 150):
-        with pytest.raises(OffsetBeyondEndError, match="records up to offset 200 are wanted, but it ends at 100"):
+        with pytest.raises(OffsetNotWrittenError, match="records up to offset 200 are wanted, but it ends at 100"):
             fetcher.fetch(topic, 0, start, 200)
     check(fetcher, known, 90, 100)
 
 
 @pytest.mark.parametrize("partition", [0, 7])
 def test_a_topic_or_partition_that_is_not_there_is_missing(
-    broker: Broker, opened: Callable[..., Fetching], kind: str, partition: int
+    broker: Broker, opened: Callable[..., RangeFetcher], kind: str, partition: int
 ) -> None:
     topic = "nowhere" if partition == 0 else f"few-{kind}"
     if partition:
@@ -87,7 +89,7 @@ def test_a_topic_or_partition_that_is_not_there_is_missing(
         fetcher.fetch(topic, partition, 0, 5)
 
 
-def test_a_record_that_is_damaged_is_not_left_out(opened: Callable[..., Fetching], kind: str) -> None:
+def test_a_record_that_is_damaged_is_not_left_out(opened: Callable[..., RangeFetcher], kind: str) -> None:
     # The client says so, and would go on with what follows.
     with Broker() as broker:
         (known,) = filled(broker, "damaged", rows=5)
@@ -108,7 +110,7 @@ def test_a_record_that_is_damaged_is_not_left_out(opened: Callable[..., Fetching
 
 
 def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
-    broker: Broker, opened: Callable[..., Fetching], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, opened: Callable[..., RangeFetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (known,) = filled(broker, "large")
     fetcher = opened("fast", broker.bootstrap)
@@ -128,7 +130,7 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
     ],
 )
 def test_a_config_the_client_rejects_names_the_key_and_no_value(
-    kind: str, opened: Callable[..., Fetching], config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
+    kind: str, opened: Callable[..., RangeFetcher], config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(KafkaConfigError) as raised:
         opened(kind, "127.0.0.1:1", **config).fetch("clicks", 0, 0, 1)
@@ -167,7 +169,7 @@ def login(password: str = PASSWORD) -> dict[str, str]:
 
 
 def test_the_right_login_reads(
-    guarded: tuple[Broker, Known], opened: Callable[..., Fetching], kind: str, capfd: pytest.CaptureFixture[str]
+    guarded: tuple[Broker, Known], opened: Callable[..., RangeFetcher], kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     broker, known = guarded
     fetcher = opened(kind, broker.sasl_bootstrap, **login())
@@ -177,7 +179,7 @@ def test_the_right_login_reads(
 
 
 def test_a_wrong_login_is_for_the_user_at_once(
-    guarded: tuple[Broker, Known], opened: Callable[..., Fetching], kind: str, capfd: pytest.CaptureFixture[str]
+    guarded: tuple[Broker, Known], opened: Callable[..., RangeFetcher], kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fetcher = opened(kind, guarded[0].sasl_bootstrap, **login("not-the-pass.word"))
     started = time.monotonic()
@@ -200,7 +202,7 @@ def test_a_wrong_login_is_for_the_user_at_once(
     ],
 )
 def test_a_topic_the_login_may_not_read_waits_for_a_right(
-    guarded: tuple[Broker, Known], opened: Callable[..., Fetching], kind: str, topic: str, error: type, said: str
+    guarded: tuple[Broker, Known], opened: Callable[..., RangeFetcher], kind: str, topic: str, error: type, said: str
 ) -> None:
     fetcher = opened(kind, guarded[0].sasl_bootstrap, **login())
     with pytest.raises(error, match=said) as raised:

@@ -6,9 +6,9 @@ from holdfast_runtime.streams.kafka.client.times import event_times, kafka_times
 from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
     BEFORE,
+    AttemptId,
     MarkerUnreadableError,
     Notes,
-    Who,
     attempt_note,
     before_note,
     owner_note,
@@ -19,10 +19,10 @@ from holdfast_runtime.streams.kafka.write.marker_notes import (
 )
 from holdfast_runtime.streams.records import NO_TIME, Marker
 
-ONE, TWO, OTHER = Who("app", "1", 1), Who("app", "1", 2), Who("app", "2", 1)
+ONE, TWO, OTHER = AttemptId("app", "1", 1), AttemptId("app", "1", 2), AttemptId("app", "2", 1)
 
 
-def turns(who: Who, **batches: int) -> dict[str, Marker]:
+def turns(who: AttemptId, **batches: int) -> dict[str, Marker]:
     return {task: Marker(who.owner, task, batch, who.number, "life", "digest") for task, batch in batches.items()}
 
 
@@ -84,7 +84,7 @@ def test_a_note_of_somebody_else_is_not_taken_for_ours(note: tuple[bytes, bytes]
 
 
 def test_names_of_runs_and_apps_never_meet() -> None:
-    names = {Who(app, run, 1).transactional_id(0) for app in ("a", "a-b") for run in ("1", "b/1")}
+    names = {AttemptId(app, run, 1).transactional_id(0) for app in ("a", "a-b") for run in ("1", "b/1")}
     assert len(names) == 4
 
 

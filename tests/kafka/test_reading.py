@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import (
     END_OF_PARTITION,
     KafkaBusyError,
@@ -17,12 +17,12 @@ from holdfast_runtime.streams.kafka.client.errors import (
     trouble,
 )
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.range_read import Limits, Reading
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
 from holdfast_runtime.streams.records import (
-    Bounds,
     OffsetAgedOutError,
-    OffsetBeyondEndError,
-    Range,
+    OffsetBounds,
+    OffsetNotWrittenError,
+    OffsetRange,
     StreamMissingError,
     with_offsets,
     written_batch,
@@ -31,7 +31,7 @@ from holdfast_runtime.streams.records import (
 # ruff: noqa: SLF001 - codes that librdkafka makes itself have no other names
 
 SETTINGS = KafkaSettings("events", "a:1", {"sasl.password": "hunter2"})
-HERE = Bounds(0, 100)
+HERE = OffsetBounds(0, 100)
 REFUSED = int(KafkaError._AUTHENTICATION)
 
 
@@ -40,15 +40,15 @@ class World:
     """Time and a broker, as far as a reading sees them."""
 
     now: float = 0.0
-    bounds: Bounds | HoldfastError = HERE
+    bounds: OffsetBounds | HoldfastError = HERE
     looks: list[float] = field(default_factory=list)
-    said: Said = field(default_factory=lambda: Said(SETTINGS))
+    said: ConnectionState = field(default_factory=lambda: ConnectionState(SETTINGS))
 
-    def reading(self, start: int, end: int) -> Reading:
-        wanted = Range(StreamPartition("clicks", 0), start, end)
-        return Reading(SETTINGS, wanted, Limits(30, 5), self.said, self.look, lambda: self.now)
+    def reading(self, start: int, end: int) -> RangeRead:
+        wanted = OffsetRange(StreamPartition("clicks", 0), start, end)
+        return RangeRead(SETTINGS, wanted, FetchPatience(30, 5), self.said, self.look, lambda: self.now)
 
-    def look(self) -> Bounds:
+    def look(self) -> OffsetBounds:
         self.looks.append(self.now)
         if isinstance(self.bounds, HoldfastError):
             raise self.bounds
@@ -104,27 +104,27 @@ def test_silence_names_what_the_client_said_without_values() -> None:
 
 
 def test_an_early_end_is_believed_only_when_it_stays() -> None:
-    world = World(bounds=Bounds(0, 5))
+    world = World(bounds=OffsetBounds(0, 5))
     reading = world.reading(0, 10)
     reading.add(rows(0, 5))
     reading.told(END_OF_PARTITION, "", 5)
     for now in (0.0, 2.0, 4.9):
         world.now = now
         reading.check()
-    world.bounds = Bounds(0, 10)
+    world.bounds = OffsetBounds(0, 10)
     world.now = 5.5
     reading.check()
-    world.bounds = Bounds(0, 5)
+    world.bounds = OffsetBounds(0, 5)
     for now in (6.0, 10.9):
         world.now = now
         reading.check()
     world.now = 11.2
-    with pytest.raises(OffsetBeyondEndError, match="up to offset 10 are wanted, but it ends at 5"):
+    with pytest.raises(OffsetNotWrittenError, match="up to offset 10 are wanted, but it ends at 5"):
         reading.check()
 
 
 def test_what_aged_out_is_seen_at_once_and_counted_from_where_it_is_missing() -> None:
-    world = World(bounds=Bounds(50, 100))
+    world = World(bounds=OffsetBounds(50, 100))
     reading = world.reading(0, 80)
     reading.add(rows(0, 20))
     reading.told(int(KafkaError._AUTO_OFFSET_RESET), "", 20)

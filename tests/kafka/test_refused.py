@@ -13,10 +13,10 @@ from confluent_kafka.cimpl import NewTopic
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import RecordRefusedError
 from holdfast_runtime.streams.kafka.client.refused import FailedRecord, blamed
-from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.write.marker_notes import Who
+from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
-from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import seen, settings_of
@@ -118,15 +118,15 @@ def _written(producer: TransactionalProducer, topic: str, batch: pa.RecordBatch)
 @pytest.mark.parametrize("exactly_once", [True, False])
 def test_bad_event_times_and_a_narrow_topic_stop_nobody(broker: Broker, *, exactly_once: bool) -> None:
     app = f"app-{uuid.uuid4().hex[:8]}"
-    topic, who = made(broker, {"max.message.bytes": "5000"}), Who(app, "1", 1)
-    first = Kafka(settings_of(broker.bootstrap), app, exactly_once)
+    topic, who = made(broker, {"max.message.bytes": "5000"}), AttemptId(app, "1", 1)
+    first = KafkaCluster(settings_of(broker.bootstrap), app, exactly_once)
     first.begin(who, 1, "somebody")
-    kafka = Kafka(settings_of(broker.bootstrap), app, exactly_once, limits=first.limits_of([topic]))
+    kafka = KafkaCluster(settings_of(broker.bootstrap), app, exactly_once, limits=first.limits_of([topic]))
     times = [int(time.time() * 1000) + 2 * HOUR, -631_152_000_000, 0, 4_070_908_800_000, *[1_000] * 96]
     records = written_batch([b"k"] * 100, [b"%100d" % at for at in range(100)], times)
     try:
         kafka.write(
-            Sender(who, 0),
+            AttemptSlot(who, 0),
             {StreamPartition(topic, 0): [(records, Marker(app, "a", 1, 1, "life", "digest"))]},
             lambda _: None,
         )

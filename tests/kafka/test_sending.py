@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 
 from holdfast_runtime.streams.kafka.client.clients import destroy_client, new_client
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
-from holdfast_runtime.streams.kafka.write.sending import Sent, send
+from holdfast_runtime.streams.kafka.write.sending import SendResult, send
 from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import create, reader, settings_of
@@ -62,7 +62,7 @@ def test_what_is_sent_is_there(broker: Broker) -> None:
     create(broker, "sent")
     batch = rows(500)
     with producing(broker.bootstrap, "sent") as (loaded, client, topic):
-        assert send(loaded, client, topic, 0, batch) == Sent(500, 0)
+        assert send(loaded, client, topic, 0, batch) == SendResult(500, 0)
         flush(loaded, client)
     assert seen(broker, "sent", 500).equals(batch)
 
@@ -72,7 +72,7 @@ def test_slices_send_their_rows_alone(broker: Broker) -> None:
     batch = rows(100)
     with producing(broker.bootstrap, "slices") as (loaded, client, topic):
         for start, count in ((0, 3), (3, 0), (3, 50), (53, 47)):
-            assert send(loaded, client, topic, 0, batch.slice(start, count)) == Sent(count, 0)
+            assert send(loaded, client, topic, 0, batch.slice(start, count)) == SendResult(count, 0)
         flush(loaded, client)
     assert seen(broker, "slices", 100).equals(batch)
 
@@ -100,4 +100,4 @@ def test_a_partition_that_is_not_there_takes_nothing(broker: Broker) -> None:
         assert send(loaded, client, topic, 0, rows(1)).rows == 1
         flush(loaded, client)
         sent = send(loaded, client, topic, 5, rows(1))
-        assert sent == Sent(0, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - it has no other name
+        assert sent == SendResult(0, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - it has no other name

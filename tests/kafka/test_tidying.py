@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.streams.kafka.admin.housekeeping import Tidying
+from holdfast_runtime.streams.kafka.admin.housekeeping import TopicHousekeeping
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import settings_of
@@ -11,7 +11,7 @@ from tests.kafka.sent import settings_of
 pytestmark = pytest.mark.kafka
 
 
-def works(tidying: Tidying, offset: int) -> bool:
+def works(tidying: TopicHousekeeping, offset: int) -> bool:
     try:
         tidying.publish("readers", {("rows", 0): offset})
         tidying.delete({("rows", 0): 0})
@@ -27,7 +27,7 @@ def test_brokers_that_are_away_when_offsets_are_published_do_not_end_the_process
     monkeypatch.setattr("holdfast_runtime.streams.kafka.admin.housekeeping._PATIENCE", 2.0)
     with Broker() as broker:
         broker.create_topic("rows", 1)
-        tidying = Tidying(settings_of(broker.bootstrap))
+        tidying = TopicHousekeeping(settings_of(broker.bootstrap))
         wait_until(lambda: works(tidying, 1), 30, "it is done")
         broker.kill()
         for offset in (2, 3):

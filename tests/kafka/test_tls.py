@@ -12,12 +12,12 @@ import pytest
 from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts
-from holdfast_runtime.streams.kafka.admin.topics import Topics
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
 from holdfast_runtime.streams.kafka.client.credentials import kafka_settings
 from holdfast_runtime.streams.kafka.client.errors import KafkaLoginError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.records import OffsetRange
 from tests.kafka.broker import PASSWORD, USER, Broker, wait_until
 from tests.kafka.sent import Attempt, Worker, rows_of, seen
 
@@ -75,7 +75,7 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
 ) -> None:
     settings = sealed.settings(tmp_path, sealed.right, in_secret=in_secret)
     attempt = Attempt(sealed.broker.sasl_bootstrap, APP, int(in_secret) + 1)
-    kafka = Kafka(settings, APP)
+    kafka = KafkaCluster(settings, APP)
     kafka.before = kafka.begin(attempt.who, 2, attempt.owner)
     Worker(attempt, kafka).send(int(in_secret) + 1)
     expected = rows_of("a", range(1, int(in_secret) + 2))
@@ -83,7 +83,7 @@ def test_what_is_written_by_an_encrypted_connection_is_read_by_one(
 
     def fetched() -> list[str]:
         there = kafka.bounds([TOPIC])[TOPIC]
-        ranges = [Range(StreamPartition(TOPIC, number), one.oldest, one.end) for number, one in there.items()]
+        ranges = [OffsetRange(StreamPartition(TOPIC, number), one.oldest, one.end) for number, one in there.items()]
         return sorted(value.decode() for one in ranges for value in kafka.fetch(one).column("value").to_pylist())
 
     wait_until(lambda: fetched() == expected, 30, "all is read")
@@ -116,24 +116,24 @@ def test_who_asks_for_counts_takes_the_same_texts_and_tells_a_wrong_certificate(
 
 
 def asks(settings: KafkaSettings) -> None:
-    Kafka(settings, APP).bounds([TOPIC])
+    KafkaCluster(settings, APP).bounds([TOPIC])
 
 
 def reads(settings: KafkaSettings) -> None:
-    kafka = Kafka(settings, APP)
+    kafka = KafkaCluster(settings, APP)
     try:
-        kafka.fetch(Range(StreamPartition(TOPIC, 0), 0, 1))
+        kafka.fetch(OffsetRange(StreamPartition(TOPIC, 0), 0, 1))
     finally:
         kafka.close()
 
 
 def counts(settings: KafkaSettings) -> None:
-    Topics(settings).count(TOPIC)
+    KafkaTopics(settings).count(TOPIC)
 
 
 def begins(settings: KafkaSettings) -> None:
     attempt = Attempt(settings.bootstrap, APP, 9)
-    Kafka(settings, APP).begin(attempt.who, 2, attempt.owner)
+    KafkaCluster(settings, APP).begin(attempt.who, 2, attempt.owner)
 
 
 @pytest.mark.parametrize("in_secret", [False, True], ids=["ssl.ca.location", "ssl.ca.pem"])

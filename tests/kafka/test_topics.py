@@ -7,14 +7,14 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
 from holdfast_runtime.streams.kafka.admin.topics import (
+    KafkaTopics,
     TooFewBrokersError,
     TopicDiffersError,
     TopicPartitionsError,
-    Topics,
 )
-from holdfast_runtime.streams.kafka.admin.wanted import INTERMEDIATE, Use, Wanted, wanted
+from holdfast_runtime.streams.kafka.admin.wanted import INTERMEDIATE, TopicSpec, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
-from holdfast_runtime.streams.kafka.system import Kafka
+from holdfast_runtime.streams.kafka.system import KafkaCluster
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
 
@@ -27,8 +27,8 @@ def name() -> str:
 
 
 @pytest.fixture
-def topics(broker: Broker) -> Topics:
-    return Topics(settings_of(broker.bootstrap))
+def topics(broker: Broker) -> KafkaTopics:
+    return KafkaTopics(settings_of(broker.bootstrap))
 
 
 def config_of(broker: Broker, topic: str) -> dict[str, str]:
@@ -37,19 +37,21 @@ def config_of(broker: Broker, topic: str) -> dict[str, str]:
         return {key: one.value for key, one in admin.describe_configs([resource])[resource].result(30).items()}
 
 
-def so(partitions: int, use: Use = Use.WRITTEN, retention: str | None = None, replication: int | None = None) -> Wanted:
+def so(
+    partitions: int, use: TopicUse = TopicUse.WRITTEN, retention: str | None = None, replication: int | None = None
+) -> TopicSpec:
     return wanted(use, partitions, replication, retention)
 
 
-def test_a_topic_that_is_not_there_is_made_with_what_it_needs(broker: Broker, topics: Topics, name: str) -> None:
+def test_a_topic_that_is_not_there_is_made_with_what_it_needs(broker: Broker, topics: KafkaTopics, name: str) -> None:
     assert topics.count(name) is None
-    assert topics.ensure(name, so(3, Use.INTERMEDIATE)) == 3
+    assert topics.ensure(name, so(3, TopicUse.INTERMEDIATE)) == 3
     assert topics.count(name) == 3
     assert config_of(broker, name).items() >= INTERMEDIATE.items()
 
 
 def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers_if_not(
-    topics: Topics, name: str
+    topics: KafkaTopics, name: str
 ) -> None:
     topics.ensure(name, so(3))
     assert topics.ensure(name, so(3)) == 3
@@ -60,7 +62,7 @@ def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers
 
 @pytest.mark.parametrize(("said", "millis"), [("168h", "604800000"), ("90m", "5400000"), ("Forever", "-1")])
 def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
-    broker: Broker, topics: Topics, name: str, said: str, millis: str
+    broker: Broker, topics: KafkaTopics, name: str, said: str, millis: str
 ) -> None:
     asked = so(1, retention=said, replication=1)
     topics.ensure(name, asked)
@@ -75,15 +77,15 @@ def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
         (so(1, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
         (so(1, retention="Forever"), "retention.ms 5400000, but -1 is asked for"),
         (
-            so(1, Use.INTERMEDIATE),
+            so(1, TopicUse.INTERMEDIATE),
             "retention.ms 5400000, but -1 is asked for, and message.timestamp.after.max.ms 3600000, but 9.*event times",
         ),
         (
-            so(1, Use.TIMED),
+            so(1, TopicUse.TIMED),
             "message.timestamp.after.max.ms 3600000, but 9223372036854775807 is asked for; event times",
         ),
-        (so(1, Use.READ, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
-        (so(1, Use.MARKERS, replication=2), "replication 1, but 2 is asked for"),
+        (so(1, TopicUse.READ, retention="1h"), "retention.ms 5400000, but 3600000 is asked for"),
+        (so(1, TopicUse.MARKERS, replication=2), "replication 1, but 2 is asked for"),
         (
             so(1, replication=3, retention="1h"),
             "replication 1, but 3 is asked for, and retention.ms 5400000, but 3600000",
@@ -91,7 +93,7 @@ def test_a_topic_gets_the_replicas_and_the_retention_that_are_asked_for(
     ],
 )
 def test_a_topic_that_is_there_otherwise_is_refused_with_both_values(
-    broker: Broker, topics: Topics, name: str, asked: Wanted, told: str
+    broker: Broker, topics: KafkaTopics, name: str, asked: TopicSpec, told: str
 ) -> None:
     topics.ensure(name, so(1, retention="90m"))
     before = config_of(broker, name)
@@ -100,28 +102,28 @@ def test_a_topic_that_is_there_otherwise_is_refused_with_both_values(
     assert config_of(broker, name) == before
 
 
-def test_what_the_spec_does_not_say_is_not_checked(topics: Topics, name: str) -> None:
+def test_what_the_spec_does_not_say_is_not_checked(topics: KafkaTopics, name: str) -> None:
     topics.ensure(name, so(1, retention="90m"))
     assert topics.ensure(name, so(1)) == 1
     # Others write it: they decide how many brokers hold it.
-    assert topics.ensure(name, so(1, Use.READ, replication=3)) == 1
+    assert topics.ensure(name, so(1, TopicUse.READ, replication=3)) == 1
 
 
-def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: Topics, name: str) -> None:
+def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: KafkaTopics, name: str) -> None:
     with pytest.raises(TooFewBrokersError, match=r"2 replicas, as the cluster has 1 broker: set kafka.replicat"):
         topics.ensure(name, so(1, replication=2))
     assert topics.count(name) is None
 
 
-def test_a_topic_of_holdfasts_own_gets_more_partitions_and_never_fewer(topics: Topics, name: str) -> None:
-    assert topics.ensure(name, so(3, Use.MARKERS), ours=True) == 3
-    assert topics.ensure(name, so(5, Use.MARKERS), ours=True) == 5
-    assert topics.ensure(name, so(4, Use.MARKERS), ours=True) == 5
+def test_a_topic_of_holdfasts_own_gets_more_partitions_and_never_fewer(topics: KafkaTopics, name: str) -> None:
+    assert topics.ensure(name, so(3, TopicUse.MARKERS), ours=True) == 3
+    assert topics.ensure(name, so(5, TopicUse.MARKERS), ours=True) == 5
+    assert topics.ensure(name, so(4, TopicUse.MARKERS), ours=True) == 5
 
 
 def test_several_who_make_the_same_topic_at_once_get_the_same_one(broker: Broker, name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
-        made = pool.map(lambda _: Topics(settings_of(broker.bootstrap)).ensure(name, so(2)), range(4))
+        made = pool.map(lambda _: KafkaTopics(settings_of(broker.bootstrap)).ensure(name, so(2)), range(4))
         assert list(made) == [2, 2, 2, 2]
 
 
@@ -129,7 +131,7 @@ def test_without_transactions_all_is_there_when_a_write_returns_and_twice_if_it_
     broker: Broker, name: str
 ) -> None:
     broker.create_topic(f"{name}-out", 2)
-    kafka = Kafka(settings_of(broker.bootstrap), name, exactly_once=False)
+    kafka = KafkaCluster(settings_of(broker.bootstrap), name, exactly_once=False)
     attempt = Attempt(broker.bootstrap, name, 1)
     assert kafka.begin(attempt.who, 2, attempt.owner) == {}
     worker = Worker(attempt, kafka)
@@ -145,7 +147,7 @@ def test_without_brokers_a_write_without_transactions_says_that_it_waits(
 ) -> None:
     monkeypatch.setattr("holdfast_runtime.streams.kafka.write.untransacted.PATIENCE", 0.5)
     (port,) = free_ports(1)
-    kafka = Kafka(settings_of(f"127.0.0.1:{port}"), name, exactly_once=False)
+    kafka = KafkaCluster(settings_of(f"127.0.0.1:{port}"), name, exactly_once=False)
     with pytest.raises(KafkaBusyError, match=r"not all records were taken within 0.5 s"):
         Worker(Attempt("", name, 1), kafka).send(1)
     kafka.close()

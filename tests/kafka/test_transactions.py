@@ -9,15 +9,15 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.admin.wanted import Use
+from holdfast_runtime.streams.kafka.admin.wanted import TopicUse
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, RecordRefusedError
-from holdfast_runtime.streams.kafka.system import Kafka
+from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.write import fencing
 from holdfast_runtime.streams.kafka.write.fencing import NameTakenError
 from holdfast_runtime.streams.kafka.write.marker_notes import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.write.producer import TakenOverError, TransactionalProducer
 from holdfast_runtime.streams.markers import OutputsAheadError
-from holdfast_runtime.streams.records import NO_TIME, FencedError, Marker, Range, written_batch
+from holdfast_runtime.streams.records import NO_TIME, FencedError, Marker, OffsetRange, written_batch
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
@@ -229,8 +229,8 @@ def test_a_crash_between_beginning_and_tidying_loses_no_marker(
 
 
 def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps_own(broker: Broker, app: str) -> None:
-    kafka, topic = Kafka(settings_of(broker.bootstrap), app), f"{app}-moved"
-    kafka.ensure(topic, 1, Use.INTERMEDIATE)
+    kafka, topic = KafkaCluster(settings_of(broker.bootstrap), app), f"{app}-moved"
+    kafka.ensure(topic, 1, TopicUse.INTERMEDIATE)
     times = pa.array([NO_TIME, -(10**14), -1, 0, 1, 1_700_000_000_000, 10**15])
     producer = TransactionalProducer(kafka.settings, f"{app}-times")
     producer.open()
@@ -242,7 +242,7 @@ def test_event_times_that_kafka_does_not_know_travel_through_a_topic_of_the_apps
 
     def there() -> bool:
         bounds = kafka.bounds([topic])[topic][0]
-        fetched[:] = [kafka.fetch(Range(StreamPartition(topic, 0), 0, bounds.end))]
+        fetched[:] = [kafka.fetch(OffsetRange(StreamPartition(topic, 0), 0, bounds.end))]
         return bool(fetched[0].num_rows)
 
     wait_until(there, 30, "the transaction is seen")

@@ -4,21 +4,21 @@ import copy
 from typing import Any
 
 from holdfast.protocol.names import attempt_name
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import Status
-from holdfast_operator.decide.decision import Decision, Limits
-from holdfast_operator.decide.facts import AppSeen, Phase, PodSeen, Snapshot
+from holdfast_operator.decide.decision import Decision, DecisionLimits
+from holdfast_operator.decide.facts import AppObject, PodPhase, PodState, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.decide.specs import read_spec
-from holdfast_operator.examine.start_checks import Judged, judge
-from holdfast_operator.manifests.driver_pod import Release
+from holdfast_operator.examine.start_checks import StartVerdict, judge
+from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.pod_policy import PodPolicy
 
 NOW = 1_800_000_000_000
-LIMITS = Limits()
+LIMITS = DecisionLimits()
 UID = "uid-of-app"
-POLICY = PodPolicy(Release("registry/holdfast:1"))
-_JUDGED: dict[str, Judged] = {}
+POLICY = PodPolicy(Installation("registry/holdfast:1"))
+_JUDGED: dict[str, StartVerdict] = {}
 
 TREE: dict[str, Any] = {
     "apiVersion": "holdfast.dev/v1alpha1",
@@ -43,29 +43,29 @@ def tree(**spec: Any) -> dict[str, Any]:
     return made
 
 
-def app(status: Status | None = None, generation: int = 1, **spec: Any) -> AppSeen:
+def app(status: Status | None = None, generation: int = 1, **spec: Any) -> AppObject:
     """The object, guarded by its finalizer."""
-    return AppSeen("ads", "apps", UID, generation, tree(**spec), status or Status(), finalizer=True)
+    return AppObject("ads", "apps", UID, generation, tree(**spec), status or Status(), finalizer=True)
 
 
-def driver(attempt: int = 1, run: str = "1", **facts: Any) -> PodSeen:
+def driver(attempt: int = 1, run: str = "1", **facts: Any) -> PodState:
     """A driver that runs."""
-    given = {"phase": Phase.RUNNING, "created": NOW - 60_000, "role": "driver", **facts}
-    return PodSeen(attempt_name("ads", run, attempt), f"uid-{attempt}", attempt=attempt, owner=UID, **given)
+    given = {"phase": PodPhase.RUNNING, "created": NOW - 60_000, "role": "driver", **facts}
+    return PodState(attempt_name("ads", run, attempt), f"uid-{attempt}", attempt=attempt, owner=UID, **given)
 
 
-def report(attempt: int = 1, **said: Any) -> Report:
+def report(attempt: int = 1, **said: Any) -> DriverReport:
     """A driver that does well."""
     given = {"at": NOW - 1000, "batch": 7, "progressed": NOW - 2000, "tasks": 4, "partitions": 8, "placed": 4, **said}
-    return Report(attempt, **given)
+    return DriverReport(attempt, **given)
 
 
-def seen(of: AppSeen, **facts: Any) -> Snapshot:
+def seen(of: AppObject, **facts: Any) -> Snapshot:
     """A snapshot in which topics are there."""
     return Snapshot(of, **{"counts": {"clicks": 4, "out": 4}, **facts})
 
 
-def decided(snapshot: Snapshot, now: int = NOW, limits: Limits = LIMITS) -> Decision:
+def decided(snapshot: Snapshot, now: int = NOW, limits: DecisionLimits = LIMITS) -> Decision:
     """What the operator does."""
     facts = repr((snapshot.app.tree, snapshot.counts, snapshot.record, snapshot.missing, snapshot.storage_class))
     if facts not in _JUDGED:

@@ -100,9 +100,9 @@ def test_a_pattern_that_can_not_be_read_is_refused(text: str) -> None:
 def test_the_patterns_of_the_command_line_are_those_that_brokers_are_asked_under(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served: list[main.Options] = []
+    served: list[main.OperatorOptions] = []
 
-    async def serve(options: main.Options) -> None:
+    async def serve(options: main.OperatorOptions) -> None:
         served.append(options)
 
     monkeypatch.setattr(main, "serve", serve)

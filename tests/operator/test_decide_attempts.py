@@ -5,17 +5,17 @@ import pytest
 from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
-from holdfast_operator.decide.attempt_endings import Outcome
+from holdfast_operator.decide.attempt_endings import AttemptOutcome
 from holdfast_operator.decide.decision import (
-    Again,
+    AddFinalizer,
     CollectAttempts,
-    Final,
-    GiveUpClaims,
-    KeepFinalizer,
+    GiveUpRunClaims,
+    LookAgain,
     StartDriver,
+    WaitForChange,
 )
-from holdfast_operator.decide.facts import AppSeen, ContainerEnd, Finding, Phase, Unknown
-from holdfast_runtime.driver.termination import failed
+from holdfast_operator.decide.facts import AppFinding, AppObject, ContainerEnd, PodPhase, Unknown
+from holdfast_runtime.driver.termination import failure_message
 from holdfast_runtime.slot.report import Failure
 from holdfast_runtime.state.errors import StoreFullError
 from tests.operator.apps import (
@@ -33,14 +33,17 @@ from tests.operator.apps import (
     tree,
 )
 
-SUCCEEDED: Any = {"phase": Phase.SUCCEEDED}
-FAILED: Any = {"phase": Phase.FAILED, "ended": ContainerEnd(1, "Error", '{"failed": "world", "message": "no broker"}')}
+SUCCEEDED: Any = {"phase": PodPhase.SUCCEEDED}
+FAILED: Any = {
+    "phase": PodPhase.FAILED,
+    "ended": ContainerEnd(1, "Error", '{"failed": "world", "message": "no broker"}'),
+}
 
 
 def test_a_new_app_is_guarded_before_anything_is_made() -> None:
-    decision = decided(seen(AppSeen("ads", "apps", "u", 1, TREE)))
-    assert decision.actions == (KeepFinalizer(),)
-    assert decision.wake == Again(0)
+    decision = decided(seen(AppObject("ads", "apps", "u", 1, TREE)))
+    assert decision.actions == (AddFinalizer(),)
+    assert decision.wake == LookAgain(0)
 
 
 def test_the_first_attempt_is_written_down_with_the_act() -> None:
@@ -97,7 +100,7 @@ def test_the_report_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
     [
         ({"waiting": ("ImagePullBackOff", "no such image")}, None, Reason.IMAGE_UNAVAILABLE),
         ({"waiting": ("CreateContainerConfigError", "secret x not found")}, None, Reason.CONTAINER_REFUSED),
-        ({"phase": Phase.PENDING, "unschedulable": "0/3 nodes"}, None, Reason.UNSCHEDULABLE),
+        ({"phase": PodPhase.PENDING, "unschedulable": "0/3 nodes"}, None, Reason.UNSCHEDULABLE),
         ({"created": NOW - LIMITS.start - 1}, None, Reason.START_TIMEOUT),
         ({"node": "n", "node_lost": True}, {}, Reason.NODE_LOST),
         ({}, {"at": NOW - LIMITS.silence - 1}, Reason.NO_REPORT),
@@ -111,7 +114,7 @@ def test_a_driver_that_does_not_work_is_left_alone_and_said(
     decision = decided(seen(app(started()), driver=driver(**facts), report=told))
     assert condition(decision, "Ready") == ("False", reason)
     assert decision.actions == ()
-    assert isinstance(decision.wake, Again)
+    assert isinstance(decision.wake, LookAgain)
 
 
 def test_an_idle_app_without_lag_is_ready_though_its_last_batch_is_old() -> None:
@@ -121,12 +124,12 @@ def test_an_idle_app_without_lag_is_ready_though_its_last_batch_is_old() -> None
 
 def test_a_failed_driver_is_followed_by_another_after_a_wait() -> None:
     decision = decided(seen(app(started()), driver=driver(**FAILED)))
-    assert decision.status.ended == Outcome.FAILED
+    assert decision.status.ended == AttemptOutcome.FAILED
     assert decision.status.failures == decision.status.restarts == 1
     assert decision.status.retry_at == "2027-01-15T08:00:05Z"
     assert "no broker" in decision.events[0].message
     waiting = decided(seen(app(decision.status), driver=driver(**FAILED)))
-    assert waiting.wake == Again(5000)
+    assert waiting.wake == LookAgain(5000)
     assert waiting.actions == ()
     assert condition(waiting, "Ready") == ("False", "WaitingToRestart")
     again = decided(seen(app(waiting.status), driver=driver(**FAILED)), now=NOW + 5000)
@@ -137,12 +140,12 @@ def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_unti
     full = StoreFullError("the disk under /state has no space for the state of task partition-3: free or add space")
     with pytest.raises(WorldChangeError) as error:
         Failure.of(full, "slot 1").throw(())
-    pod = driver(phase=Phase.FAILED, ended=ContainerEnd(1, "Error", failed(error.value)))
+    pod = driver(phase=PodPhase.FAILED, ended=ContainerEnd(1, "Error", failure_message(error.value)))
     decision = decided(seen(app(started()), driver=pod))
-    assert (decision.status.ended, decision.status.failures) == (Outcome.FAILED, 1)
+    assert (decision.status.ended, decision.status.failures) == (AttemptOutcome.FAILED, 1)
     assert "partition-3: free or add space" in decision.events[0].message
     waiting = decided(seen(app(decision.status), driver=pod))
-    assert waiting.wake == Again(5000)
+    assert waiting.wake == LookAgain(5000)
     assert condition(waiting, "Stalled")[0] == "False"
     assert "partition-3: free or add space" in next(
         one.message for one in waiting.status.conditions if one.type == "Ready"
@@ -155,7 +158,7 @@ def test_a_full_disk_is_said_with_task_and_cure_and_attempt_follows_attempt_unti
 def test_the_wait_doubles_up_to_the_longest(failures: int, seconds: int) -> None:
     decision = decided(seen(app(after(failures=failures)), driver=driver(**FAILED)))
     waiting = decided(seen(app(decision.status), driver=driver(**FAILED)))
-    assert waiting.wake == Again(seconds * 1000)
+    assert waiting.wake == LookAgain(seconds * 1000)
 
 
 def test_healthy_for_long_enough_forgets_failures() -> None:
@@ -167,25 +170,25 @@ def test_healthy_for_long_enough_forgets_failures() -> None:
 
 
 def test_an_evicted_driver_without_container_status_is_replaced_at_once() -> None:
-    decision = decided(seen(app(started()), driver=driver(phase=Phase.FAILED, reason="Evicted", message="disk")))
-    assert decision.status.ended == Outcome.LOST
+    decision = decided(seen(app(started()), driver=driver(phase=PodPhase.FAILED, reason="Evicted", message="disk")))
+    assert decision.status.ended == AttemptOutcome.LOST
     assert decision.status.failures == 0
-    again = decided(seen(app(decision.status), driver=driver(phase=Phase.FAILED, reason="Evicted")))
+    again = decided(seen(app(decision.status), driver=driver(phase=PodPhase.FAILED, reason="Evicted")))
     assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
 
 
 def test_a_driver_deleted_by_somebody_else_is_replaced_at_once() -> None:
     decision = decided(seen(app(started())))
-    assert (decision.status.ended, decision.events[0].reason) == (Outcome.LOST, Reason.DRIVER_DELETED)
+    assert (decision.status.ended, decision.events[0].reason) == (AttemptOutcome.LOST, Reason.DRIVER_DELETED)
     assert isinstance(decided(seen(app(decision.status))).actions[0], StartDriver)
 
 
 def test_a_driver_that_says_somebody_must_act_is_not_repeated_until_somebody_does() -> None:
     end = ContainerEnd(1, "Error", '{"failed": "user", "message": "offsets aged out: choose"}')
-    pod = driver(phase=Phase.FAILED, ended=end)
+    pod = driver(phase=PodPhase.FAILED, ended=end)
     decision = decided(seen(app(started()), driver=pod))
     stays = decided(seen(app(decision.status), driver=pod))
-    assert isinstance(stays.wake, Final)
+    assert isinstance(stays.wake, WaitForChange)
     assert condition(stays, "Stalled") == ("True", "DriverRefused")
     assert "choose" in next(one.message for one in stays.status.conditions if one.type == "Ready")
     touched = decided(seen(app(stays.status, generation=2, onPartitionGrowth="Halt"), driver=pod))
@@ -195,10 +198,10 @@ def test_a_driver_that_says_somebody_must_act_is_not_repeated_until_somebody_doe
 
 def test_an_app_without_end_that_ends_has_failed() -> None:
     decision = decided(seen(app(started()), driver=driver(**SUCCEEDED, ended=ContainerEnd(0))))
-    assert (decision.status.ended, decision.status.failures) == (Outcome.STOPPED, 1)
+    assert (decision.status.ended, decision.status.failures) == (AttemptOutcome.STOPPED, 1)
     never = decided(seen(app(decision.status, restart={"policy": "OnFailure"}), driver=driver(**SUCCEEDED)))
     assert condition(never, "Stalled") == ("True", "RestartNever")
-    assert isinstance(never.wake, Final)
+    assert isinstance(never.wake, WaitForChange)
 
 
 def test_a_completed_app_is_ready_and_stays_so() -> None:
@@ -206,12 +209,12 @@ def test_a_completed_app_is_ready_and_stays_so() -> None:
     decision = decided(seen(app(started()), driver=pod))
     stays = decided(seen(app(decision.status), driver=pod))
     assert condition(stays, "Ready") == ("True", "Completed")
-    assert isinstance(stays.wake, Final)
+    assert isinstance(stays.wake, WaitForChange)
     changed = decided(seen(app(stays.status, generation=2, runId="2"), driver=pod))
     start = changed.actions[-1]
     assert isinstance(start, StartDriver)
     assert start.attempt == 1
-    assert GiveUpClaims(app_id("ads", "1")) in changed.actions
+    assert GiveUpRunClaims(app_id("ads", "1")) in changed.actions
 
 
 @pytest.mark.parametrize(
@@ -233,13 +236,13 @@ def test_what_can_never_start_waits_for_its_user(spec: dict[str, Any], reason: R
 def test_a_missing_secret_is_waited_for() -> None:
     decision = decided(seen(app(), missing=("Secret kafka-auth",)))
     assert condition(decision, "Stalled") == ("True", "ObjectMissing")
-    assert isinstance(decision.wake, Again)
+    assert isinstance(decision.wake, LookAgain)
 
 
 def test_without_a_default_storage_class_an_app_with_claims_waits_and_says_so() -> None:
     waits = decided(seen(app(), storage_class=None))
     assert waits.actions == ()
-    assert waits.wake == Again(LIMITS.look)
+    assert waits.wake == LookAgain(LIMITS.look)
     assert condition(waits, "Ready") == ("False", "StorageClassMissing")
     (start,) = decided(seen(app(waits.status), storage_class="standard")).actions
     assert isinstance(start, StartDriver)
@@ -254,10 +257,10 @@ def test_a_default_storage_class_that_goes_harms_no_running_attempt() -> None:
 
 def test_what_the_api_server_refuses_is_said_and_tried_again() -> None:
     status = decided(seen(app())).status
-    decision = decided(seen(app(status), refused=Finding(Reason.CREATE_REFUSED, "exceeded quota: pods=10")))
+    decision = decided(seen(app(status), refused=AppFinding(Reason.CREATE_REFUSED, "exceeded quota: pods=10")))
     assert condition(decision, "Stalled") == ("True", "CreateRefused")
     assert isinstance(decision.actions[0], StartDriver)
-    assert decision.wake == Again(LIMITS.look)
+    assert decision.wake == LookAgain(LIMITS.look)
 
 
 def test_a_setting_that_no_client_is_given_is_said_before_brokers_are_asked() -> None:
@@ -271,5 +274,5 @@ def test_a_setting_that_no_client_is_given_is_said_before_brokers_are_asked() ->
 
 def test_an_embedded_log_has_no_place_on_a_cluster() -> None:
     made = tree(systems=[{"name": "events", "log": {}}])
-    decision = decided(seen(AppSeen("ads", "apps", "u", 1, made, finalizer=True)))
+    decision = decided(seen(AppObject("ads", "apps", "u", 1, made, finalizer=True)))
     assert condition(decision, "Stalled") == ("True", "SystemNotReachable")

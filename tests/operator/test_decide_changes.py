@@ -5,26 +5,26 @@ import pytest
 
 from holdfast.reasons import Reason
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
-from holdfast_operator.decide.attempt_endings import Outcome
+from holdfast.tasks.record import PlacementRecord
+from holdfast_operator.decide.attempt_endings import AttemptOutcome
 from holdfast_operator.decide.decision import (
-    Again,
     CollectAttempts,
     EndPod,
-    Final,
+    LookAgain,
     StartDriver,
+    WaitForChange,
 )
-from holdfast_operator.decide.facts import AppSeen, Snapshot, Unknown
+from holdfast_operator.decide.facts import AppObject, Snapshot, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, after, app, condition, decided, driver, report, seen, started
 
 
-def recorded(**counts: int) -> Record:
+def recorded(**counts: int) -> PlacementRecord:
     tasks = max(counts.values())
     grouping = {
         f"partition-{at}": tuple(StreamPartition(name, at) for name, count in counts.items() if at < count)
         for at in range(tasks)
     }
-    return Record("1", grouping, {}, {})
+    return PlacementRecord("1", grouping, {}, {})
 
 
 def test_a_rejected_plan_makes_no_pod_and_says_the_repair() -> None:
@@ -43,7 +43,7 @@ def test_a_rejected_plan_makes_no_pod_and_says_the_repair() -> None:
 def test_an_invalid_new_spec_does_not_harm_the_running_attempt() -> None:
     broken = copy.deepcopy(TREE)
     broken["spec"]["steps"][0]["from"] = ["nobody"]
-    of = AppSeen("ads", "apps", "u", 2, broken, started(), finalizer=True)
+    of = AppObject("ads", "apps", "u", 2, broken, started(), finalizer=True)
     decision = decided(Snapshot(of, driver=driver(), report=report()))
     assert decision.actions == ()
     assert condition(decision, "DriverRunning") == ("True", "Running")
@@ -63,7 +63,7 @@ def test_a_changed_spec_drains_and_says_what_it_costs_before() -> None:
     )
     assert ending.actions == ()
     gone = decided(seen(app(ending.status, generation=2, **changed)))
-    assert gone.status.ended == Outcome.DRAINED
+    assert gone.status.ended == AttemptOutcome.DRAINED
     start = decided(seen(app(gone.status, generation=2, **changed))).actions[0]
     assert isinstance(start, StartDriver)
     assert start.attempt == 2
@@ -88,7 +88,7 @@ def test_suspending_drains_and_keeps_and_resuming_starts_the_next_attempt() -> N
     assert decision.status.draining == "Suspended"
     gone = decided(seen(app(decision.status, suspend=True)))
     rests = decided(seen(app(gone.status, suspend=True)))
-    assert isinstance(rests.wake, Final)
+    assert isinstance(rests.wake, WaitForChange)
     assert condition(rests, "Ready") == ("False", "Suspended")
     assert condition(rests, "Stalled")[0] == "False"
     start = decided(seen(app(rests.status))).actions[0]
@@ -131,7 +131,7 @@ def test_a_change_that_has_to_wait_is_not_said_to_be_ready_though_the_attempt_do
     assert condition(waits, "Ready") == ("False", reason.value)
     assert condition(waits, "Reconciling") == ("True", reason.value)
     assert condition(waits, "Stalled")[0] == "False"
-    assert waits.wake == Again(LIMITS.look)
+    assert waits.wake == LookAgain(LIMITS.look)
     same = decided(seen(app(ready, generation=2), driver=driver(), report=report(), **facts))
     assert condition(same, "Ready") == ("True", "Running")
     drains = decided(seen(app(waits.status, generation=2, **changed), driver=driver(), report=report()))
@@ -166,7 +166,7 @@ def test_a_broker_that_cannot_be_reached_is_a_condition_and_harms_nobody() -> No
     unknown = Unknown("no broker of events answered at kafka:9092")
     waiting = decided(seen(app(), counts=unknown))
     assert condition(waiting, "Stalled") == ("True", "BrokerUnreachable")
-    assert waiting.wake == Again(LIMITS.look)
+    assert waiting.wake == LookAgain(LIMITS.look)
     running = decided(seen(app(started()), driver=driver(), report=report(), counts=unknown))
     assert condition(running, "Ready") == ("True", "Running")
     assert not any(isinstance(one, EndPod) for one in running.actions)

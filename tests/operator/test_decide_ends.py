@@ -6,16 +6,16 @@ import pytest
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
 from holdfast_operator.decide.decision import (
-    Again,
+    EndExecutorSet,
     EndPod,
-    EndSet,
-    Final,
-    ForgetPod,
-    GiveUpClaims,
-    Release,
+    ForceDeletePod,
+    GiveUpRunClaims,
+    LookAgain,
+    RemoveFinalizer,
     StartDriver,
+    WaitForChange,
 )
-from holdfast_operator.decide.facts import AppSeen, Maker, Phase, PodSeen, Snapshot, Unknown
+from holdfast_operator.decide.facts import AppObject, PodController, PodPhase, PodState, Snapshot, Unknown
 from tests.operator.apps import (
     LIMITS,
     NOW,
@@ -38,7 +38,7 @@ def test_what_could_not_be_read_decides_nothing(what: str) -> None:
     for status in (started(), after(ended="Failed"), after(draining="Suspended"), None):
         decision = decided(seen(app(status), **{what: Unknown("timeout")}))
         assert decision.actions == ()
-        assert decision.wake == Again(LIMITS.soon)
+        assert decision.wake == LookAgain(LIMITS.soon)
 
 
 def test_a_driver_of_another_attempt_ends_before_anything_else() -> None:
@@ -51,7 +51,7 @@ def test_the_driver_of_an_app_that_had_the_name_is_waited_for_and_not_ended() ->
     decision = decided(seen(app(), strangers=(driver(),)))
     assert decision.actions == ()
     assert condition(decision, "Stalled") == ("True", "PreviousAttemptAlive")
-    over = decided(seen(app(), strangers=(driver(phase=Phase.SUCCEEDED),)))
+    over = decided(seen(app(), strangers=(driver(phase=PodPhase.SUCCEEDED),)))
     assert isinstance(over.actions[0], StartDriver)
 
 
@@ -65,11 +65,14 @@ def test_executors_that_outlive_their_driver_end_before_the_next_attempt() -> No
 @pytest.mark.parametrize("ended", ["Stopped", "Lost", "Refused", "Drained", "Completed"])
 @pytest.mark.parametrize("suspend", [False, True])
 def test_what_makes_executors_again_that_a_dead_driver_has_left_ends_before_them(ended: str, suspend: bool) -> None:
-    maker = Maker("spark-s-ads-0", "uid-of-set")
+    maker = PodController("spark-s-ads-0", "uid-of-set")
     left = [driver(role="executor", attempt=n, made_by=maker) for n in (1, 2)]
     status = after(ended=ended, retry_at="2040-01-01T00:00:00Z")
     decision = decided(seen(app(status, suspend=suspend), executors=tuple(left)))
-    assert decision.actions == (EndSet("spark-s-ads-0", "uid-of-set"), *(EndPod(one.name, one.uid) for one in left))
+    assert decision.actions == (
+        EndExecutorSet("spark-s-ads-0", "uid-of-set"),
+        *(EndPod(one.name, one.uid) for one in left),
+    )
     assert condition(decision, "Ready") == ("False", "PreviousAttemptAlive")
     leaving = replace(left[0], deleting_since=NOW - 1000)
     assert decided(seen(app(status, suspend=suspend), executors=(leaving,))).actions == ()
@@ -78,7 +81,7 @@ def test_what_makes_executors_again_that_a_dead_driver_has_left_ends_before_them
 def test_a_driver_that_hangs_in_its_deletion_on_a_lost_node_is_given_up() -> None:
     pod = driver(deleting_since=NOW - 100_000, grace=30_000, node="n", node_lost=True)
     decision = decided(seen(app(started()), driver=pod))
-    assert decision.actions == (ForgetPod(pod.name, pod.uid),)
+    assert decision.actions == (ForceDeletePod(pod.name, pod.uid),)
     young = driver(deleting_since=NOW - 80_000, grace=30_000, node="n", node_lost=True)
     assert decided(seen(app(started()), driver=young)).actions == ()
     there = driver(deleting_since=NOW - 100_000, grace=30_000, node="n")
@@ -92,7 +95,7 @@ def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> N
     assert [told.reason for told in first.events] == [Reason.NODE_LOST]
     asked = driver(**lost, deleting_since=NOW, grace=120_000)
     second = decided(seen(app(first.status), driver=asked))
-    assert second.actions == (ForgetPod(asked.name, asked.uid),)
+    assert second.actions == (ForceDeletePod(asked.name, asked.uid),)
     assert second.events == ()
     gone = decided(seen(app(second.status)))
     assert (gone.status.ended, gone.status.failures, gone.status.retry_at) == ("Lost", 0, None)
@@ -102,7 +105,7 @@ def test_a_driver_on_a_lost_node_is_ended_taken_away_and_followed_at_once() -> N
 def test_a_driver_whose_node_is_back_in_time_goes_on_as_if_nothing_had_been() -> None:
     silent = driver(node="n", silent_since=NOW - LIMITS.lost_after + 3_000)
     waits = decided(seen(app(started()), driver=silent, report=report()))
-    assert (waits.actions, waits.wake) == ((), Again(3_000))
+    assert (waits.actions, waits.wake) == ((), LookAgain(3_000))
     assert condition(waits, "Ready") == ("False", "NodeLost")
     back = decided(seen(app(waits.status), driver=driver(node="n"), report=report()))
     assert (back.actions, condition(back, "Ready")) == ((), ("True", "Running"))
@@ -115,31 +118,31 @@ def test_a_driver_whose_node_is_back_after_it_was_asked_to_end_may_end_by_itself
 
 
 def test_deleting_drains_then_releases() -> None:
-    of = AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
+    of = AppObject("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
     decision = decided(seen(of, driver=driver()))
     assert decision.actions == (EndPod(driver().name, "uid-1"),)
     gone = decided(seen(of))
-    assert gone.actions == (GiveUpClaims(app_id("ads", "1")), Release())
-    over = decided(seen(AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW)))
-    assert (over.actions, isinstance(over.wake, Final)) == ((), True)
+    assert gone.actions == (GiveUpRunClaims(app_id("ads", "1")), RemoveFinalizer())
+    over = decided(seen(AppObject("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW)))
+    assert (over.actions, isinstance(over.wake, WaitForChange)) == ((), True)
 
 
 def test_a_driver_of_a_deleted_app_keeps_its_executors_until_it_has_drained() -> None:
-    of = AppSeen("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
-    executors = (PodSeen("exec-1", "uid-exec-1", attempt=1, role="executor", phase=Phase.RUNNING, created=NOW),)
+    of = AppObject("ads", "apps", "u", 2, TREE, started(), deleting_since=NOW, finalizer=True)
+    executors = (PodState("exec-1", "uid-exec-1", attempt=1, role="executor", phase=PodPhase.RUNNING, created=NOW),)
     drains = seen(of, driver=driver(deleting_since=NOW, grace=120_000), executors=executors)
     assert decided(drains).actions == ()
     assert decided(seen(of, executors=executors)).actions == (EndPod("exec-1", "uid-exec-1"),)
 
 
 def test_an_app_deleted_while_its_spec_is_invalid_goes_all_the_same() -> None:
-    of = AppSeen("ads", "apps", "u", 2, {"spec": 7}, deleting_since=NOW, finalizer=True)
-    assert Release() in decided(Snapshot(of)).actions
+    of = AppObject("ads", "apps", "u", 2, {"spec": 7}, deleting_since=NOW, finalizer=True)
+    assert RemoveFinalizer() in decided(Snapshot(of)).actions
 
 
 def test_what_starts_or_lets_go_rests_on_absence_and_is_decided_over_what_the_api_server_says() -> None:
     assert decided(seen(app())).rests_on_absence
-    gone = AppSeen("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
+    gone = AppObject("ads", "apps", UID, 1, tree(), after(), deleting_since=NOW, finalizer=True)
     assert decided(seen(gone)).rests_on_absence
     assert not decided(seen(app(started()), driver=driver(), report=report())).rests_on_absence
     assert not decided(seen(app(started(), suspend=True), driver=driver(), report=report())).rests_on_absence

@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from holdfast.protocol.attempt import TOLD_KEY, read_told
+from holdfast.protocol.attempt import ORDERS_KEY, read_orders
 from holdfast.protocol.names import app_id
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
@@ -10,8 +10,8 @@ from holdfast_operator.manifests.driver_pod import (
     APP_KEY,
     EXECUTOR_KEY,
     SPARK_KEY,
-    Owner,
-    Release,
+    AppOwner,
+    Installation,
     attempt_config_map,
     drain_seconds,
     driver_pod,
@@ -23,8 +23,8 @@ from holdfast_operator.manifests.pod_security import PodProfile, violations
 from holdfast_runtime.spark.settings import check_settings
 from tests.operator.apps import TREE, tree
 
-OWNER = Owner("ads", "apps", "uid-of-app")
-RELEASE = Release("registry/holdfast:1", pull_secrets=("login",))
+OWNER = AppOwner("ads", "apps", "uid-of-app")
+RELEASE = Installation("registry/holdfast:1", pull_secrets=("login",))
 
 
 def app(**spec: Any) -> StreamApp:
@@ -100,9 +100,9 @@ def test_what_an_attempt_is_told_is_whole_and_has_no_status() -> None:
     start = StartDriver(app(), 3, {"clicks": 4})
     told = attempt_config_map(start, {**tree(), "status": {"attempt": 7}}, OWNER, RELEASE)
     assert told["immutable"] is True
-    assert set(told["data"]) == {APP_KEY, TOLD_KEY, EXECUTOR_KEY, SPARK_KEY}
+    assert set(told["data"]) == {APP_KEY, ORDERS_KEY, EXECUTOR_KEY, SPARK_KEY}
     assert parse_app(json.loads(told["data"][APP_KEY])) == app()
-    who = read_told(told["data"][TOLD_KEY])
+    who = read_orders(told["data"][ORDERS_KEY])
     assert (who.attempt, who.uid, who.topics) == (3, "uid-of-app", {"clicks": 4})
     assert "status" not in json.loads(told["data"][APP_KEY])
 

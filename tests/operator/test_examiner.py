@@ -9,18 +9,18 @@ import pytest
 from holdfast.reasons import Reason
 from holdfast_operator.decide.facts import Grounds
 from holdfast_operator.decide.specs import read_spec
-from holdfast_operator.examine.examiner import BeingExaminedError, Examiner
-from holdfast_operator.examine.lanes import Lanes, NotAnsweredError, TooMuch
-from holdfast_operator.examine.questions import Failed
-from holdfast_operator.observe.cache import Key
+from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
+from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
+from holdfast_operator.examine.questions import AnswerFault
+from holdfast_operator.observe.cache import AppKey
 from tests.operator.apps import POLICY, tree
 
-KEY = Key("apps", "ads")
+KEY = AppKey("apps", "ads")
 GROUNDS = Grounds("apps", {"clicks": 4, "out": 4}, None, (), "")
 T = TypeVar("T")
 
 
-class Played(Lanes):
+class Played(ExaminerLanes):
     """Lanes whose answers a test gives."""
 
     def __init__(self, *answers: Any) -> None:
@@ -41,11 +41,11 @@ class Played(Lanes):
         return answer, self.size
 
 
-def examined(work: Callable[[Examiner, Played, list[Key]], Awaitable[T]], *answers: Any) -> T:
+def examined(work: Callable[[Examiner, Played, list[AppKey]], Awaitable[T]], *answers: Any) -> T:
     """What comes of this work with an examiner whose lanes answer so."""
 
     async def run() -> T:
-        changed: list[Key] = []
+        changed: list[AppKey] = []
         lanes = Played(*answers)
         return await work(Examiner(lanes, changed.append, POLICY), lanes, changed)
 
@@ -60,7 +60,7 @@ def app(generation: int = 1) -> Any:
 
 
 def test_an_object_is_read_once_per_generation() -> None:
-    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> list[str]:
+    async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> list[str]:
         for generation in (1, 1, 2, 2):
             assert (await examiner.spec(KEY, app(generation))).app is not None
         return lanes.asked
@@ -71,12 +71,12 @@ def test_an_object_is_read_once_per_generation() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (TooMuch("it takes more than 10 s of CPU time"), "it takes more than 10 s of CPU time; make it smaller"),
-        (Failed("0a1b2c3d", "Traceback: secret"), "by a fault of Holdfast (0a1b2c3d); the operator's log has it"),
+        (TooExpensive("it takes more than 10 s of CPU time"), "it takes more than 10 s of CPU time; make it smaller"),
+        (AnswerFault("0a1b2c3d", "Traceback: secret"), "by a fault of Holdfast (0a1b2c3d); the operator's log has it"),
     ],
 )
 def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(answer: Any, said: str) -> None:
-    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> list[str]:
+    async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> list[str]:
         for _look in range(3):
             spec = await examiner.spec(KEY, app())
             assert spec.app is None
@@ -92,10 +92,10 @@ def test_what_could_not_be_answered_is_not_tried_again_until_the_object_changes(
 
 
 def test_a_look_does_not_wait_for_what_takes_long_and_is_asked_for_when_it_is_there() -> None:
-    async def work(examiner: Examiner, lanes: Played, changed: list[Key]) -> None:
+    async def work(examiner: Examiner, lanes: Played, changed: list[AppKey]) -> None:
         lanes.hold.clear()
         for _ in range(2):
-            with pytest.raises(BeingExaminedError):
+            with pytest.raises(ExaminationPendingError):
                 await examiner.spec(KEY, app())
         assert changed == []
         lanes.hold.set()
@@ -109,7 +109,7 @@ def test_a_look_does_not_wait_for_what_takes_long_and_is_asked_for_when_it_is_th
 
 
 def test_a_question_that_was_lost_is_asked_again() -> None:
-    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> list[str]:
+    async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> list[str]:
         assert (await examiner.spec(KEY, app())).app is not None
         return lanes.asked
 
@@ -117,7 +117,7 @@ def test_a_question_that_was_lost_is_asked_again() -> None:
 
 
 def test_what_could_not_be_read_of_an_object_is_said_without_asking_anybody() -> None:
-    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> None:
+    async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> None:
         cut = app()
         del cut["spec"]
         cut["unread"] = {"spec": "it is nested deeper than 64 levels"}
@@ -129,7 +129,7 @@ def test_what_could_not_be_read_of_an_object_is_said_without_asking_anybody() ->
 
 
 def test_of_answers_that_are_large_few_are_remembered() -> None:
-    async def work(examiner: Examiner, lanes: Played, _: list[Key]) -> int:
+    async def work(examiner: Examiner, lanes: Played, _: list[AppKey]) -> int:
         lanes.size = 6 << 20
         for uid in ("a", "b", "c", "c", "a"):
             large = app()

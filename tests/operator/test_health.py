@@ -5,22 +5,22 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.protocol.report import REPORT_KEY, Report
-from holdfast_operator.decide.decision import Again, Wake
-from holdfast_operator.observe.cache import Cache, Key
-from holdfast_operator.service.look_queue import Looks
+from holdfast.protocol.report import REPORT_KEY, DriverReport
+from holdfast_operator.decide.decision import LookAgain, NextLook
+from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.metrics import Metrics
 from holdfast_operator.service.monitoring import (
     LONGEST_OVERDUE,
     LONGEST_SILENCE,
     Health,
+    health_server,
     late_looks,
-    served,
     silent_watch,
 )
 from tests.kafka.broker import free_ports
 
-KEY = Key("apps", "ads")
+KEY = AppKey("apps", "ads")
 
 
 def tree(version: int, **status: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def tree(version: int, **status: Any) -> dict[str, Any]:
 
 
 def test_a_watch_that_is_silent_about_what_we_wrote_is_noticed() -> None:
-    cache = Cache()
+    cache = WatchCache()
     cache.saw_app(tree(1))
     cache.wrote_app(tree(5), 100.0)
     cache.wrote_app(tree(6), 150.0)
@@ -42,7 +42,7 @@ def test_a_watch_that_is_silent_about_what_we_wrote_is_noticed() -> None:
 
 
 def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> None:
-    cache = Cache()
+    cache = WatchCache()
     cache.saw_app(tree(1))
     cache.forget_app(tree(2))
     cache.wrote_app(tree(2), 100.0)
@@ -51,7 +51,7 @@ def test_an_app_that_went_while_it_was_written_is_not_believed_to_be_there() -> 
 
 
 def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None:
-    cache = Cache()
+    cache = WatchCache()
     cache.saw_app(tree(1))
     cache.wrote_app(tree(5, attempt=2), 0.0)
     cache.saw_app(tree(3, attempt=1))
@@ -67,10 +67,10 @@ def test_what_we_wrote_counts_until_the_watch_tells_of_something_newer() -> None
 
 def test_looks_that_are_late_are_noticed() -> None:
     async def story() -> None:
-        async def look(_: Key) -> Wake:
-            return Again(1000)
+        async def look(_: AppKey) -> NextLook:
+            return LookAgain(1000)
 
-        looks = Looks(look, lambda *_: None)
+        looks = LookQueue(look, lambda *_: None)
         now = asyncio.get_running_loop().time()
         looks.soon(KEY)
         assert late_looks(looks, now + LONGEST_OVERDUE - 1) is None
@@ -82,12 +82,12 @@ def test_looks_that_are_late_are_noticed() -> None:
 def test_a_probe_is_told_what_is_wrong_and_prometheus_gets_figures() -> None:
     (port,) = free_ports(1)
     wrong: list[str] = []
-    metrics, cache = Metrics(), Cache()
+    metrics, cache = Metrics(), WatchCache()
     metrics.watch(cache)
     metrics.called("list", "Pod", 200)
     metrics.looked(0.2, 0.3)
     cache.saw_app(tree(1, conditions=[{"type": "Ready", "status": "True", "reason": "Running"}]))
-    said = Report(1, 1, tasks=8, placed=6)
+    said = DriverReport(1, 1, tasks=8, placed=6)
     report = {"metadata": {"namespace": "apps", "name": "ads-report"}, "data": {REPORT_KEY: said.text()}}
     cache.saw_report(report, gone=False)
 
@@ -98,7 +98,7 @@ def test_a_probe_is_told_what_is_wrong_and_prometheus_gets_figures() -> None:
 
     async def story() -> None:
         health = Health([lambda: None, lambda: wrong[0] if wrong else None])
-        async with served((port,), health, metrics):
+        async with health_server((port,), health, metrics):
             assert await ask("/healthz") == (200, "ok")
             wrong.append("a look is late")
             assert await ask("/healthz") == (503, "a look is late")

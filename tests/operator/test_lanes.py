@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast_operator.decide.facts import Grounds
-from holdfast_operator.decide.specs import Spec, read_spec
-from holdfast_operator.examine.lanes import Lanes, NotAnsweredError, TooMuch
-from holdfast_operator.examine.questions import Failed
-from holdfast_operator.examine.sandbox import Lane
-from holdfast_operator.examine.start_checks import Judged
+from holdfast_operator.decide.specs import ParsedSpec, read_spec
+from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
+from holdfast_operator.examine.questions import AnswerFault
+from holdfast_operator.examine.sandbox import ExaminerLane
+from holdfast_operator.examine.start_checks import StartVerdict
 from tests.kafka.broker import wait_until
 from tests.operator.apps import POLICY, tree
 
@@ -37,11 +37,11 @@ def long_app(steps: int = 400) -> Any:
 LONG, SHORT = read_spec(long_app()).app, read_spec(tree()).app
 
 
-def answered(work: Callable[[Lanes], Awaitable[T]], *lanes: Lane) -> T:
+def answered(work: Callable[[ExaminerLanes], Awaitable[T]], *lanes: ExaminerLane) -> T:
     """What comes of this work beside lanes that run."""
 
     async def run() -> T:
-        made = Lanes(lanes)
+        made = ExaminerLanes(lanes)
         running = asyncio.create_task(made.run())
         try:
             return await asyncio.wait_for(asyncio.ensure_future(work(made)), 60)
@@ -52,7 +52,7 @@ def answered(work: Callable[[Lanes], Awaitable[T]], *lanes: Lane) -> T:
     return asyncio.run(run())
 
 
-async def asked_of(lanes: Lanes, *question: Any) -> Any:
+async def asked_of(lanes: ExaminerLanes, *question: Any) -> Any:
     """The answer alone."""
     answer, size = await lanes.ask(*question)
     assert size > 0
@@ -60,73 +60,73 @@ async def asked_of(lanes: Lanes, *question: Any) -> Any:
 
 
 def test_an_answer_is_what_reading_here_would_give() -> None:
-    async def work(lanes: Lanes) -> tuple[Any, Any]:
+    async def work(lanes: ExaminerLanes) -> tuple[Any, Any]:
         return await asked_of(lanes, "a", "spec", tree()), await asked_of(lanes, "a", "verdict", SHORT, GROUNDS, POLICY)
 
-    spec, verdict = answered(work, Lane(10, ROOM))
+    spec, verdict = answered(work, ExaminerLane(10, ROOM))
     assert spec == read_spec(tree())
-    assert isinstance(verdict, Judged)
+    assert isinstance(verdict, StartVerdict)
     assert verdict.plan is not None
     assert verdict.against is None
 
 
 def test_what_takes_long_is_asked_again_where_there_is_more_time() -> None:
-    async def work(lanes: Lanes) -> Any:
+    async def work(lanes: ExaminerLanes) -> Any:
         return await asked_of(lanes, "a", "verdict", LONG, GROUNDS, POLICY)
 
-    assert isinstance(answered(work, Lane(0.05, ROOM), Lane(30, ROOM)), Judged)
+    assert isinstance(answered(work, ExaminerLane(0.05, ROOM), ExaminerLane(30, ROOM)), StartVerdict)
 
 
 def test_what_takes_more_than_there_is_is_said_and_the_next_one_is_answered() -> None:
-    async def work(lanes: Lanes) -> list[Any]:
+    async def work(lanes: ExaminerLanes) -> list[Any]:
         return [await asked_of(lanes, "a", "verdict", app, GROUNDS, POLICY) for app in (LONG, SHORT, LONG, SHORT)]
 
-    long, short, again, last = answered(work, Lane(0.06, ROOM), Lane(0.06, ROOM))
-    assert long == again == TooMuch("it takes more than 0.06 s of CPU time")
-    assert isinstance(short, Judged)
+    long, short, again, last = answered(work, ExaminerLane(0.06, ROOM), ExaminerLane(0.06, ROOM))
+    assert long == again == TooExpensive("it takes more than 0.06 s of CPU time")
+    assert isinstance(short, StartVerdict)
     assert short == last
 
 
 def test_memory_that_is_not_there_is_said_and_the_next_one_is_answered() -> None:
     wide = f"[{'[],' * 300_000}[]]"
 
-    async def work(lanes: Lanes) -> list[Any]:
+    async def work(lanes: ExaminerLanes) -> list[Any]:
         return [await asked_of(lanes, "a", "told", text) for text in (wide, "{}", wide, "{}")]
 
-    first, good, again, last = answered(work, Lane(10, 8 << 20))
-    assert first == again == TooMuch("it takes more than 8 MiB of memory")
-    assert isinstance(good, Spec)
+    first, good, again, last = answered(work, ExaminerLane(10, 8 << 20))
+    assert first == again == TooExpensive("it takes more than 8 MiB of memory")
+    assert isinstance(good, ParsedSpec)
     assert good == last
 
 
 def test_namespaces_take_turns_whatever_one_of_them_asks() -> None:
     order: list[str] = []
 
-    async def asked(lanes: Lanes, namespace: str, app: Any) -> None:
+    async def asked(lanes: ExaminerLanes, namespace: str, app: Any) -> None:
         await asked_of(lanes, namespace, "verdict", app, GROUNDS, POLICY)
         order.append(namespace)
 
-    async def work(lanes: Lanes) -> None:
+    async def work(lanes: ExaminerLanes) -> None:
         bad = [asyncio.create_task(asked(lanes, "bad", LONG)) for _ in range(12)]
         good = [asyncio.create_task(asked(lanes, f"good-{number}", SHORT)) for number in range(3)]
         await asyncio.gather(*bad, *good)
 
-    answered(work, Lane(30, ROOM))
+    answered(work, ExaminerLane(30, ROOM))
     assert sorted(order[:4]) == ["bad", "good-0", "good-1", "good-2"]
 
 
 def test_whatever_is_raised_is_an_answer_with_a_code_and_a_traceback() -> None:
-    async def work(lanes: Lanes) -> Any:
+    async def work(lanes: ExaminerLanes) -> Any:
         return await asked_of(lanes, "a", "verdict", SHORT, None, POLICY)
 
-    failed = answered(work, Lane(10, ROOM))
-    assert isinstance(failed, Failed)
+    failed = answered(work, ExaminerLane(10, ROOM))
+    assert isinstance(failed, AnswerFault)
     assert len(failed.code) == 8
     assert "Traceback" in failed.traceback
 
 
 def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None:
-    async def work(lanes: Lanes) -> Any:
+    async def work(lanes: ExaminerLanes) -> Any:
         before = await asked_of(lanes, "a", "spec", tree())
         killed = _sandboxes(os.getpid())
         assert len(killed) == 3  # the root, a keeper and its worker
@@ -137,7 +137,7 @@ def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None
         assert before == await asked_of(lanes, "a", "spec", tree())
         return before
 
-    assert isinstance(answered(work, Lane(10, ROOM)), Spec)
+    assert isinstance(answered(work, ExaminerLane(10, ROOM)), ParsedSpec)
     assert _sandboxes(os.getpid()) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_operator.decide.decision import Again, Final
+from holdfast_operator.decide.decision import LookAgain, WaitForChange
 from tests.operator.apps import condition
 from tests.operator.world import EXECUTORS, World
 
@@ -81,8 +81,10 @@ def test_there_is_never_a_second_driver_and_the_end_is_that_of_an_undisturbed_li
         if pick.random() < 0.25:
             pick.choice(ACCIDENTS)(world)
         decision = world.look(blind=pick.random() < 0.1, dies_after=pick.randrange(3) if pick.random() < 0.4 else None)
-        assert isinstance(decision.wake, (Again, Final))
-        world.pass_time(pick.choice((1, 1_000, 20_000, decision.wake.after if isinstance(decision.wake, Again) else 1)))
+        assert isinstance(decision.wake, (LookAgain, WaitForChange))
+        world.pass_time(
+            pick.choice((1, 1_000, 20_000, decision.wake.after if isinstance(decision.wake, LookAgain) else 1))
+        )
     world.settle()  # who mends has seen what there is to mend: an edit forgives what was told before it
     assert world.driver() is not None or not world.executors, "executors that nobody drives"
     mend_spec(world)

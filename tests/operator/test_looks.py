@@ -2,20 +2,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from holdfast_operator.decide.decision import Again, Final, Wake
-from holdfast_operator.observe.cache import Key
-from holdfast_operator.service.look_queue import Looks
+from holdfast_operator.decide.decision import LookAgain, NextLook, WaitForChange
+from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.service.look_queue import LookQueue
 
-A, B = Key("n", "a"), Key("n", "b")
+A, B = AppKey("n", "a"), AppKey("n", "b")
 DEADLINE = 20.0
-Look = Callable[[Key], Awaitable[Wake]]
+Look = Callable[[AppKey], Awaitable[NextLook]]
 
 
-def counted(wake: Wake) -> tuple[Look, Counter[Key]]:
+def counted(wake: NextLook) -> tuple[Look, Counter[AppKey]]:
     """A look that always ends like this, and how often each app is looked at."""
-    seen = Counter[Key]()
+    seen = Counter[AppKey]()
 
-    async def look(key: Key) -> Wake:
+    async def look(key: AppKey) -> NextLook:
         seen[key] += 1
         return wake
 
@@ -28,12 +28,12 @@ async def until(reached: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def live(look: Look, story: Callable[[Looks], Awaitable[None]]) -> list[tuple[Key, str]]:
+def live(look: Look, story: Callable[[LookQueue], Awaitable[None]]) -> list[tuple[AppKey, str]]:
     """Run a queue while something happens; what failed."""
-    failed: list[tuple[Key, str]] = []
+    failed: list[tuple[AppKey, str]] = []
 
     async def run() -> None:
-        looks = Looks(look, lambda key, error: failed.append((key, str(error))))
+        looks = LookQueue(look, lambda key, error: failed.append((key, str(error))))
         task = asyncio.create_task(looks.run())
         try:
             await story(looks)
@@ -46,14 +46,14 @@ def live(look: Look, story: Callable[[Looks], Awaitable[None]]) -> list[tuple[Ke
 
 
 def test_a_change_while_an_app_is_looked_at_brings_another_look() -> None:
-    seen, go = Counter[Key](), asyncio.Event()
+    seen, go = Counter[AppKey](), asyncio.Event()
 
-    async def look(key: Key) -> Wake:
+    async def look(key: AppKey) -> NextLook:
         seen[key] += 1
         await go.wait()
-        return Final("it changes")
+        return WaitForChange("it changes")
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         await until(lambda: seen[A] == 1)
         looks.soon(A)
@@ -66,17 +66,17 @@ def test_a_change_while_an_app_is_looked_at_brings_another_look() -> None:
 
 
 def test_no_app_is_looked_at_twice_at_once_and_others_go_on() -> None:
-    at_once, most, seen = Counter[Key](), Counter[Key](), Counter[Key]()
+    at_once, most, seen = Counter[AppKey](), Counter[AppKey](), Counter[AppKey]()
 
-    async def look(key: Key) -> Wake:
+    async def look(key: AppKey) -> NextLook:
         at_once[key] += 1
         most[key] = max(most[key], at_once[key])
         seen[key] += 1
         await asyncio.sleep(0)
         at_once[key] -= 1
-        return Again(0) if seen[key] < 100 else Final("it changes")
+        return LookAgain(0) if seen[key] < 100 else WaitForChange("it changes")
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.soon(B)
         await until(lambda: seen[A] >= 100 and seen[B] >= 100)
@@ -87,16 +87,16 @@ def test_no_app_is_looked_at_twice_at_once_and_others_go_on() -> None:
 
 
 def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
-    seen = Counter[Key]()
+    seen = Counter[AppKey]()
 
-    async def look(key: Key) -> Wake:
+    async def look(key: AppKey) -> NextLook:
         seen[key] += 1
         if key == A and seen[A] == 1:
             message = "no"
             raise ValueError(message)
-        return Final("it changes")
+        return WaitForChange("it changes")
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.soon(B)
         await until(lambda: seen[A] == 2 and seen[B] == 1)
@@ -105,9 +105,9 @@ def test_a_look_that_fails_is_repeated_and_stops_nobody() -> None:
 
 
 def test_the_earlier_of_two_wishes_counts() -> None:
-    look, seen = counted(Again(3_600_000, well=True))
+    look, seen = counted(LookAgain(3_600_000, well=True))
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         await until(lambda: seen[A] == 1)
         looks.soon(A)
@@ -118,9 +118,9 @@ def test_the_earlier_of_two_wishes_counts() -> None:
 
 
 def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
-    look, _ = counted(Again(3_600_000, well=True))
+    look, _ = counted(LookAgain(3_600_000, well=True))
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         await until(lambda: looks.waiting == 1)
         looks.forget(A)
@@ -130,9 +130,9 @@ def test_an_app_that_is_gone_is_not_looked_at_any_more() -> None:
 
 
 def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_not() -> None:
-    look, seen = counted(Again(300, well=True))
+    look, seen = counted(LookAgain(300, well=True))
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.soon(B)
         await until(lambda: seen == {A: 1, B: 1})
@@ -146,9 +146,9 @@ def test_news_that_all_goes_well_puts_a_look_off_and_news_that_it_does_not_does_
 
 
 def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
-    look, seen = counted(Final("it changes"))
+    look, seen = counted(WaitForChange("it changes"))
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         looks.put_off(A, 3600)
         await until(lambda: seen[A] == 1)
@@ -157,9 +157,9 @@ def test_a_look_that_is_due_at_once_is_not_put_off() -> None:
 
 
 def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
-    look, seen = counted(Again(3_600_000, well=True))
+    look, seen = counted(LookAgain(3_600_000, well=True))
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         await until(lambda: seen[A] == 1 and looks.waiting == 1)
         for _ in range(1000):
@@ -170,15 +170,15 @@ def test_putting_off_again_and_again_leaves_nothing_behind() -> None:
 
 
 def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_their_turn() -> None:
-    order: list[Key] = []
-    waiting = [Key("n", f"new-{number}") for number in range(2000)]
+    order: list[AppKey] = []
+    waiting = [AppKey("n", f"new-{number}") for number in range(2000)]
 
-    async def look(key: Key) -> Wake:
+    async def look(key: AppKey) -> NextLook:
         order.append(key)
         await asyncio.sleep(0)
-        return Final("it changes")
+        return WaitForChange("it changes")
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         for key in waiting:
             looks.soon(key)
         await until(lambda: len(order) > 100)
@@ -193,9 +193,9 @@ def test_what_happens_to_an_app_that_runs_comes_before_thousands_that_wait_for_t
 
 
 def test_a_look_that_is_needed_is_not_put_off_by_news_that_all_goes_well() -> None:
-    look, seen = counted(Again(20))
+    look, seen = counted(LookAgain(20))
 
-    async def story(looks: Looks) -> None:
+    async def story(looks: LookQueue) -> None:
         looks.soon(A)
         await until(lambda: seen[A] == 1 and looks.waiting == 1)
         looks.put_off(A, 3600)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from holdfast.protocol.names import MAX_APP_ID, app_id, attempt_name, executor_set
 from holdfast.reasons import Reason
-from holdfast_operator.decide.conditions import TYPES, conditions, moment, stamp
+from holdfast_operator.decide.conditions import CONDITION_TYPES, moment, stamp, updated_conditions
 
 apps = st.from_regex(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", fullmatch=True)
 runs = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch=True)
@@ -28,18 +28,18 @@ def test_what_a_dash_could_confuse_has_other_names() -> None:
 
 
 def test_a_condition_keeps_the_time_of_its_last_change() -> None:
-    first = conditions((), {"Ready": (False, Reason.STARTING, "a")}, 1, 0)
-    assert [one.type for one in first] == list(TYPES)
-    same = conditions(first, {"Ready": (False, Reason.NO_REPORT, "b")}, 2, 60_000)
+    first = updated_conditions((), {"Ready": (False, Reason.STARTING, "a")}, 1, 0)
+    assert [one.type for one in first] == list(CONDITION_TYPES)
+    same = updated_conditions(first, {"Ready": (False, Reason.NO_REPORT, "b")}, 2, 60_000)
     assert same[0].last_transition_time == stamp(0)
     assert (same[0].reason, same[0].message, same[0].observed_generation) == ("NoReport", "b", 2)
-    changed = conditions(same, {"Ready": (True, Reason.RUNNING, "c")}, 2, 60_000)
+    changed = updated_conditions(same, {"Ready": (True, Reason.RUNNING, "c")}, 2, 60_000)
     assert changed[0].last_transition_time == stamp(60_000)
     assert changed[1:] == same[1:]
 
 
 def test_a_message_of_any_length_fits() -> None:
-    (ready, *_) = conditions((), {"Ready": (False, Reason.INVALID_SPEC, "x" * 100_000)}, 1, 0)
+    (ready, *_) = updated_conditions((), {"Ready": (False, Reason.INVALID_SPEC, "x" * 100_000)}, 1, 0)
     assert len(ready.message) <= 4000
 
 

@@ -8,15 +8,15 @@ import pytest
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast_operator.decide.decision import StartDriver
-from holdfast_operator.manifests.driver_pod import Owner, Release, driver_pod, executor_template
+from holdfast_operator.manifests.driver_pod import AppOwner, Installation, driver_pod, executor_template
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies, read_app_network, store_port
 from holdfast_runtime.checkpoint.checkpoint_location import storage_at
 from holdfast_runtime.state.object_storage import ObjectStorage
 from tests.operator.apps import tree
 from tests.operator.reach import End, Tree, reaches
 
-OWNER = Owner("ads", "apps", "uid-of-app")
-RELEASE = Release("image")
+OWNER = AppOwner("ads", "apps", "uid-of-app")
+RELEASE = Installation("image")
 SPARK, PAGES, API, DNS = 38001, 4040, 6443, 53
 METADATA, OUTSIDE = End("169.254.169.254"), End("203.0.113.7")
 POD = End("10.244.3.9", "kafka", {"app": "broker"})

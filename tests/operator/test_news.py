@@ -5,8 +5,8 @@ from typing import Any
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.tasks.record import parse_record
-from holdfast_operator.decide.decision import Again, Decision, StartDriver
-from holdfast_operator.decide.facts import ContainerEnd, Phase
+from holdfast_operator.decide.decision import Decision, LookAgain, StartDriver
+from holdfast_operator.decide.facts import ContainerEnd, PodPhase
 from tests.operator.apps import NOW, after, app, condition, decided, driver, report, seen, started
 
 REJECTED: dict[str, Any] = {"steps": [{"name": "written", "from": ["clicks"], "filter": "nothing = 1"}]}
@@ -69,26 +69,26 @@ def test_a_verb_this_release_does_not_run_harms_no_running_attempt() -> None:
 
 def test_a_failed_driver_is_told_once_for_each_attempt() -> None:
     end = ContainerEnd(1, message='{"failed": "bug", "message": "ValueError: x"}')
-    first = decided(seen(app(started()), driver=driver(phase=Phase.FAILED, ended=end)))
+    first = decided(seen(app(started()), driver=driver(phase=PodPhase.FAILED, ended=end)))
     assert told(first) == [("DriverFailed", True)]
     assert "ValueError: x" in first.events[0].message
-    waiting = decided(seen(app(first.status), driver=driver(phase=Phase.FAILED, ended=end)), NOW + 1_000)
+    waiting = decided(seen(app(first.status), driver=driver(phase=PodPhase.FAILED, ended=end)), NOW + 1_000)
     assert told(waiting) == []
 
 
 def test_a_driver_that_refuses_is_told_once_though_the_app_is_stalled_from_then_on() -> None:
     end = ContainerEnd(1, message='{"failed": "user", "message": "f:count: there is no module f"}')
-    first = decided(seen(app(started()), driver=driver(phase=Phase.FAILED, ended=end)))
+    first = decided(seen(app(started()), driver=driver(phase=PodPhase.FAILED, ended=end)))
     assert told(first) == [("DriverRefused", True)]
-    stays = decided(seen(app(first.status), driver=driver(phase=Phase.FAILED, ended=end)))
+    stays = decided(seen(app(first.status), driver=driver(phase=PodPhase.FAILED, ended=end)))
     assert condition(stays, "Stalled") == ("True", "DriverRefused")
     assert told(stays) == []
 
 
 def test_a_driver_that_can_not_pull_its_image_is_told_once_whatever_its_message_says() -> None:
-    first = decided(seen(app(started()), driver=driver(phase=Phase.PENDING, waiting=("ErrImagePull", "1 s"))))
+    first = decided(seen(app(started()), driver=driver(phase=PodPhase.PENDING, waiting=("ErrImagePull", "1 s"))))
     assert told(first) == [("ImageUnavailable", True)]
-    later = decided(seen(app(first.status), driver=driver(phase=Phase.PENDING, waiting=("ImagePullBackOff", "9 s"))))
+    later = decided(seen(app(first.status), driver=driver(phase=PodPhase.PENDING, waiting=("ImagePullBackOff", "9 s"))))
     assert told(later) == []
 
 
@@ -128,4 +128,4 @@ def test_a_step_that_is_renamed_without_a_word_starts_nothing() -> None:
     said: dict[str, Any] = {"steps": [{**PROCESSED["steps"][0], "was": "visits"}, PROCESSED["steps"][1]]}
     goes_on = decided(seen(app(**said), record=record))
     assert [event.reason for event in goes_on.events] == [Reason.STARTING]
-    assert isinstance(goes_on.wake, Again)
+    assert isinstance(goes_on.wake, LookAgain)

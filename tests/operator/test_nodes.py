@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_operator.cluster.nodes import HOST, Nodes, patient
+from holdfast_operator.cluster.nodes import HOST, Nodes, with_node_tolerations
 from holdfast_operator.observe.volumes import MADE_FOR, out_of_reach
 from tests.operator.apps import NOW
 
@@ -71,7 +71,7 @@ def test_a_node_nobody_told_of_counts_from_when_it_was_asked_for() -> None:
 
 def tolerations(*users: dict[str, Any]) -> list[tuple[str, int | None]]:
     given = {"tolerations": list(users)} if users else {}
-    found = patient({"spec": given}, 60)["spec"]["tolerations"]
+    found = with_node_tolerations({"spec": given}, 60)["spec"]["tolerations"]
     return [(one.get("key", ""), one.get("tolerationSeconds")) for one in found]
 
 

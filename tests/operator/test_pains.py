@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
-from holdfast_operator.decide.decision import Again, Decision, Final, ForgetPod, StartDriver
-from holdfast_operator.decide.facts import ContainerEnd, Phase, Unknown
-from holdfast_operator.manifests.driver_pod import Owner, Release, driver_pod, spark_settings
+from holdfast_operator.decide.decision import Decision, ForceDeletePod, LookAgain, StartDriver, WaitForChange
+from holdfast_operator.decide.facts import ContainerEnd, PodPhase, Unknown
+from holdfast_operator.manifests.driver_pod import AppOwner, Installation, driver_pod, spark_settings
 from tests.operator.apps import NOW, app, condition, decided, driver, report, seen, started, tree
 from tests.operator.test_lives import ACCIDENTS
 from tests.operator.world import World
 
 ROOT = Path(__file__).parents[2]
-OWNER, RELEASE = Owner("ads", "apps", "uid-of-app"), Release("registry/holdfast:1")
+OWNER, RELEASE = AppOwner("ads", "apps", "uid-of-app"), Installation("registry/holdfast:1")
 OPERATOR = sorted((ROOT / "operator" / "holdfast_operator").rglob("*.py"))
-ERROR: Any = {"phase": Phase.FAILED, "ended": ContainerEnd(1, "Error", "boom")}
-OUT_OF_MEMORY: Any = {"phase": Phase.FAILED, "ended": ContainerEnd(137, "OOMKilled")}
-ENDED_BY_ITSELF: Any = {"phase": Phase.SUCCEEDED, "ended": ContainerEnd(0)}
-EVICTED: Any = {"phase": Phase.FAILED, "reason": "Evicted"}
+ERROR: Any = {"phase": PodPhase.FAILED, "ended": ContainerEnd(1, "Error", "boom")}
+OUT_OF_MEMORY: Any = {"phase": PodPhase.FAILED, "ended": ContainerEnd(137, "OOMKilled")}
+ENDED_BY_ITSELF: Any = {"phase": PodPhase.SUCCEEDED, "ended": ContainerEnd(0)}
+EVICTED: Any = {"phase": PodPhase.FAILED, "reason": "Evicted"}
 
 
 def test_a_decision_cannot_be_made_without_saying_when_somebody_looks_again() -> None:
@@ -49,7 +49,7 @@ def test_a_decision_cannot_be_made_without_saying_when_somebody_looks_again() ->
 def test_whatever_is_left_of_an_attempt_is_waited_for_and_looked_at_again(left: dict[str, Any]) -> None:
     status = started().model_copy(update={"attempt": 2, "driver_uid": None, "ended": "Lost"})
     decision = decided(seen(app(status), **left))
-    assert isinstance(decision.wake, Again)
+    assert isinstance(decision.wake, LookAgain)
     assert not any(isinstance(one, StartDriver) for one in decision.actions)
 
 
@@ -70,8 +70,8 @@ def test_a_driver_that_hangs_in_its_deletion_is_looked_at_until_it_is_gone(node_
     for age in (0, 60_000, 89_000, 91_000, 86_400_000):
         pod = driver(deleting_since=NOW - age, grace=30_000, node="n", node_lost=node_lost)
         decision = decided(seen(app(started()), driver=pod))
-        assert isinstance(decision.wake, Again)
-        assert any(isinstance(one, ForgetPod) for one in decision.actions) == (node_lost and age > 90_000)
+        assert isinstance(decision.wake, LookAgain)
+        assert any(isinstance(one, ForceDeletePod) for one in decision.actions) == (node_lost and age > 90_000)
 
 
 def test_an_edit_of_an_app_that_may_not_restart_is_taken_up() -> None:
@@ -116,7 +116,7 @@ def test_the_restart_policy_counts_for_every_way_to_end(
     last = decided(seen(app(over.status, **spec), driver=pod), now=later)
     starts = [one.attempt for one in last.actions if isinstance(one, StartDriver)]
     assert starts == ([2] if policy in restarts_under else [])
-    assert isinstance(last.wake, Again if starts else Final)
+    assert isinstance(last.wake, LookAgain if starts else WaitForChange)
 
 
 def test_a_status_is_as_large_after_hundreds_of_attempts_as_after_the_first() -> None:
@@ -130,7 +130,7 @@ def test_a_status_is_as_large_after_hundreds_of_attempts_as_after_the_first() ->
         world.end(1, "x" * 100)
         while world.driver() is None:
             decision = world.look()
-            world.pass_time(decision.wake.after if isinstance(decision.wake, Again) else 1)
+            world.pass_time(decision.wake.after if isinstance(decision.wake, LookAgain) else 1)
     world.settle()
     assert (world.status.attempt or 0) > 300
     assert size(world) < first + 100

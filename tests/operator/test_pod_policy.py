@@ -11,13 +11,13 @@ from ruamel.yaml import YAML
 
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
-from holdfast_operator.manifests.driver_pod import Owner, Release, node_folder
+from holdfast_operator.manifests.driver_pod import AppOwner, Installation, node_folder
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
 from holdfast_operator.manifests.pod_templates import MAIN, TemplateRefusedError, check_templates
 from tests.operator.apps import TREE, app, condition, decided, seen, tree
 
-RELEASE = Release("registry/holdfast:1")
+RELEASE = Installation("registry/holdfast:1")
 RESTRICTED, BASELINE, ANY = (PodPolicy(RELEASE, profile) for profile in PodProfile)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXECUTOR = "spark.kubernetes.executor"
@@ -146,7 +146,7 @@ def test_folders_of_nodes_are_for_state_alone_and_only_where_the_release_allows_
     assert "value apps.nodeState" in against(RESTRICTED, state=state)
     allowing = PodPolicy(RELEASE, node_state=True)
     assert against(allowing, state=state) == ""
-    own = node_folder(parse_app(tree(state=state)), Owner("ads", "apps", "uid"))
+    own = node_folder(parse_app(tree(state=state)), AppOwner("ads", "apps", "uid"))
     for volume in ({**own, "hostPath": {"path": "/etc"}}, {**own, "name": "another"}):
         template = {"podTemplate": {"spec": {"volumes": [volume]}}}
         assert "hostPath" in against(allowing, state=state, **runtime(executors=template))

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast_operator.cluster.nodes import Nodes
-from holdfast_operator.decide.attempt_endings import Outcome, ending_of
-from holdfast_operator.decide.decision import Again, Final, StartDriver
-from holdfast_operator.decide.facts import ContainerEnd, Maker, Phase
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, pod_seen
-from holdfast_operator.observe.cache import Cache, Key
+from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of
+from holdfast_operator.decide.decision import LookAgain, StartDriver, WaitForChange
+from holdfast_operator.decide.facts import ContainerEnd, PodController, PodPhase
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, pod_state
+from holdfast_operator.observe.cache import AppKey, WatchCache
 from tests.operator.apps import app, decided, driver, report, seen, started
 
 NAME = driver().name
@@ -73,87 +73,87 @@ DRAINED = pod({"phase": "Succeeded", "containerStatuses": [container(terminated=
 
 
 def test_the_facts_of_ordinary_and_odd_pods() -> None:
-    assert pod_seen(EVICTED).reason == "Evicted"
-    assert pod_seen(EVICTED).over
-    assert pod_seen(NODE_LOST).node_lost
-    assert pod_seen(NODE_LOST).deleting_since == 1_800_000_030_000
-    assert pod_seen(NEVER_SCHEDULED).unschedulable == "0/3 nodes are available"
-    assert pod_seen(IMAGE).waiting == ("ErrImagePull", "not found")
-    assert pod_seen(OOM).ended == ContainerEnd(137, "OOMKilled")
-    assert pod_seen(DELETED_WHILE_PENDING).deleting_since == 1_800_000_030_000
-    assert pod_seen(NO_STATUS).phase is Phase.FAILED
-    assert pod_seen(OOM).attempt == 1
+    assert pod_state(EVICTED).reason == "Evicted"
+    assert pod_state(EVICTED).over
+    assert pod_state(NODE_LOST).node_lost
+    assert pod_state(NODE_LOST).deleting_since == 1_800_000_030_000
+    assert pod_state(NEVER_SCHEDULED).unschedulable == "0/3 nodes are available"
+    assert pod_state(IMAGE).waiting == ("ErrImagePull", "not found")
+    assert pod_state(OOM).ended == ContainerEnd(137, "OOMKilled")
+    assert pod_state(DELETED_WHILE_PENDING).deleting_since == 1_800_000_030_000
+    assert pod_state(NO_STATUS).phase is PodPhase.FAILED
+    assert pod_state(OOM).attempt == 1
 
 
 def test_a_pod_that_is_gone_does_not_take_its_successor_of_the_same_name_with_it() -> None:
-    cache, of = Cache(), {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
+    cache, of = WatchCache(), {"namespace": "apps", "labels": {APP_LABEL: "ads"}}
     first, second = pod({"phase": "Failed"}, **of), pod({"phase": "Pending"}, **of, uid="uid-2")
     cache.saw_pod(first, gone=False)
     cache.saw_pod(second, gone=False)
     cache.saw_pod(first, gone=True)
-    assert [one.uid for one in cache.pods(Key("apps", "ads")).values()] == ["uid-2"]
+    assert [one.uid for one in cache.pods(AppKey("apps", "ads")).values()] == ["uid-2"]
     cache.saw_pod(second, gone=True)
-    assert cache.pods(Key("apps", "ads")) == {}
+    assert cache.pods(AppKey("apps", "ads")) == {}
 
 
 def test_a_pod_is_lost_with_its_node_and_back_with_it() -> None:
     now = 1_800_000_000_000
-    cache = Cache(nodes=Nodes(60_000, lambda: now))
+    cache = WatchCache(nodes=Nodes(60_000, lambda: now))
     running = pod({"phase": "Running"}, namespace="apps", labels={APP_LABEL: "ads"})
     key = cache.saw_pod(running, gone=False)
-    assert key == Key("apps", "ads")
-    assert not cache.placed(pod_seen(running)).node_lost
+    assert key == AppKey("apps", "ads")
+    assert not cache.placed(pod_state(running)).node_lost
     ready = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     assert cache.saw_node(ready, gone=False)
     assert not cache.saw_node(ready, gone=False)
-    assert not cache.placed(pod_seen(running)).node_lost
+    assert not cache.placed(pod_state(running)).node_lost
     silent = {"metadata": {"name": "node-a"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     assert cache.saw_node(silent, gone=False)
     assert cache.on_node("node-a") == [key]
     now += 59_999
-    assert cache.placed(pod_seen(running)).silent_since == 1_800_000_000_000
-    assert not cache.placed(pod_seen(running)).node_lost
+    assert cache.placed(pod_state(running)).silent_since == 1_800_000_000_000
+    assert not cache.placed(pod_state(running)).node_lost
     now += 1
-    assert cache.placed(pod_seen(running)).node_lost
+    assert cache.placed(pod_state(running)).node_lost
     assert cache.saw_node(ready, gone=False)
-    assert cache.placed(pod_seen(running)).silent_since is None
-    assert not cache.placed(pod_seen(running)).node_lost
+    assert cache.placed(pod_state(running)).silent_since is None
+    assert not cache.placed(pod_state(running)).node_lost
     cache.saw_node(ready, gone=True)
-    assert not cache.placed(pod_seen(running)).node_lost
+    assert not cache.placed(pod_state(running)).node_lost
     now += 60_000
-    assert cache.placed(pod_seen(running)).node_lost
+    assert cache.placed(pod_state(running)).node_lost
 
 
 @pytest.mark.parametrize(
     ("tree", "draining", "outcome", "reason"),
     [
-        (EVICTED, False, Outcome.LOST, "Evicted"),
-        (SHUTDOWN, False, Outcome.LOST, "NodeLost"),
-        (NO_STATUS, False, Outcome.FAILED, "DriverFailed"),
-        (OOM, False, Outcome.FAILED, "OutOfMemory"),
-        (ERROR, False, Outcome.FAILED, "DriverFailed"),
-        (ERROR, True, Outcome.DRAINED, "Draining"),
-        (DRAINED, True, Outcome.DRAINED, "Draining"),
-        (DRAINED, False, Outcome.STOPPED, "EndedByItself"),
-        (NODE_DRAINED, False, Outcome.LOST, "Evicted"),
-        (NODE_DRAINED, True, Outcome.DRAINED, "Draining"),
-        (NODE_DRAINED_TOO_SLOWLY, False, Outcome.LOST, "Evicted"),
-        (NODE_DRAINED_TOO_SLOWLY, True, Outcome.DRAINED, "Draining"),
-        (PREEMPTED, False, Outcome.LOST, "Evicted"),
-        (COMPLETED_IN_A_DRAIN, False, Outcome.COMPLETED, "Completed"),
-        (REFUSED_IN_A_DRAIN, False, Outcome.REFUSED, "DriverRefused"),
-        (ENDED_BY_KUBECTL_DELETE, False, Outcome.LOST, "DriverDeleted"),
-        (ENDED_BY_A_SIGNAL, False, Outcome.LOST, "DriverDeleted"),
-        (KILLED_BY_KUBECTL_DELETE, False, Outcome.LOST, "DriverDeleted"),
+        (EVICTED, False, AttemptOutcome.LOST, "Evicted"),
+        (SHUTDOWN, False, AttemptOutcome.LOST, "NodeLost"),
+        (NO_STATUS, False, AttemptOutcome.FAILED, "DriverFailed"),
+        (OOM, False, AttemptOutcome.FAILED, "OutOfMemory"),
+        (ERROR, False, AttemptOutcome.FAILED, "DriverFailed"),
+        (ERROR, True, AttemptOutcome.DRAINED, "Draining"),
+        (DRAINED, True, AttemptOutcome.DRAINED, "Draining"),
+        (DRAINED, False, AttemptOutcome.STOPPED, "EndedByItself"),
+        (NODE_DRAINED, False, AttemptOutcome.LOST, "Evicted"),
+        (NODE_DRAINED, True, AttemptOutcome.DRAINED, "Draining"),
+        (NODE_DRAINED_TOO_SLOWLY, False, AttemptOutcome.LOST, "Evicted"),
+        (NODE_DRAINED_TOO_SLOWLY, True, AttemptOutcome.DRAINED, "Draining"),
+        (PREEMPTED, False, AttemptOutcome.LOST, "Evicted"),
+        (COMPLETED_IN_A_DRAIN, False, AttemptOutcome.COMPLETED, "Completed"),
+        (REFUSED_IN_A_DRAIN, False, AttemptOutcome.REFUSED, "DriverRefused"),
+        (ENDED_BY_KUBECTL_DELETE, False, AttemptOutcome.LOST, "DriverDeleted"),
+        (ENDED_BY_A_SIGNAL, False, AttemptOutcome.LOST, "DriverDeleted"),
+        (KILLED_BY_KUBECTL_DELETE, False, AttemptOutcome.LOST, "DriverDeleted"),
     ],
 )
-def test_how_an_attempt_ended(tree: Any, draining: bool, outcome: Outcome, reason: str) -> None:
-    ending = ending_of(pod_seen(tree), draining=draining)
+def test_how_an_attempt_ended(tree: Any, draining: bool, outcome: AttemptOutcome, reason: str) -> None:
+    ending = ending_of(pod_state(tree), draining=draining)
     assert (ending.outcome, ending.reason) == (outcome, reason)
 
 
 def test_a_driver_drained_by_its_node_is_followed_at_once_and_no_failure_is_counted() -> None:
-    ended = pod_seen(NODE_DRAINED)
+    ended = pod_state(NODE_DRAINED)
     found = decided(seen(app(started()), driver=ended))
     assert (found.status.ended, found.status.failures, found.status.retry_at) == ("Lost", 0, None)
     again = decided(seen(app(found.status), driver=ended))
@@ -162,13 +162,15 @@ def test_a_driver_drained_by_its_node_is_followed_at_once_and_no_failure_is_coun
 
 def test_a_termination_message_that_is_no_object_of_json_is_shown_as_it_is() -> None:
     for text in ("[1]", "Killed", "[" * 100_000, '{"message": 7}'):
-        ended = pod_seen(
+        ended = pod_state(
             pod({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1, "message": text})]})
         )
-        assert ending_of(ended, draining=False).outcome is Outcome.FAILED
+        assert ending_of(ended, draining=False).outcome is AttemptOutcome.FAILED
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from([*Phase, "Evicted", "True"])
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from([*PodPhase, "Evicted", "True"])
+)
 fields = (
     "metadata spec status phase reason labels containerStatuses state terminated exitCode waiting message nodeName "
     "deletionTimestamp deletionGracePeriodSeconds conditions type ownerReferences controller uid name creationTimestamp"
@@ -185,11 +187,11 @@ trees = st.recursive(
 
 @given(trees, st.booleans(), st.sampled_from(["driver", "others", "executors"]))
 def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place: str) -> None:
-    facts = pod_seen(tree)
+    facts = pod_state(tree)
     status = started().model_copy(update={"draining": "Suspended" if draining else None})
     given = facts if place == "driver" else (facts,)
     decision = decided(seen(app(status), report=report(), **{place: given}))
-    assert isinstance(decision.wake, (Again, Final))
+    assert isinstance(decision.wake, (LookAgain, WaitForChange))
 
 
 @pytest.mark.parametrize(
@@ -197,14 +199,14 @@ def test_no_pod_whatever_makes_a_decision_fail(tree: Any, draining: bool, place:
     [EVICTED, NODE_LOST, NEVER_SCHEDULED, NO_STATUS, DELETED_WHILE_PENDING, IMAGE, OOM, SHUTDOWN, ERROR, DRAINED],
 )
 def test_each_odd_pod_is_followed_by_a_look(tree: Any) -> None:
-    decision = decided(seen(app(started()), driver=pod_seen(tree)))
-    assert isinstance(decision.wake, Again)
+    decision = decided(seen(app(started()), driver=pod_state(tree)))
+    assert isinstance(decision.wake, LookAgain)
 
 
 def test_who_makes_a_pod_again_is_a_fact_of_it() -> None:
     other = {"kind": "StatefulSet", "name": "spark-s-a-0", "uid": "u"}
     made = {"metadata": {"name": "spark-s-a-0-1", "ownerReferences": [other | {"controller": True}]}}
-    assert pod_seen(made).made_by == Maker("spark-s-a-0", "u")
-    assert pod_seen(made | {"metadata": {"ownerReferences": [other]}}).made_by is None
+    assert pod_state(made).made_by == PodController("spark-s-a-0", "u")
+    assert pod_state(made | {"metadata": {"ownerReferences": [other]}}).made_by is None
     driver = {"kind": "StreamApp", "name": "a", "uid": "u", "controller": True}
-    assert pod_seen({"metadata": {"ownerReferences": [driver]}}).made_by is None
+    assert pod_state({"metadata": {"ownerReferences": [driver]}}).made_by is None

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.placement.assignment import assign
-from holdfast.protocol.assignment import Handed
+from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.tasks.partitions import parse_partition
-from holdfast.tasks.record import Record
-from holdfast_operator.decide.decision import Again, Decision, ForgetPod, GiveUpClaim, HandOver
-from holdfast_operator.decide.facts import Phase, PodSeen, Seats, Unknown
+from holdfast.tasks.record import PlacementRecord
+from holdfast_operator.decide.decision import Decision, ForceDeletePod, GiveUpClaim, HandOver, LookAgain
+from holdfast_operator.decide.facts import ExecutorLocations, PodPhase, PodState, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driver, report, seen, started
 
 TASKS = [f"partition-{number}" for number in range(4)]
@@ -18,53 +18,55 @@ SPEC: dict[str, Any] = {"runtime": {**TREE["spec"]["runtime"], "executors": {"co
 LONG_AGO = NOW - 3_600_000
 
 
-def executor(number: int, **facts: Any) -> PodSeen:
-    given = {"phase": Phase.RUNNING, "created": LONG_AGO, "started": LONG_AGO, "claim": f"state-{number}", **facts}
-    return PodSeen(f"exec-{number}", f"uid-exec-{number}", attempt=1, role="executor", **given)
+def executor(number: int, **facts: Any) -> PodState:
+    given = {"phase": PodPhase.RUNNING, "created": LONG_AGO, "started": LONG_AGO, "claim": f"state-{number}", **facts}
+    return PodState(f"exec-{number}", f"uid-exec-{number}", attempt=1, role="executor", **given)
 
 
 def places(*numbers: int) -> dict[str, str]:
     return {f"exec-{number}": f"state-{number}" for number in numbers}
 
 
-def handed(version: int, *numbers: int, attempt: int = 1) -> Handed:
-    return Handed(version, attempt, places(*numbers), assign(TASKS, places(*numbers), {}, {}))
+def handed(version: int, *numbers: int, attempt: int = 1) -> VersionedAssignment:
+    return VersionedAssignment(version, attempt, places(*numbers), assign(TASKS, places(*numbers), {}, {}))
 
 
-def look(executors: tuple[PodSeen, ...], seats: Seats | Unknown | None, **facts: Any) -> Decision:
+def look(executors: tuple[PodState, ...], seats: ExecutorLocations | Unknown | None, **facts: Any) -> Decision:
     of = app(started(**SPEC), **SPEC)
     return decided(seen(of, driver=driver(), executors=executors, seats=seats, report=report(), **facts))
 
 
-def hands_over(decision: Decision) -> Handed | None:
+def hands_over(decision: Decision) -> VersionedAssignment | None:
     return next((one.handed for one in decision.actions if isinstance(one, HandOver)), None)
 
 
 def test_when_all_executors_are_up_they_get_their_tasks_once() -> None:
     both = (executor(0), executor(1))
-    found = hands_over(look(both, Seats(places(0, 1), None)))
+    found = hands_over(look(both, ExecutorLocations(places(0, 1), None)))
     assert found is not None
     assert (found.version, found.attempt, dict(found.processors)) == (1, 1, places(0, 1))
     assert sorted(found.assignment.processor_of()) == TASKS
-    assert hands_over(look(both, Seats(places(0, 1), found))) is None
+    assert hands_over(look(both, ExecutorLocations(places(0, 1), found))) is None
     assert hands_over(look(both, None)) is None
 
 
 def test_fewer_executors_than_wanted_are_waited_for_and_then_have_to_do() -> None:
     late = executor(0, started=NOW - LIMITS.settle + 1)
-    assert hands_over(look((late,), Seats(places(0), None))) is None
-    found = hands_over(look((executor(0),), Seats(places(0), None)))
+    assert hands_over(look((late,), ExecutorLocations(places(0), None))) is None
+    found = hands_over(look((executor(0),), ExecutorLocations(places(0), None)))
     assert found is not None
     assert found.assignment.tasks_of == {"exec-0": tuple(TASKS)}
 
 
 def test_an_executor_that_is_gone_is_said_waited_for_and_then_replaced() -> None:
     one, last = (executor(0),), handed(3, 0, 1)
-    gone = look(one, Seats(places(0), last))
+    gone = look(one, ExecutorLocations(places(0), last))
     assert condition(gone, "Assigned") == ("False", "ExecutorsMissing")
     assert hands_over(gone) is None
     status = gone.status
-    later = seen(app(status, **SPEC), driver=driver(), executors=one, seats=Seats(places(0), last), report=report())
+    later = seen(
+        app(status, **SPEC), driver=driver(), executors=one, seats=ExecutorLocations(places(0), last), report=report()
+    )
     found = hands_over(decided(later, NOW + LIMITS.missing))
     assert found is not None
     assert (found.version, found.assignment.tasks_of) == (4, {"exec-0": tuple(TASKS)})
@@ -73,8 +75,8 @@ def test_an_executor_that_is_gone_is_said_waited_for_and_then_replaced() -> None
 def test_tasks_stay_where_the_last_run_had_them() -> None:
     grouping = {task: (parse_partition(f"clicks/{number}"),) for number, task in enumerate(TASKS)}
     at = {task: f"state-{1 - number % 2}" for number, task in enumerate(TASKS)}
-    record = Record("1", grouping, at, {})
-    found = hands_over(look((executor(0), executor(1)), Seats(places(0, 1), None), record=record))
+    record = PlacementRecord("1", grouping, at, {})
+    found = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), None), record=record))
     assert found is not None
     assert {task: found.processors[name] for task, name in found.assignment.processor_of().items()} == at
 
@@ -82,20 +84,22 @@ def test_tasks_stay_where_the_last_run_had_them() -> None:
 def test_a_version_is_newer_than_what_the_driver_has_though_somebody_took_it_away() -> None:
     of = app(started(**SPEC), **SPEC)
     both = (executor(0), executor(1))
-    lost = seen(of, driver=driver(), executors=both, seats=Seats(places(0, 1), None), report=report(assignment=7))
+    lost = seen(
+        of, driver=driver(), executors=both, seats=ExecutorLocations(places(0, 1), None), report=report(assignment=7)
+    )
     found = hands_over(decided(lost))
     assert found is not None
     assert found.version == 8
 
 
 def test_the_assignment_of_an_earlier_attempt_counts_for_nothing_but_its_number() -> None:
-    found = hands_over(look((executor(0), executor(1)), Seats(places(0, 1), handed(5, 0, 1, attempt=0))))
+    found = hands_over(look((executor(0), executor(1)), ExecutorLocations(places(0, 1), handed(5, 0, 1, attempt=0))))
     assert found is not None
     assert found.version == 6
 
 
 def test_an_executor_without_a_location_is_said() -> None:
-    seats = Seats(places(0), handed(1, 0, 1), wrong="its node has no label rack")
+    seats = ExecutorLocations(places(0), handed(1, 0, 1), wrong="its node has no label rack")
     assert condition(look((executor(0), executor(1)), seats), "Assigned") == ("False", "LocationMissing")
 
 
@@ -107,7 +111,7 @@ def test_places_that_may_not_be_seen_are_said_and_nothing_is_handed_over() -> No
 
 
 def test_what_an_executor_waits_for_is_said() -> None:
-    waiting = executor(1, phase=Phase.PENDING, unschedulable="0/3 nodes are available", started=None)
+    waiting = executor(1, phase=PodPhase.PENDING, unschedulable="0/3 nodes are available", started=None)
     decision = look((executor(0), waiting), None)
     message = next(one.message for one in decision.status.conditions if one.type == "Assigned")
     assert "1 of 2 executors" in message
@@ -119,41 +123,45 @@ def test_an_executor_on_a_lost_node_is_given_up_and_one_on_a_silent_node_is_not(
     waits = look((executor(0), silent), None)
     assert waits.actions == ()
     assert condition(waits, "Assigned") == ("True", "Assigned")
-    assert waits.wake == Again(1_500)
+    assert waits.wake == LookAgain(1_500)
     lost = executor(1, silent_since=NOW - LIMITS.lost_after, node_lost=True)
-    assert look((executor(0), lost), Seats(places(0), handed(1, 0, 1))).actions == (ForgetPod("exec-1", "uid-exec-1"),)
+    assert look((executor(0), lost), ExecutorLocations(places(0), handed(1, 0, 1))).actions == (
+        ForceDeletePod("exec-1", "uid-exec-1"),
+    )
 
 
 def test_an_executor_that_says_itself_that_its_node_shuts_down_may_end_first() -> None:
     lost = executor(1, node_lost=True)
-    first = look((executor(0), lost), Seats(places(0), handed(1, 0, 1)))
+    first = look((executor(0), lost), ExecutorLocations(places(0), handed(1, 0, 1)))
     assert first.actions == ()
     later = seen(app(first.status, **SPEC), driver=driver(), executors=(executor(0), lost), report=report())
-    assert ForgetPod("exec-1", "uid-exec-1") in decided(later, NOW + LIMITS.lost_after + 1).actions
+    assert ForceDeletePod("exec-1", "uid-exec-1") in decided(later, NOW + LIMITS.lost_after + 1).actions
 
 
 def test_a_new_attempt_gives_up_the_claim_of_a_lost_node_before_its_driver_has_begun() -> None:
-    waiting = executor(1, phase=Phase.PENDING, unschedulable="volume node affinity conflict", created=NOW, started=None)
-    seats = Seats(places(0), None, lost_claims=frozenset({"state-1"}))
+    waiting = executor(
+        1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", created=NOW, started=None
+    )
+    seats = ExecutorLocations(places(0), None, lost_claims=frozenset({"state-1"}))
     of = app(started(**SPEC), **SPEC)
     young = seen(of, driver=driver(created=NOW - 1_000), executors=(executor(0), waiting), seats=seats)
     assert GiveUpClaim("state-1") in decided(young).actions
 
 
 def test_a_claim_whose_node_is_lost_is_given_up_with_the_pod_that_waits_for_it() -> None:
-    waiting = executor(1, phase=Phase.PENDING, unschedulable="volume node affinity conflict", started=None)
-    seats = Seats(places(0), handed(1, 0, 1), lost_claims=frozenset({"state-1"}))
+    waiting = executor(1, phase=PodPhase.PENDING, unschedulable="volume node affinity conflict", started=None)
+    seats = ExecutorLocations(places(0), handed(1, 0, 1), lost_claims=frozenset({"state-1"}))
     decision = look((executor(0), waiting), seats)
-    assert (GiveUpClaim("state-1"), ForgetPod("exec-1", "uid-exec-1")) == decision.actions
+    assert (GiveUpClaim("state-1"), ForceDeletePod("exec-1", "uid-exec-1")) == decision.actions
     assert [told.reason.value for told in decision.events] == ["ClaimGivenUp"]
-    assert look((executor(0), waiting), Seats(places(0), handed(1, 0, 1))).actions == ()
+    assert look((executor(0), waiting), ExecutorLocations(places(0), handed(1, 0, 1))).actions == ()
 
 
 @given(st.sets(st.integers(0, 6)), st.sets(st.integers(0, 6)))
 def test_whoever_is_up_in_the_end_has_all_tasks(before: set[int], after: set[int]) -> None:
     last = handed(1, *before) if before else None
     pods = tuple(executor(number) for number in sorted(after))
-    seats = Seats(places(*sorted(after)), last)
+    seats = ExecutorLocations(places(*sorted(after)), last)
     first = look(pods, seats)
     later = seen(app(first.status, **SPEC), driver=driver(), executors=pods, seats=seats, report=report())
     found = hands_over(first) or hands_over(decided(later, NOW + LIMITS.missing)) or last

@@ -6,12 +6,12 @@ import pytest
 from holdfast.errors import WorldChangeError
 from holdfast.spec.parse import parse_app
 from holdfast_operator.brokers.partition_counts import BrokerUnreachableError
-from holdfast_operator.brokers.topic_counts import Topics
+from holdfast_operator.brokers.topic_counts import TopicCounts
 from holdfast_operator.decide.facts import Unknown
-from holdfast_operator.observe.cache import Key
+from holdfast_operator.observe.cache import AppKey
 from tests.operator.apps import TREE, tree
 
-A, B = Key("n", "a"), Key("n", "b")
+A, B = AppKey("n", "a"), AppKey("n", "b")
 APP = parse_app(tree())
 SECRET = parse_app(
     tree(systems=[{"name": "events", "kafka": {"bootstrapServers": "kafka:9092", "secretName": "login"}}])
@@ -37,8 +37,8 @@ class Brokers:
 
 
 def test_nothing_is_known_before_somebody_was_asked() -> None:
-    brokers, changed = Brokers(), list[Key]()
-    topics = Topics(brokers.ask, changed.append)
+    brokers, changed = Brokers(), list[AppKey]()
+    topics = TopicCounts(brokers.ask, changed.append)
     assert isinstance(topics.counts(A, APP, {}), Unknown)
     assert brokers.asked == []
     topics.refresh()
@@ -47,8 +47,8 @@ def test_nothing_is_known_before_somebody_was_asked() -> None:
 
 
 def test_one_question_for_all_apps_of_a_system_and_news_for_all_of_them() -> None:
-    brokers, changed = Brokers(), list[Key]()
-    topics = Topics(brokers.ask, changed.append)
+    brokers, changed = Brokers(), list[AppKey]()
+    topics = TopicCounts(brokers.ask, changed.append)
     for key in (A, B):
         topics.counts(key, APP, {})
     topics.refresh()
@@ -63,17 +63,17 @@ def test_one_question_for_all_apps_of_a_system_and_news_for_all_of_them() -> Non
 
 
 def test_a_topic_that_is_not_there_is_told_apart_from_one_nobody_was_asked_about() -> None:
-    brokers, changed = Brokers(), list[Key]()
+    brokers, changed = Brokers(), list[AppKey]()
     del brokers.counts["out"]
-    topics = Topics(brokers.ask, changed.append)
+    topics = TopicCounts(brokers.ask, changed.append)
     topics.counts(A, APP, {})
     topics.refresh()
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": None}
 
 
 def test_brokers_that_do_not_answer_are_unknown_and_come_back() -> None:
-    brokers, changed = Brokers(), list[Key]()
-    topics = Topics(brokers.ask, changed.append)
+    brokers, changed = Brokers(), list[AppKey]()
+    topics = TopicCounts(brokers.ask, changed.append)
     topics.counts(A, APP, {})
     topics.refresh()
     brokers.there = False
@@ -87,8 +87,8 @@ def test_brokers_that_do_not_answer_are_unknown_and_come_back() -> None:
 
 
 def test_the_settings_of_a_secret_count_and_are_never_shown() -> None:
-    brokers, changed = Brokers(), list[Key]()
-    topics = Topics(brokers.ask, changed.append)
+    brokers, changed = Brokers(), list[AppKey]()
+    topics = TopicCounts(brokers.ask, changed.append)
     topics.counts(A, SECRET, {"login": {"sasl.password": "hush"}})
     topics.refresh()
     assert brokers.asked[0][1] == {"sasl.password": "hush"}
@@ -114,7 +114,7 @@ def test_a_setting_that_is_not_for_who_asks_is_refused_by_name_before_anybody_is
     key: str, value: str, cure: str, where: str
 ) -> None:
     brokers = Brokers()
-    topics = Topics(brokers.ask, lambda _: None)
+    topics = TopicCounts(brokers.ask, lambda _: None)
     kafka = {
         "bootstrapServers": "evil:9092",
         "secretName": "login",
@@ -139,7 +139,7 @@ def test_of_what_the_app_is_told_who_asks_gets_the_login() -> None:
     }
     rest = {"compression.type": "zstd", "group.id": "orders", "ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"}
     brokers = Brokers()
-    topics = Topics(brokers.ask, lambda _: None)
+    topics = TopicCounts(brokers.ask, lambda _: None)
     topics.counts(A, SECRET, {"login": {**login, **rest}})
     topics.refresh()
     assert brokers.asked[0][1] == login
@@ -150,7 +150,7 @@ def test_what_was_tried_is_for_the_log_alone_and_told_once(caplog: pytest.LogCap
         message = "no broker gave an answer."
         raise BrokerUnreachableError(message, ["10.0.0.7:22: Connection refused"])
 
-    topics = Topics(ask, lambda _: None)
+    topics = TopicCounts(ask, lambda _: None)
     for _ in range(3):
         found = topics.counts(A, APP, {})
         topics.refresh()
@@ -161,16 +161,16 @@ def test_what_was_tried_is_for_the_log_alone_and_told_once(caplog: pytest.LogCap
 
 
 def test_who_does_not_ask_any_more_is_forgotten() -> None:
-    brokers, changed = Brokers(), list[Key]()
-    topics = Topics(brokers.ask, changed.append, forget_after=-1)
+    brokers, changed = Brokers(), list[AppKey]()
+    topics = TopicCounts(brokers.ask, changed.append, forget_after=-1)
     topics.counts(A, APP, {})
     topics.refresh()
     assert brokers.asked == []
 
 
 def test_what_nobody_asked_before_is_asked_at_once_and_alone() -> None:
-    brokers, changed, wanted = Brokers(), list[Key](), list[str]()
-    topics = Topics(brokers.ask, changed.append, lambda: wanted.append("now"))
+    brokers, changed, wanted = Brokers(), list[AppKey](), list[str]()
+    topics = TopicCounts(brokers.ask, changed.append, lambda: wanted.append("now"))
     brokers.counts["views"] = 2
     found = topics.counts(A, APP, {})
     assert isinstance(found, Unknown)
@@ -188,7 +188,7 @@ def test_what_nobody_asked_before_is_asked_at_once_and_alone() -> None:
 
 
 def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
-    answered, changed = threading.Event(), list[Key]()
+    answered, changed = threading.Event(), list[AppKey]()
 
     def ask(
         _system: str, bootstrap: str, _config: Mapping[str, str], topics: Collection[str]
@@ -201,7 +201,7 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
         return dict.fromkeys(topics, 4)
 
     gone = parse_app(tree(systems=[{"name": "events", "kafka": {"bootstrapServers": "gone:9092"}}]))
-    topics = Topics(ask, changed.append)
+    topics = TopicCounts(ask, changed.append)
     topics.counts(A, gone, {})
     topics.counts(B, APP, {})
     topics.refresh()
@@ -211,7 +211,7 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
 
 
 def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of_a_few() -> None:
-    asked, changed, wanted = list[str](), list[Key](), list[str]()
+    asked, changed, wanted = list[str](), list[AppKey](), list[str]()
     lock = threading.Lock()
 
     def ask(
@@ -232,10 +232,10 @@ def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of
             sizes.append(len([one for one in asked if one.startswith("gone")]))
         return sizes
 
-    topics = Topics(ask, changed.append, lambda: wanted.append("now"))
+    topics = TopicCounts(ask, changed.append, lambda: wanted.append("now"))
     for number in range(40):
         kafka = {"bootstrapServers": f"gone-{number}:9092"}
-        topics.counts(Key("bad", f"a{number}"), parse_app(tree(systems=[{"name": "events", "kafka": kafka}])), {})
+        topics.counts(AppKey("bad", f"a{number}"), parse_app(tree(systems=[{"name": "events", "kafka": kafka}])), {})
     topics.counts(B, APP, {})
     wanted.clear()
     topics.refresh(everything=False)

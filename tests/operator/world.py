@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.protocol.names import attempt_name
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import Status
 from holdfast_operator.decide.decision import (
     Action,
-    Again,
+    AddFinalizer,
     CollectAttempts,
     Decision,
+    EndExecutorSet,
     EndPod,
-    EndSet,
-    ForgetPod,
-    KeepFinalizer,
-    Release,
+    ForceDeletePod,
+    LookAgain,
+    RemoveFinalizer,
     StartDriver,
 )
-from holdfast_operator.decide.facts import AppSeen, ContainerEnd, Maker, Phase, PodSeen, Snapshot, Unknown
+from holdfast_operator.decide.facts import AppObject, ContainerEnd, PodController, PodPhase, PodState, Snapshot, Unknown
 from tests.operator.apps import NOW, TREE, UID, decided
 
 GRACE = 30_000
@@ -45,17 +45,17 @@ class World:
     finalizer: bool = False
     deleting: bool = False
     gone: bool = False
-    pods: dict[str, PodSeen] = field(default_factory=dict)
-    maker: tuple[Maker, str] | None = None
+    pods: dict[str, PodState] = field(default_factory=dict)
+    maker: tuple[PodController, str] | None = None
     """The StatefulSet of executors, and the driver it belongs to."""
-    executors: dict[str, PodSeen] = field(default_factory=dict)
-    reports: dict[int, Report] = field(default_factory=dict)
+    executors: dict[str, PodState] = field(default_factory=dict)
+    reports: dict[int, DriverReport] = field(default_factory=dict)
     made: list[str] = field(default_factory=list)
     """Names of all drivers ever made."""
 
     def snapshot(self, *, blind: bool = False) -> Snapshot:
         """What an operator sees."""
-        of = AppSeen(
+        of = AppObject(
             "ads",
             "apps",
             UID,
@@ -90,7 +90,7 @@ class World:
         decision, changed = self.look(), self.now
         for _ in range(2_000):
             before = (decision.status, decision.actions, dict(self.pods), dict(self.executors))
-            self.pass_time(decision.wake.after if isinstance(decision.wake, Again) else LONGEST)
+            self.pass_time(decision.wake.after if isinstance(decision.wake, LookAgain) else LONGEST)
             decision = self.look()
             after = (decision.status, decision.actions, self.pods, self.executors)
             changed = self.now if before != after else changed
@@ -106,12 +106,12 @@ class World:
         for pod in list(self.pods.values()):
             if pod.deleting_since is not None and not pod.node_lost and self.now - pod.deleting_since >= BACK:
                 del self.pods[pod.name]
-            elif pod.phase is Phase.PENDING:
+            elif pod.phase is PodPhase.PENDING:
                 self.pods[pod.name] = self._begun(pod)
-            elif pod.phase is Phase.RUNNING and pod.attempt is not None and not pod.node_lost:
-                self.reports[pod.attempt] = Report(pod.attempt, self.now, 1, self.now, 0, 4, 8, 4)
+            elif pod.phase is PodPhase.RUNNING and pod.attempt is not None and not pod.node_lost:
+                self.reports[pod.attempt] = DriverReport(pod.attempt, self.now, 1, self.now, 0, 4, 8, 4)
 
-    def driver(self) -> PodSeen | None:
+    def driver(self) -> PodState | None:
         """The one that is alive."""
         return next((pod for pod in self.pods.values() if not pod.over), None)
 
@@ -119,21 +119,21 @@ class World:
         """The driver ends by itself."""
         pod = self.driver()
         if pod is not None and pod.deleting_since is None:
-            phase = Phase.FAILED if code else Phase.SUCCEEDED
+            phase = PodPhase.FAILED if code else PodPhase.SUCCEEDED
             self.pods[pod.name] = replace(pod, phase=phase, ended=ContainerEnd(code, message=message))
 
-    def _begun(self, driver: PodSeen) -> PodSeen:
+    def _begun(self, driver: PodState) -> PodState:
         """It asks for its executors, once; while there are those of another, Spark is refused, and it ends."""
         if self.maker is not None:
             ended = ContainerEnd(1, message='{"failed": "world", "message": "there already"}')
-            return replace(driver, phase=Phase.FAILED, ended=ended)
-        self.maker = Maker("spark-s-ads-0", f"set-of-{driver.uid}"), driver.name
-        return replace(driver, phase=Phase.RUNNING)
+            return replace(driver, phase=PodPhase.FAILED, ended=ended)
+        self.maker = PodController("spark-s-ads-0", f"set-of-{driver.uid}"), driver.name
+        return replace(driver, phase=PodPhase.RUNNING)
 
     def _control(self) -> None:
         """A set goes with its driver's pod, or when the driver ends well; what goes of its pods it makes again."""
         owner = None if self.maker is None else self.pods.get(self.maker[1])
-        if owner is None or owner.phase is Phase.SUCCEEDED:
+        if owner is None or owner.phase is PodPhase.SUCCEEDED:
             self.maker = None
         for pod in list(self.executors.values()):
             if self.maker is None or pod.made_by != self.maker[0] or pod.deleting_since is not None:
@@ -142,15 +142,15 @@ class World:
             for number in range(EXECUTORS):
                 name = f"{self.maker[0].name}-{number}"
                 self.executors.setdefault(
-                    name, PodSeen(name, f"{name}-{self.now}", Phase.RUNNING, role="executor", made_by=self.maker[0])
+                    name, PodState(name, f"{name}-{self.now}", PodPhase.RUNNING, role="executor", made_by=self.maker[0])
                 )
 
     def _do(self, thing: Status | Action) -> None:
         if isinstance(thing, Status):
             self.status = thing
-        elif isinstance(thing, KeepFinalizer):
+        elif isinstance(thing, AddFinalizer):
             self.finalizer = True
-        elif isinstance(thing, Release):
+        elif isinstance(thing, RemoveFinalizer):
             self.finalizer, self.gone = False, True
         elif isinstance(thing, StartDriver):
             self._start(thing)
@@ -163,10 +163,10 @@ class World:
                 pod = pods.get(thing.name)
                 if pod is not None and pod.uid == thing.uid and pod.deleting_since is None:
                     pods[thing.name] = replace(pod, deleting_since=self.now, grace=GRACE)
-        elif isinstance(thing, EndSet):
+        elif isinstance(thing, EndExecutorSet):
             if self.maker is not None and self.maker[0].uid == thing.uid:
                 self.maker = None
-        elif isinstance(thing, ForgetPod):
+        elif isinstance(thing, ForceDeletePod):
             self.pods.pop(thing.name, None)
         elif isinstance(thing, CollectAttempts):
             for pod in [one for one in self.pods.values() if one.over and (one.attempt or 0) < thing.before]:
@@ -176,10 +176,10 @@ class World:
         name = attempt_name("ads", start.app.spec.run_id, start.attempt)
         if name not in self.pods:
             self.made.append(name)
-            self.pods[name] = PodSeen(
+            self.pods[name] = PodState(
                 name,
                 f"uid-{len(self.made)}",
-                Phase.PENDING,
+                PodPhase.PENDING,
                 start.attempt,
                 UID,
                 "driver",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from holdfast.placement.assignment import Assignment, assign
-from holdfast.placement.moves import kept
+from holdfast.placement.moves import locality
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Given:
         return assign(self.tasks, self.processors, self.places, self.ran_on)
 
     def score(self, assignment: Assignment) -> tuple[int, int]:
-        keeps = kept(assignment, self.processors, self.places, self.ran_on)
+        keeps = locality(assignment, self.processors, self.places, self.ran_on)
         return keeps.at_location, keeps.on_processor
 
     def then(self, processors: Mapping[str, str]) -> "Given":

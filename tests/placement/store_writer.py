@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.placement.file_store import FileStore, StoreUnavailableError
+from holdfast.placement.file_store import FileStore, FileStoreUnavailableError
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 
 KEYS = ("a", "a/b", "c")
 
@@ -84,7 +84,7 @@ def fill(directory: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
         try:
             store.put("a", bytes(1000), version)
-        except StoreUnavailableError as error:
+        except FileStoreUnavailableError as error:
             say("refused", str(error).partition(";")[0])
         found = store.get("a")
         say("old value is there" if found is not None and found.value == b"first" else "old value is gone")
@@ -137,10 +137,10 @@ def records(directory: Path, seed: str) -> None:
         say("saved", f"{seed}.{n}")
 
 
-def record_of(name: str) -> Record:
+def record_of(name: str) -> PlacementRecord:
     """A record of some shards, the first of which never change."""
     tasks = {f"partition-{i:03}": (StreamPartition("clicks", i),) for i in range(100)}
-    return Record("1", tasks, {}, {"partition-099": name})
+    return PlacementRecord("1", tasks, {}, {"partition-099": name})
 
 
 MODES: dict[str, Callable[..., None]] = {"hold": hold, "fill": fill, "step": step, "loop": loop, "records": records}

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
-from holdfast.placement.moves import Kept, kept
+from holdfast.placement.moves import Locality, locality
 
 
 def assigned(tasks: str, processors: dict[str, str], places: str = "", ran_on: str = "") -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_a_task_does_not_follow_into_the_seat_of_one_at_home_if_another_can_foll
     places |= {"u": "L0", "v": "L0", "w": "L3", "x": "L3"}
     ran_on |= {"u": "P2", "v": "P3", "w": "P2"}
     now = assign("abcdefghijkuvwxyz", processors, places, ran_on)
-    assert kept(now, processors, places, ran_on) == Kept(at_location=13, on_processor=12)
+    assert locality(now, processors, places, ran_on) == Locality(at_location=13, on_processor=12)
 
 
 def test_a_free_extra_seat_spares_processors_that_are_full() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.placement.assignment import Assignment, assign
-from holdfast.placement.moves import Change, Kept, MovedTask, kept, moved_tasks, moves
+from holdfast.placement.moves import Locality, MovedTask, ProcessorChange, locality, moved_tasks, processor_changes
 from tests.placement.assignment_cases import Given, first_runs
 
 PLACES = st.sampled_from(["L1", "L2", "L3", "L4", "elsewhere"])
@@ -36,7 +36,7 @@ def test_when_a_processor_is_replaced_where_it_was_the_new_one_takes_its_part(ru
     hosts = {"new" if name == gone else name: place for name, place in run.processors.items()}
     before, after = run.assigned(), run.then(hosts).assigned()
     assert after.tasks_of["new"] == before.tasks_of[gone]
-    assert {name for name, change in moves(before, after).items() if change} <= {gone, "new"}
+    assert {name for name, change in processor_changes(before, after).items() if change} <= {gone, "new"}
 
 
 @given(first_runs(), st.data())
@@ -65,7 +65,7 @@ def test_after_any_change_a_processor_only_loses_tasks_if_its_part_is_too_large(
     hosts = {name: place for name, place in run.processors.items() if name in stay}
     hosts |= {f"new-{i}": place for i, place in enumerate(come)}
     after = run.then(hosts).assigned()
-    for name, change in moves(run.assigned(), after).items():
+    for name, change in processor_changes(run.assigned(), after).items():
         if name in stay and change.lost:
             assert len(run.assigned().tasks_of[name]) > len(run.tasks) // len(hosts)
 
@@ -73,13 +73,13 @@ def test_after_any_change_a_processor_only_loses_tasks_if_its_part_is_too_large(
 def test_a_diff_says_what_each_processor_gains_and_loses_and_nothing_for_the_others() -> None:
     old = Assignment({"P1": ("a", "b"), "P2": ("c",), "P3": ("d",), "P4": ()})
     new = Assignment({"P1": ("a",), "P2": ("b", "c"), "P4": (), "P5": ("d",)})
-    changes = moves(old, new)
+    changes = processor_changes(old, new)
     assert changes == {
-        "P1": Change(lost=("b",)),
-        "P2": Change(gained=("b",)),
-        "P3": Change(lost=("d",)),
-        "P4": Change(),
-        "P5": Change(gained=("d",)),
+        "P1": ProcessorChange(lost=("b",)),
+        "P2": ProcessorChange(gained=("b",)),
+        "P3": ProcessorChange(lost=("d",)),
+        "P4": ProcessorChange(),
+        "P5": ProcessorChange(gained=("d",)),
     }
     assert [name for name, change in changes.items() if not change] == ["P4"]
 
@@ -88,7 +88,7 @@ def test_a_diff_says_what_each_processor_gains_and_loses_and_nothing_for_the_oth
 def test_a_diff_leads_from_one_assignment_to_the_other(one: Given, other: Given) -> None:
     old, new = one.assigned(), other.assigned()
     parts = {name: set(part) for name, part in old.tasks_of.items()}
-    for name, change in moves(old, new).items():
+    for name, change in processor_changes(old, new).items():
         parts[name] = (parts.get(name, set()) - set(change.lost)) | set(change.gained)
     assert {name: part for name, part in parts.items() if part} == {
         name: set(part) for name, part in new.tasks_of.items() if part
@@ -107,4 +107,4 @@ def test_a_task_has_moved_if_it_runs_elsewhere_than_its_state_was_recorded() -> 
 def test_what_an_assignment_keeps_is_counted() -> None:
     assignment = Assignment({"P1": ("a", "b"), "P2": ("c",)})
     record = {"a": "L1", "b": "L2"}, {"a": "P1", "c": "P2"}
-    assert kept(assignment, {"P1": "L1", "P2": "L2"}, *record) == Kept(at_location=1, on_processor=2)
+    assert locality(assignment, {"P1": "L1", "P2": "L2"}, *record) == Locality(at_location=1, on_processor=2)

@@ -10,8 +10,14 @@ from types import FrameType
 import pytest
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.placement.file_format import FileUnreadableError, header_of, read_file
-from holdfast.placement.file_store import DELETE_STEPS, WRITE_STEPS, FileStore, StoreLockedError, StoreUnavailableError
+from holdfast.placement.file_format import StoreFileUnreadableError, header_of, read_file
+from holdfast.placement.file_store import (
+    DELETE_STEPS,
+    WRITE_STEPS,
+    FileStore,
+    FileStoreLockedError,
+    FileStoreUnavailableError,
+)
 from holdfast.placement.metadata_store import Version
 from tests.placement.store_writer import Writer
 
@@ -24,7 +30,7 @@ def store(tmp_path: Path) -> FileStore:
 def test_a_second_process_is_told_the_directory_and_who_writes_it(tmp_path: Path) -> None:
     with Writer(tmp_path / "store", "hold") as writer, FileStore(tmp_path / "store") as second:
         assert writer.line() == "locked"
-        with pytest.raises(StoreLockedError) as caught:
+        with pytest.raises(FileStoreLockedError) as caught:
             second.put("a", b"one", None)
         assert str(tmp_path / "store") in str(caught.value)
         assert f"process {writer.pid}" in str(caught.value)
@@ -52,7 +58,7 @@ def test_two_stores_of_one_process_exclude_each_other_too(tmp_path: Path) -> Non
     with FileStore(tmp_path) as first, FileStore(tmp_path) as second:
         first.lock()
         first.lock()
-        with pytest.raises(StoreLockedError, match=f"process {os.getpid()}"):
+        with pytest.raises(FileStoreLockedError, match=f"process {os.getpid()}"):
             second.lock()
         first.close()
         second.lock()
@@ -64,7 +70,7 @@ def test_a_forked_process_does_not_write_with_its_parents_lock(store: FileStore)
     if child == 0:
         try:
             store.put("a", b"two", Version("1"))
-        except StoreLockedError:
+        except FileStoreLockedError:
             os._exit(17)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
@@ -142,7 +148,7 @@ def test_any_damage_to_a_file_is_named_and_the_file_is_never_written_over(store:
             lambda: store.put("a/b", b"new", version),
             lambda: store.delete("a/b", version),
         ):
-            with pytest.raises(FileUnreadableError, match=r"store/a\.b can't be read: "):
+            with pytest.raises(StoreFileUnreadableError, match=r"store/a\.b can't be read: "):
                 call()
         assert path.read_bytes() == damage(whole), name
     other = store.put("c", b"still writable", other)
@@ -175,7 +181,7 @@ def test_damage_is_something_a_user_must_act_on(store: FileStore, tmp_path: Path
     ],
 )
 def test_a_file_that_is_not_a_value_says_what_is_wrong(content: bytes, why: str) -> None:
-    with pytest.raises(FileUnreadableError, match=why):
+    with pytest.raises(StoreFileUnreadableError, match=why):
         read_file("store/a", "a", content)
 
 
@@ -183,7 +189,7 @@ def test_a_damaged_mark_of_the_highest_version_stops_writers_because_versions_co
     with FileStore(tmp_path) as store:
         store.delete("a", store.put("a", b"", None))
     (tmp_path / ".highest").write_bytes(b"?")
-    with FileStore(tmp_path) as store, pytest.raises(FileUnreadableError, match=r"\.highest"):
+    with FileStore(tmp_path) as store, pytest.raises(StoreFileUnreadableError, match=r"\.highest"):
         store.put("a", b"", None)
 
 
@@ -242,7 +248,7 @@ def test_a_directory_that_is_a_file_is_said(tmp_path: Path) -> None:
         lambda: FileStore(tmp_path / "store").get("a"),
         lambda: FileStore(tmp_path / "store").list(""),
     ):
-        with pytest.raises(StoreUnavailableError, match="store"):
+        with pytest.raises(FileStoreUnavailableError, match="store"):
             call()
 
 

@@ -12,7 +12,7 @@ from holdfast.placement.metadata_store import ContentUnreadableError
 from holdfast.placement.record_format import (
     FORMAT,
     MIGRATIONS,
-    Place,
+    RecordAddress,
     RecordForeignError,
     RecordNewerError,
     RecordUnreadableError,
@@ -25,10 +25,10 @@ from holdfast.placement.record_format import (
     read_head,
 )
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import ParentEnd, Record, RecordInvalidError, parse_record, record_tree
+from holdfast.tasks.record import ParentEnd, PlacementRecord, RecordInvalidError, parse_record, record_tree
 from tests.placement.records import records
 
-PLACE = Place("app/record/1/head", "app", "1")
+PLACE = RecordAddress("app/record/1/head", "app", "1")
 PLAIN: dict[str, Any] = {
     "runId": "1",
     "grouping": {"partition-0": ["clicks/0", "clicks/16"]},
@@ -39,12 +39,12 @@ GROWN = {**PLAIN, "childAfter": {"clicks/16": {"parent": "clicks/0", "offset": 1
 
 
 @given(records())
-def test_any_record_comes_back_from_its_tree_and_its_json(record: Record) -> None:
+def test_any_record_comes_back_from_its_tree_and_its_json(record: PlacementRecord) -> None:
     assert parse_record(json.loads(json.dumps(record_tree(record)))) == record
 
 
 @given(records(st.just("1")), st.integers(1, 300))
-def test_any_record_comes_back_from_its_shards_none_over_the_budget(record: Record, budget: int) -> None:
+def test_any_record_comes_back_from_its_shards_none_over_the_budget(record: PlacementRecord, budget: int) -> None:
     shards = cut(record, budget)
     assert all(0 < len(shard) <= budget for shard in shards)
     assert join(PLACE, read_head(PLACE, head_of(shards)), shards) == record
@@ -67,7 +67,7 @@ def test_equal_records_are_equal_bytes_whatever_order_they_were_built_in() -> No
 
 def test_a_record_that_could_not_be_read_again_is_not_written() -> None:
     with pytest.raises(RecordInvalidError, match=r"grouping\.t"):
-        cut(Record("1", {"t": (StreamPartition("", 0),)}, {}, {}), 100)
+        cut(PlacementRecord("1", {"t": (StreamPartition("", 0),)}, {}, {}), 100)
 
 
 # The order of parent and child

@@ -24,7 +24,7 @@ from holdfast.placement.record_format import (
 )
 from holdfast.placement.record_keys import RecordKeys
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.record import Record, record_tree
+from holdfast.tasks.record import PlacementRecord, record_tree
 from tests.placement.records import BUDGET, large, records, several_shards
 
 HEAD = "app/record/1/head"
@@ -45,7 +45,7 @@ def contents(store: MetadataStore) -> dict[str, bytes]:
 
 
 @given(records())
-def test_any_record_is_loaded_as_it_was_saved(record: Record) -> None:
+def test_any_record_is_loaded_as_it_was_saved(record: PlacementRecord) -> None:
     store = MemoryStore()
     saver(store).save(record)
     assert saver(store).load(record.run_id) == record

@@ -11,7 +11,7 @@ from holdfast.placement.memory_store import MemoryStore
 from holdfast.placement.metadata_store import MetadataStore
 from holdfast.placement.record_format import cut
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from tests.placement.records import BUDGET, records, several_shards
 from tests.placement.store_doubles import DiedError, Dying, LosingAnswer
 
@@ -28,9 +28,9 @@ def with_old() -> MemoryStore:
     return store
 
 
-def deaths(begin: Callable[[], MemoryStore], act: Callable[[MetadataStore], None]) -> list[Record | None]:
+def deaths(begin: Callable[[], MemoryStore], act: Callable[[MetadataStore], None]) -> list[PlacementRecord | None]:
     """What is loaded after `act` died before its first operation, its second, and so on until it survived."""
-    found: list[Record | None] = []
+    found: list[PlacementRecord | None] = []
     while True:
         store = begin()
         dying = Dying(store, len(found))
@@ -50,7 +50,9 @@ def check_next_save_cleans_up(store: MemoryStore) -> None:
     assert len(store.list("")) == 1 + len(cut(third, BUDGET))
 
 
-def switches_once(found: list[Record | None], before: Record | None, after: Record | None) -> bool:
+def switches_once(
+    found: list[PlacementRecord | None], before: PlacementRecord | None, after: PlacementRecord | None
+) -> bool:
     where = found.index(after)
     return found == [before] * where + [after] * (len(found) - where)
 
@@ -92,10 +94,10 @@ def test_forgetting_that_dies_leaves_the_record_or_nothing_and_can_be_finished()
     st.integers(220, 500),
 )
 def test_any_sequence_of_deaths_leaves_one_of_two_records_each_time(
-    steps: list[tuple[Record, str, int]], budget: int
+    steps: list[tuple[PlacementRecord, str, int]], budget: int
 ) -> None:
     store = MemoryStore()
-    now: Record | None = None
+    now: PlacementRecord | None = None
     for record, act, operations in steps:
         dying = RecordStore(Dying(store, operations), "app", budget=BUDGET + budget)
         after = record if act == "save" else None

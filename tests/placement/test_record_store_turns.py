@@ -13,7 +13,7 @@ from holdfast.placement.metadata_store import MetadataStore
 from holdfast.placement.record_format import cut, digest_of
 from holdfast.placement.record_keys import RecordKeys
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from tests.placement.records import BUDGET, several_shards
 from tests.placement.store_doubles import take_turns
 
@@ -26,10 +26,10 @@ def saver(store: MetadataStore) -> RecordStore:
     return RecordStore(store, "app", budget=BUDGET)
 
 
-def actor(acts: list[str]) -> Callable[[MetadataStore], list[Record | None]]:
+def actor(acts: list[str]) -> Callable[[MetadataStore], list[PlacementRecord | None]]:
     """One saver that does this, again from the start of an act where it lost a race."""
 
-    def run(store: MetadataStore) -> list[Record | None]:
+    def run(store: MetadataStore) -> list[PlacementRecord | None]:
         mine, loaded = saver(store), []
         for act in acts:
             for _ in range(20):
@@ -74,9 +74,9 @@ def test_whatever_the_order_each_reader_and_the_end_see_a_whole_record_or_none(
     assert len(store.list("")) == 1 + len(cut(several_shards("one"), BUDGET))
 
 
-def tiny(name: str) -> Record:
+def tiny(name: str) -> PlacementRecord:
     """A record of one shard."""
-    return Record("1", {}, {}, {"partition-0": name})
+    return PlacementRecord("1", {}, {}, {"partition-0": name})
 
 
 ONCE: dict[str, Callable[[MetadataStore], object]] = {

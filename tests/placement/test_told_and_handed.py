@@ -5,28 +5,30 @@ import json
 import pytest
 
 from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import Handed, HandedInvalidError, read_handed
-from holdfast.protocol.attempt import Told, read_told
-from holdfast.protocol.report import Report, read_report
+from holdfast.protocol.assignment import AssignmentInvalidError, VersionedAssignment, read_assignment
+from holdfast.protocol.attempt import AttemptOrders, read_orders
+from holdfast.protocol.report import DriverReport, read_report
 
-HANDED = Handed(3, 2, {"exec-0": "claim-0", "exec-1": "claim-1"}, Assignment({"exec-0": ("p-0",), "exec-1": ()}))
+HANDED = VersionedAssignment(
+    3, 2, {"exec-0": "claim-0", "exec-1": "claim-1"}, Assignment({"exec-0": ("p-0",), "exec-1": ()})
+)
 
 
 def test_what_is_written_is_read_again() -> None:
-    report = Report(
+    report = DriverReport(
         2, 1000, batch=7, progressed=990, lag=5, tasks=4, partitions=8, placed=3, assignment=3, held_back="x"
     )
-    told = Told("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
-    assert read_handed(HANDED.text()) == HANDED
+    told = AttemptOrders("ads", "apps", "u-1", "1", 2, "ads-assignment", "ads-report", {"clicks": 4, "new": None})
+    assert read_assignment(HANDED.text()) == HANDED
     assert read_report(report.text()) == report
-    assert read_told(told.text()) == told
+    assert read_orders(told.text()) == told
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"version": 1}', '{"attempt": "x", "at": 1}'])
 def test_what_is_spoilt_is_told_apart(text: str) -> None:
     assert read_report(text) is None
-    with pytest.raises(HandedInvalidError, match="delete its ConfigMap"):
-        read_handed(text)
+    with pytest.raises(AssignmentInvalidError, match="delete its ConfigMap"):
+        read_assignment(text)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,8 @@ def test_what_is_spoilt_is_told_apart(text: str) -> None:
 )  # fmt: skip
 def test_what_an_app_may_have_put_in_its_place_is_as_unreadable(text: str) -> None:
     assert read_report(text) is None
-    with pytest.raises(HandedInvalidError, match="delete its ConfigMap") as refused:
-        read_handed(text)
+    with pytest.raises(AssignmentInvalidError, match="delete its ConfigMap") as refused:
+        read_assignment(text)
     assert len(str(refused.value)) < 400
 
 
@@ -59,5 +61,5 @@ def test_a_sentence_of_a_driver_is_short_and_does_nothing_to_a_terminal() -> Non
 
 def test_a_processor_without_a_location_is_refused() -> None:
     text = HANDED.text().replace('"exec-1": "claim-1"', '"exec-2": "claim-1"')
-    with pytest.raises(HandedInvalidError, match="location for each processor"):
-        read_handed(text)
+    with pytest.raises(AssignmentInvalidError, match="location for each processor"):
+        read_assignment(text)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
@@ -48,7 +48,7 @@ def app_of(streams: list[dict[str, Any]], steps: list[dict[str, Any]], **spec: A
 
 
 def plan_of(
-    streams: list[dict[str, Any]], steps: list[dict[str, Any]], known: Known | None = None, **spec: Any
+    streams: list[dict[str, Any]], steps: list[dict[str, Any]], known: PlanningFacts | None = None, **spec: Any
 ) -> Plan:
     """Its plan."""
     return plan(app_of(streams, steps, **spec), known)

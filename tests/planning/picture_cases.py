@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.planning.picture.model_part import picture_of
 from holdfast.planning.picture.parts import Picture
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.parse import SpecInvalidError, parse_app
 
 CONFORMANCE = Path(__file__).parent.parent / "conformance" / "cases" / "planner.json"
@@ -19,7 +19,7 @@ HOSTILE = "<b>&\"'\\`|#%;{}[]()-->\u202e\u0007\n\u2603 日本 ]]> %%{init}%% <!-
 def drawn(spec: dict[str, Any], *, name: str = "app", given: dict[str, int] | None = None) -> Picture:
     tree = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "metadata": {"name": name}, "spec": spec}
     app = parse_app(tree)
-    return picture_of(plan(app, Known(given=given or {})), app)
+    return picture_of(plan(app, PlanningFacts(given=given or {})), app)
 
 
 def conformance_pictures() -> Iterator[tuple[str, Picture]]:

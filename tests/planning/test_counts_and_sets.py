@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.planning.plan import Known
+from holdfast.planning.plan import PlanningFacts
 from holdfast.reasons import Reason
 from tests.planning.apps import SCHEMA, join, lookup, made, only, plan_of, reasons, step, stream, warned
 
@@ -44,7 +44,12 @@ def test_a_stream_in_two_sets_takes_the_smallest_count_and_the_other_set_is_refu
 def test_every_stream_of_a_problem_says_how_its_count_came_about_and_how_it_gets_there() -> None:
     steps = [step("w", "a", toTable="t"), step("f", "b", filter="v > 1"), lookup("l", "f", "t")]
     problem = only(
-        plan_of([stream("a", 8), stream("b", None)], steps, Known(given={"b": 4}), tables=[{"name": "t", "key": ["k"]}])
+        plan_of(
+            [stream("a", 8), stream("b", None)],
+            steps,
+            PlanningFacts(given={"b": 4}),
+            tables=[{"name": "t", "key": ["k"]}],
+        )
     )
     assert [(one.name, one.partitions, one.how) for one in problem.streams] == [
         ("a", 8, "set in the spec"),
@@ -88,7 +93,9 @@ def test_an_output_without_a_count_gets_one_and_an_input_without_one_is_refused(
 
 
 def test_a_missing_topic_is_named_with_its_system() -> None:
-    result = plan_of([stream("a", None, topic="shop.a")], [step("w", "a", filter="v > 1")], Known(topics={"a": None}))
+    result = plan_of(
+        [stream("a", None, topic="shop.a")], [step("w", "a", filter="v > 1")], PlanningFacts(topics={"a": None})
+    )
     problem = only(result)
     assert problem.reason is Reason.TOPIC_MISSING
     assert "shop.a" in problem.message
@@ -96,7 +103,7 @@ def test_a_missing_topic_is_named_with_its_system() -> None:
 
 
 def test_a_topic_that_contradicts_the_spec_wins_and_is_warned_of() -> None:
-    result = plan_of([stream("a", 8)], [step("w", "a", filter="v > 1")], Known(topics={"a": 16}))
+    result = plan_of([stream("a", 8)], [step("w", "a", filter="v > 1")], PlanningFacts(topics={"a": 16}))
     assert len(result.tasks) == 16
     assert Reason.PARTITION_COUNT_DIFFERS in warned(result)
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.planning.plan import Known, Plan
+from holdfast.planning.plan import Plan, PlanningFacts
 from holdfast.reasons import Reason
-from holdfast.tasks.record import Record, RecordInvalidError, parse_record
+from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
 from tests.planning.apps import join, only, plan_of, reasons, step, stream, warned
 
 
-def record_of(run_id: str = "1", **streams: int) -> Record:
+def record_of(run_id: str = "1", **streams: int) -> PlacementRecord:
     """The record of a run whose streams never grew."""
     tasks = max(streams.values())
     grouping = {
@@ -19,8 +19,8 @@ def record_of(run_id: str = "1", **streams: int) -> Record:
     return parse_record({"runId": run_id, "grouping": grouping})
 
 
-def grown(record: Record, a: int, b: int, **spec: Any) -> Plan:
-    return plan_of([stream("a", a), stream("b", b)], [join("j", "a", "b")], Known(record=record), **spec)
+def grown(record: PlacementRecord, a: int, b: int, **spec: Any) -> Plan:
+    return plan_of([stream("a", a), stream("b", b)], [join("j", "a", "b")], PlanningFacts(record=record), **spec)
 
 
 def test_one_side_of_a_join_may_grow_because_its_keys_stay_with_their_tasks() -> None:
@@ -68,7 +68,7 @@ def test_a_shrunk_stream_is_refused_with_both_counts() -> None:
 def test_growth_under_an_unknown_partitioner_needs_a_mapping_of_ones_own() -> None:
     streams = [stream("a", 8, partitioner="none")]
     steps = [step("d", "a", deduplicate={"by": ["k"]})]
-    known = Known(record=record_of(a=4))
+    known = PlanningFacts(record=record_of(a=4))
     assert only(plan_of(streams, steps, known)).reason is Reason.PARTITIONER_UNKNOWN
     mapped = plan_of(streams, steps, known, expansion={"parent": "partition / (current / previous)"})
     assert mapped.valid
@@ -78,7 +78,7 @@ def test_growth_under_an_unknown_partitioner_needs_a_mapping_of_ones_own() -> No
 @pytest.mark.parametrize("parent", ["partition", "partition - 100", "partition / 0", "current"])
 def test_a_mapping_that_gives_no_old_partition_is_refused(parent: str) -> None:
     streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
-    problem = only(plan_of(streams, steps, Known(record=record_of(a=4)), expansion={"parent": parent}))
+    problem = only(plan_of(streams, steps, PlanningFacts(record=record_of(a=4)), expansion={"parent": parent}))
     assert "expansion.parent" in problem.message
 
 
@@ -93,7 +93,7 @@ def test_an_intermediate_stream_keeps_the_count_its_tasks_were_built_for() -> No
     result = plan_of(
         [stream("a", 4), stream("big", 64)],
         [*steps, step("f", "big", filter="v > 1")],
-        Known(record=record_of(a=4, p=4)),
+        PlanningFacts(record=record_of(a=4, p=4)),
     )
     count = result.stream("p").count
     assert count is not None
@@ -126,4 +126,4 @@ def test_a_mapping_that_is_no_arithmetic_is_refused_before_anything_grows(parent
 def test_a_mapping_may_divide_by_what_is_zero_until_something_grows() -> None:
     streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
     parent = "partition % previous + 0 * (partition / (current - previous))"
-    assert plan_of(streams, steps, Known(record=record_of(a=4)), expansion={"parent": parent}).valid
+    assert plan_of(streams, steps, PlanningFacts(record=record_of(a=4)), expansion={"parent": parent}).valid

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.planning.picture.dot import dot_of
-from holdfast.planning.picture.layout import Box, Link, Place, lay_out
+from holdfast.planning.picture.layout import Box, BoxLink, BoxPlace, lay_out
 from holdfast.planning.picture.mermaid import mermaid_of
 from holdfast.planning.picture.parts import Picture, letter
 from holdfast.planning.picture.svg import layout_of, svg_of
@@ -51,7 +51,7 @@ def texts(picture: Picture) -> list[str]:
     return ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
 
 
-def apart(one: Place, other: Place) -> bool:
+def apart(one: BoxPlace, other: BoxPlace) -> bool:
     return one.right <= other.x or other.right <= one.x or one.bottom <= other.y or other.bottom <= one.y
 
 
@@ -241,7 +241,7 @@ links = st.integers(1, 14).flatmap(
 @given(links)
 def test_any_graph_is_laid_out_without_overlaps(graph: tuple[int, list[tuple[int, int]]]) -> None:
     count, pairs = graph
-    layout = lay_out([Box(100 + i, 50) for i in range(count)], [Link(a, b, 20) for a, b in pairs])
+    layout = lay_out([Box(100 + i, 50) for i in range(count)], [BoxLink(a, b, 20) for a, b in pairs])
     assert len(layout.places) == count
     assert all(apart(a, b) for a, b in itertools.combinations(layout.places, 2))
     for (a, b), route in zip(pairs, layout.routes, strict=True):
@@ -255,7 +255,7 @@ def test_any_graph_is_laid_out_without_overlaps(graph: tuple[int, list[tuple[int
 
 
 def test_a_chain_runs_straight() -> None:
-    layout = lay_out([Box(100, 50)] * 4, [Link(i, i + 1) for i in range(3)])
+    layout = lay_out([Box(100, 50)] * 4, [BoxLink(i, i + 1) for i in range(3)])
     assert {place.middle for place in layout.places} == {25}
 
 
@@ -267,8 +267,8 @@ def test_a_graph_too_wide_for_a_page_goes_on_in_a_new_row() -> None:
 
 def test_a_thousand_nodes_are_laid_out() -> None:
     count = 1000
-    chain = [Link(i, i + 1, 20) for i in range(count - 1)]
-    far = [Link(i, min(count - 1, i + 1 + i * 7919 % 37), 20) for i in range(0, count - 1, 3)]
+    chain = [BoxLink(i, i + 1, 20) for i in range(count - 1)]
+    far = [BoxLink(i, min(count - 1, i + 1 + i * 7919 % 37), 20) for i in range(0, count - 1, 3)]
     layout = lay_out([Box(120, 60)] * count, [*chain, *far])
     places = sorted(layout.places, key=lambda place: (place.x, place.y))
     assert all(apart(a, b) for a, b in itertools.pairwise(places))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.planning.checks import MENDABLE
-from holdfast.planning.fixing import fixed
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.fixing import apply_all_repairs
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.planning.problems import apply_repair
 from holdfast.spec.app_part import StreamApp
@@ -83,7 +83,7 @@ def test_mendable_problems_have_a_repair(spec: dict[str, Any]) -> None:
 
 @given(specs())
 def test_fixing_all_that_can_be_mended_gives_a_plan_without_such_problems(spec: dict[str, Any]) -> None:
-    result = fixed(parsed(spec), Known())
+    result = apply_all_repairs(parsed(spec), PlanningFacts())
     beyond = beyond_repair(spec, result.plan)
     assert not [one for one in result.plan.problems if one.reason in MENDABLE and one.step not in beyond]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.planning.fixing import fixed
-from holdfast.planning.plan import Known
+from holdfast.planning.fixing import apply_all_repairs
+from holdfast.planning.plan import PlanningFacts
 from holdfast.reasons import Reason
 from tests.planning.apps import SCHEMA, app_of, join, only, plan_of, reasons, step, stream, warned
 
@@ -207,7 +207,7 @@ def test_a_chain_as_long_as_a_spec_may_be_is_mended() -> None:
 def test_one_repartition_serves_all_joins_that_need_it() -> None:
     streams = [stream("a", 8), *(stream(f"q{i}", 16) for i in range(25))]
     app = app_of(streams, [join(f"m{i}", "a", f"q{i}") for i in range(25)])
-    result = fixed(app, Known())
+    result = apply_all_repairs(app, PlanningFacts())
     assert result.plan.valid
     assert [step.name for step in result.app.spec.steps if step.repartition] == ["a-by-k"]
 
@@ -222,7 +222,7 @@ def test_growth_with_expansion_off_is_said() -> None:
 
 def test_a_fresh_step_takes_no_name_whose_topic_is_taken() -> None:
     streams = [stream("a", 8), stream("q", 16, topic="app-a-by-k")]
-    assert fixed(app_of(streams, [join("m", "a", "q")]), Known()).plan.valid
+    assert apply_all_repairs(app_of(streams, [join("m", "a", "q")]), PlanningFacts()).plan.valid
 
 
 def test_a_table_is_not_made_broadcast_where_broadcast_rows_are_looked_up_in_it() -> None:

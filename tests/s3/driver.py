@@ -17,9 +17,9 @@ from holdfast_runtime.checkpoint.checkpoint_location import storage_at
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
-from holdfast_runtime.driver.site import Shape, Site
-from holdfast_runtime.loop.until import Until
-from holdfast_runtime.progress import Ended, Event, Progress
+from holdfast_runtime.driver.site import ProcessorShape, Site
+from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.progress import Event, Progress, RunEnded
 from tests.engine.runs import APP
 
 
@@ -39,7 +39,7 @@ def say(event: Event) -> None:
     about: dict[str, Any] = {"event": type(event).__name__}
     if isinstance(event, Progress):
         about |= {"batch": event.batch, "restored": event.restored, "tasks": event.tasks}
-    if isinstance(event, Ended):
+    if isinstance(event, RunEnded):
         about |= {"ending": event.ending.value, "batches": event.batches}
     print(json.dumps(about), flush=True)  # noqa: T201
 
@@ -55,8 +55,12 @@ def main(data: Path, disk: Path, attempt: int, location: str, conf: dict[str, st
         planned=shared.below("query"),
     )
     with Told(disk / "metadata", attempt) as coordinator:
-        site = Site("local[2]", Shape(0, 2), places, coordinator, shared.directory, ui=False, prints=disk)
-        say(run_at(site, parse_app(YAML(typ="safe", pure=True).load(APP)), Until(idle=True), say, threading.Event()))
+        site = Site("local[2]", ProcessorShape(0, 2), places, coordinator, shared.directory, ui=False, prints=disk)
+        say(
+            run_at(
+                site, parse_app(YAML(typ="safe", pure=True).load(APP)), StopCondition(idle=True), say, threading.Event()
+            )
+        )
 
 
 if __name__ == "__main__":

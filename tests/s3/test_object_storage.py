@@ -9,7 +9,7 @@ import pytest
 
 from holdfast_runtime.checkpoint.checkpoint_location import storage_at
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.object_storage import ObjectStorage, Service
+from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from tests.s3.gateway import CREDENTIALS, Bucket, Gateway
 
 
@@ -139,4 +139,4 @@ def test_one_object_costs_what_it_must(bucket: Bucket) -> None:
 
 def test_a_process_opens_one_client_for_each_bucket(bucket: Bucket) -> None:
     service = bucket.storage.service
-    assert service.opened("checkpoints") is Service(service.endpoint, encrypted=False).opened("checkpoints")
+    assert service.opened("checkpoints") is S3Service(service.endpoint, encrypted=False).opened("checkpoints")

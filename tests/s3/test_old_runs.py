@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.protocol.attempt import Told
+from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.old_runs import OldRuns
 from holdfast_runtime.checkpoint.run_owner import RunCollectedError, claim_run
 from holdfast_runtime.state.folder_storage import FolderStorage
@@ -18,7 +18,7 @@ from holdfast_runtime.state.storage import Chunk, Storage
 from holdfast_runtime.wall_clock import now
 from tests.s3.gateway import Gateway
 
-TOLD = Told("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
+TOLD = AttemptOrders("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
 DAY = 86_400_000
 WEEK = 7 * DAY
 STAYS = ["collected.json", "owner.json"]

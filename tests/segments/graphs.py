@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from holdfast.planning.plan import plan
-from holdfast_runtime.segments.graph import Compiled, SelectSchema, compile_graph
+from holdfast_runtime.segments.graph import CompiledGraph, SelectSchema, compile_graph
 from tests.planning.apps import app_of, step, stream
 
 
@@ -28,7 +28,7 @@ def written(name: str = "out") -> dict[str, Any]:
 
 def compiled(
     streams: Sequence[dict[str, Any]], steps: Sequence[dict[str, Any]], ask: SelectSchema = same, **spec: Any
-) -> Compiled:
+) -> CompiledGraph:
     """The graph of an app; its plan must be valid."""
     app = app_of(list(streams), list(steps), **spec)
     made = plan(app)
@@ -47,7 +47,7 @@ VERBS: dict[str, dict[str, Any]] = {
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Compiled:
+def graphs(draw: st.DrawFn) -> CompiledGraph:
     """Steps over two streams in any arrangement; some rows go nowhere."""
     streams = [read("a", key=["k"]), read("b", key=["k"]), written()]
     heads, steps = ["a", "b"], []

@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from holdfast_runtime.segments.graph import ColumnsMismatchError, Compiled, Node, NotBuiltError
+from holdfast_runtime.segments.graph import ColumnsMismatchError, CompiledGraph, GraphNode, NotBuiltError
 from tests.planning.apps import step
 from tests.segments.graphs import compiled, graphs, read, written
 
 OUT = step("out-step", "x", to="out")
 
 
-def levels(graph: Compiled) -> dict[str, int]:
+def levels(graph: CompiledGraph) -> dict[str, int]:
     return {node.name: node.level for node in graph.nodes}
 
 
@@ -126,7 +126,7 @@ def test_rows_without_columns_are_refused() -> None:
 
 
 @given(graphs())
-def test_every_edge_goes_up_or_stays(graph: Compiled) -> None:
+def test_every_edge_goes_up_or_stays(graph: CompiledGraph) -> None:
     for node in graph.nodes:
         assert node.index == graph.nodes.index(node)
         assert all(graph.nodes[source].level <= node.level for source in node.inputs)
@@ -136,14 +136,14 @@ def test_every_edge_goes_up_or_stays(graph: Compiled) -> None:
 
 
 @given(graphs())
-def test_there_are_as_few_segments_as_possible(graph: Compiled) -> None:
+def test_there_are_as_few_segments_as_possible(graph: CompiledGraph) -> None:
     assert graph.last % 2 == 0
     assert graph.last == max((node.level + node.level % 2 for node in graph.nodes), default=0)
     assert not any(fits(graph.nodes, 0, {}, last) for last in range(0, graph.last, 2))
 
 
 @given(graphs())
-def test_what_travels_is_what_is_needed(graph: Compiled) -> None:
+def test_what_travels_is_what_is_needed(graph: CompiledGraph) -> None:
     here: set[int] = set()
     for level in range(graph.last + 1):
         here |= {node.index for node in graph.sources if level == 0}
@@ -161,11 +161,11 @@ def test_what_travels_is_what_is_needed(graph: Compiled) -> None:
 
 
 @given(graphs())
-def test_a_compiled_graph_survives_the_trip_to_a_task(graph: Compiled) -> None:
+def test_a_compiled_graph_survives_the_trip_to_a_task(graph: CompiledGraph) -> None:
     assert pickle.loads(pickle.dumps(graph)) == graph  # noqa: S301 - its own
 
 
-def fits(nodes: tuple[Node, ...], at: int, chosen: dict[int, int], last: int) -> bool:
+def fits(nodes: tuple[GraphNode, ...], at: int, chosen: dict[int, int], last: int) -> bool:
     """Whether any arrangement of the nodes from `at` on gets by with these levels."""
     if at == len(nodes):
         return True

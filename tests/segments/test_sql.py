@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast_runtime.segments.catalyst import TextRefusedError
-from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.segments.sql import sql_segment
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.codecs.schemas import schema
 from tests.planning.apps import step
 from tests.segments.graphs import compiled, read, written
@@ -32,7 +32,7 @@ def row(**columns: Any) -> Row:
     return {"a": 1, "b": 1, "s": "x", "arr": [1, 2], "st": {"x": 1, "y z": "z"}} | columns
 
 
-def graph_of(spark: SparkSession, steps: Sequence[dict[str, Any]], sources: Sequence[str] = ("in",)) -> Compiled:
+def graph_of(spark: SparkSession, steps: Sequence[dict[str, Any]], sources: Sequence[str] = ("in",)) -> CompiledGraph:
     """All that nobody else reads is written."""
     streams = [*(read(name, COLUMNS, eventTime=None) for name in sources)]
     used = {name for one in steps for name in one["from"]}
@@ -41,7 +41,7 @@ def graph_of(spark: SparkSession, steps: Sequence[dict[str, Any]], sources: Sequ
     return compiled([*streams, *(written(f"out-{name}") for name in ends)], [*steps, *sinks], select_schema(spark))
 
 
-def union(spark: SparkSession, graph: Compiled, tasks: Sequence[dict[str, list[Row]]]) -> DataFrame:
+def union(spark: SparkSession, graph: CompiledGraph, tasks: Sequence[dict[str, list[Row]]]) -> DataFrame:
     """The rows of some tasks; event times number them all, and a note ends each task."""
     layout, batches, time = graph.layout(0), [], 0
     for task, streams in enumerate(tasks):
@@ -49,12 +49,14 @@ def union(spark: SparkSession, graph: Compiled, tasks: Sequence[dict[str, list[R
             rows = streams.get(node.name, [])
             times = pa.array(range(time, time + len(rows)), pa.int64())
             time += len(rows)
-            batches.append(layout.pack(task, node.index, Timed(pa.RecordBatch.from_pylist(rows, node.schema), times)))
+            batches.append(
+                layout.pack(task, node.index, TimedRows(pa.RecordBatch.from_pylist(rows, node.schema), times))
+            )
         batches.append(layout.pack_note(task, b"end of %d" % task))
     return spark.range(0, 1, 1, 1).mapInArrow(lambda _: iter(batches), layout.spark_schema)
 
 
-def through(graph: Compiled, frame: DataFrame) -> list[dict[str, Came]]:
+def through(graph: CompiledGraph, frame: DataFrame) -> list[dict[str, Came]]:
     """What comes out of the segment, for each task: node -> rows."""
     layout, names = graph.layout(1), {node.index: node.name for node in graph.nodes}
 
@@ -288,7 +290,7 @@ def drawn(draw: st.DrawFn) -> Drawn:
     return Drawn(steps, tasks)
 
 
-def paths(graph: Compiled, end: int) -> list[list[int]]:
+def paths(graph: CompiledGraph, end: int) -> list[list[int]]:
     """All ways from what comes in to a node."""
     node = graph.nodes[end]
     if node.level == 0:
@@ -296,7 +298,7 @@ def paths(graph: Compiled, end: int) -> list[list[int]]:
     return [[*path, end] for source in node.inputs for path in paths(graph, source)]
 
 
-def plainly(spark: SparkSession, graph: Compiled, path: list[int], rows: Came) -> Came:
+def plainly(spark: SparkSession, graph: CompiledGraph, path: list[int], rows: Came) -> Came:
     """What plain Spark gives when the steps of a path are applied one by one; raises what Spark raises."""
     columns = graph.nodes[path[0]].schema.append(pa.field("the time", pa.int64()))
     table = pa.Table.from_pylist([one | {"the time": time} for time, one in rows], columns)

@@ -10,15 +10,15 @@ import pytest
 from holdfast_runtime.steps.apply import UserFunction, apply
 from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.merge import merge
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.codecs.schemas import schema
 
 SCHEMA = schema("k STRING, n INT")
 
 
-def rows(*values: int, times: list[int | None] | None = None) -> Timed:
+def rows(*values: int, times: list[int | None] | None = None) -> TimedRows:
     batch = pa.RecordBatch.from_pylist([{"k": f"k{value}", "n": value} for value in values], SCHEMA)
-    return Timed(batch, pa.array(times if times is not None else range(len(values)), pa.int64()))
+    return TimedRows(batch, pa.array(times if times is not None else range(len(values)), pa.int64()))
 
 
 def step(call: Callable[..., Any], columns: pa.Schema = SCHEMA) -> UserFunction:
@@ -109,7 +109,7 @@ def test_rows_get_the_event_time_their_function_keeps_however_many_there_are() -
         {"k": ["a", "b", "c"], "ts": pa.array([3000, 1000, 2000], columns.field(1).type)}
     )
     function = UserFunction("x", "ads.demo:f", lambda batch: batch.take(pa.array([2, 0])), columns, event_time="ts")
-    assert apply(function, Timed(given, pa.array([3, 1, 2]))).times.to_pylist() == [2, 3]
+    assert apply(function, TimedRows(given, pa.array([3, 1, 2]))).times.to_pylist() == [2, 3]
 
 
 def test_merged_rows_come_in_the_order_of_the_inputs() -> None:
@@ -119,6 +119,6 @@ def test_merged_rows_come_in_the_order_of_the_inputs() -> None:
 
 def test_merged_rows_take_names_and_order_of_the_schema() -> None:
     other = pa.RecordBatch.from_pydict({"N": pa.array([9], pa.int32()), "k": ["z"]})
-    out = merge([rows(1), Timed(other, pa.array([0]))], SCHEMA)
+    out = merge([rows(1), TimedRows(other, pa.array([0]))], SCHEMA)
     assert out.rows.to_pylist() == [{"k": "k1", "n": 1}, {"k": "z", "n": 9}]
     assert merge([], SCHEMA).rows.schema == SCHEMA

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.segments.union import Layout, Note, Rows, UnionBrokenError
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.segments.union import NodeRows, PackedNote, UnionBrokenError, UnionLayout
+from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.codecs.schemas import schema
 
 NARROW, WIDE = schema("a INT"), schema("s STRING, m MAP<STRING, ARRAY<INT>>, n STRUCT<x: INT, y: STRUCT<z: BINARY>>")
@@ -38,23 +38,23 @@ class One:
     schema: pa.Schema
 
 
-LAYOUT = Layout.of([One(3, NARROW), One(4, WIDE), One(7, NARROW)])
+LAYOUT = UnionLayout.of([One(3, NARROW), One(4, WIDE), One(7, NARROW)])
 
 
-def timed(columns: pa.Schema, rows: list[dict[str, Any]], first: int = 0) -> Timed:
+def timed(columns: pa.Schema, rows: list[dict[str, Any]], first: int = 0) -> TimedRows:
     times = [None if at % 3 == 2 else first + at for at in range(len(rows))]
-    return Timed(pa.RecordBatch.from_pylist(rows, columns), pa.array(times, pa.int64()))
+    return TimedRows(pa.RecordBatch.from_pylist(rows, columns), pa.array(times, pa.int64()))
 
 
-def narrow(*values: int | None) -> Timed:
+def narrow(*values: int | None) -> TimedRows:
     return timed(NARROW, [{"a": value} for value in values])
 
 
-def wide(count: int) -> Timed:
+def wide(count: int) -> TimedRows:
     return timed(WIDE, [{"s": str(at), "m": [("k", [at, None])], "n": {"x": at, "y": None}} for at in range(count)])
 
 
-def plain(rows: Timed) -> tuple[list[dict[str, Any]], list[int | None]]:
+def plain(rows: TimedRows) -> tuple[list[dict[str, Any]], list[int | None]]:
     return rows.rows.to_pylist(), rows.times.to_pylist()
 
 
@@ -67,21 +67,21 @@ def test_what_is_packed_comes_out_in_order() -> None:
     batches = [LAYOUT.pack(0, 3, narrow(1, None, 3)), LAYOUT.pack_note(0, b"x"), LAYOUT.pack(0, 4, wide(2))]
     out = [piece for batch in batches for piece in LAYOUT.unpack(batch)]
     rows, note, others = out
-    assert isinstance(rows, Rows)
-    assert isinstance(others, Rows)
+    assert isinstance(rows, NodeRows)
+    assert isinstance(others, NodeRows)
     assert (rows.task, rows.node, plain(rows.rows)) == (0, 3, plain(narrow(1, None, 3)))
-    assert note == Note(0, b"x")
+    assert note == PackedNote(0, b"x")
     assert (others.node, plain(others.rows)) == (4, plain(wide(2)))
 
 
 def test_rows_have_the_columns_of_their_node_exactly() -> None:
     for piece in LAYOUT.unpack(LAYOUT.pack(0, 4, wide(2))):
-        assert isinstance(piece, Rows)
+        assert isinstance(piece, NodeRows)
         assert piece.rows.rows.schema.equals(WIDE, check_metadata=True)
 
 
 def test_a_boundary_that_no_rows_cross_carries_notes() -> None:
-    layout = Layout.of([])
+    layout = UnionLayout.of([])
     assert list(layout.gathered([layout.pack_note(2, b"a"), layout.pack_note(2, b""), layout.pack_note(1, b"b")])) == [
         (2, {}, [b"a", b""]),
         (1, {}, [b"b"]),
@@ -89,7 +89,7 @@ def test_a_boundary_that_no_rows_cross_carries_notes() -> None:
 
 
 def test_no_rows_are_no_pieces() -> None:
-    assert list(LAYOUT.unpack(LAYOUT.pack(0, 4, Timed.nothing(WIDE)))) == []
+    assert list(LAYOUT.unpack(LAYOUT.pack(0, 4, TimedRows.nothing(WIDE)))) == []
     assert list(LAYOUT.gathered([])) == []
 
 
@@ -132,7 +132,8 @@ def packed(draw: st.DrawFn) -> tuple[list[pa.RecordBatch], dict[int, dict[int, l
 
 @given(packed(), st.data())
 def test_however_batches_are_cut_and_joined_the_same_comes_out(
-    given_: tuple[list[pa.RecordBatch], dict[int, dict[int, list[Timed]]], dict[int, list[bytes]]], data: st.DataObject
+    given_: tuple[list[pa.RecordBatch], dict[int, dict[int, list[TimedRows]]], dict[int, list[bytes]]],
+    data: st.DataObject,
 ) -> None:
     batches, rows, notes = given_
     whole = pa.concat_batches(batches) if batches else LAYOUT.pack(0, 3, narrow())
@@ -145,12 +146,12 @@ def test_however_batches_are_cut_and_joined_the_same_comes_out(
     for task, by_node in expected.items():
         assert out[task][1] == notes[task]
         assert {node: plain(some) for node, some in out[task][0].items()} == {
-            node: plain(Timed.joined(parts, LAYOUT.schemas[node])) for node, parts in by_node.items()
+            node: plain(TimedRows.joined(parts, LAYOUT.schemas[node])) for node, parts in by_node.items()
         }
 
 
 def test_spark_hands_back_what_it_was_given(spark: SparkSession) -> None:
-    layout = Layout.of([One(0, EVERYTHING), One(1, NARROW), One(2, WIDE)])
+    layout = UnionLayout.of([One(0, EVERYTHING), One(1, NARROW), One(2, WIDE)])
     rows = timed(EVERYTHING, [ROW, dict.fromkeys(ROW), ROW])
     many = narrow(*range(25_000))
 
@@ -158,7 +159,7 @@ def test_spark_hands_back_what_it_was_given(spark: SparkSession) -> None:
         for _ in batches:
             yield layout.pack(0, 1, many)
             yield layout.pack(0, 0, rows)
-            yield layout.pack(0, 2, Timed.nothing(WIDE))
+            yield layout.pack(0, 2, TimedRows.nothing(WIDE))
             yield layout.pack_note(0, b"note")
 
     def last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

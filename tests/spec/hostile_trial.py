@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from holdfast.spec.app import Status
-from holdfast_operator.decide.facts import AppSeen, Snapshot
+from holdfast_operator.decide.facts import AppObject, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.decide.specs import read_spec
 from holdfast_operator.examine.start_checks import judge
@@ -82,7 +82,7 @@ def _judged(tree: Any) -> tuple[str, int]:
     spec = read_spec({**whole, "metadata": {**(metadata if isinstance(metadata, dict) else {}), "uid": UID}})
     streams = () if spec.app is None else spec.app.spec.streams
     seen = Snapshot(
-        AppSeen(str(name), "apps", UID, 1, whole, Status(), finalizer=True),
+        AppObject(str(name), "apps", UID, 1, whole, Status(), finalizer=True),
         counts={stream.name: stream.partitions or 4 for stream in streams},
     )
     judged = judge(seen.grounds, spec, POLICY)

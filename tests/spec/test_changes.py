@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from holdfast.spec.app_part import StreamApp
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fields_part import items_of_list, object_of
 
 
@@ -13,15 +13,15 @@ def test_every_field_carries_exactly_one_class() -> None:
     wrong = []
     for model in set(_models(StreamApp)):
         for name, field in model.model_fields.items():
-            classes = [item for item in field.metadata if isinstance(item, Change)]
+            classes = [item for item in field.metadata if isinstance(item, ChangeCost)]
             if len(classes) != 1:
                 wrong.append(f"{model.__name__}.{name}: {classes}")
     assert wrong == []
 
 
 def test_every_class_has_words_for_people() -> None:
-    assert [change.label for change in Change] == ["Live", "Restart", "NewRun", "Forbidden"]
-    assert all(change.sentence for change in Change)
+    assert [change.label for change in ChangeCost] == ["Live", "Restart", "NewRun", "Forbidden"]
+    assert all(change.sentence for change in ChangeCost)
 
 
 def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

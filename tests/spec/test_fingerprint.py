@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from holdfast.spec.app_part import AppSpec
 from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fingerprint import fingerprint
 from holdfast.spec.parse import parse_app
 from tests.spec.base_app import SMALL
@@ -14,13 +14,13 @@ from tests.spec.base_app import SMALL
 class Newer(SpecModel):
     """A part of the spec that a later release has."""
 
-    often: Annotated[int, Change.RESTART] = 3
+    often: Annotated[int, ChangeCost.RESTART] = 3
 
 
 class NewerSpec(AppSpec):
     """The spec of a later release, whose new fields cost a restart where they are used."""
 
-    colour: Annotated[str, Change.RESTART] = "none"
+    colour: Annotated[str, ChangeCost.RESTART] = "none"
     newer: Newer = Newer()
 
 

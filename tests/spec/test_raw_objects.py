@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.raw_objects import WATCHED, Where, fitted
+from holdfast.raw_objects import WATCHED, ObjectDepth, bounded_objects
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 TREES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
@@ -35,7 +35,7 @@ def app(name: str, **fields: Any) -> Any:
 @given(OBJECTS, st.booleans())
 def test_what_can_be_parsed_stays_as_it_is(tree: Any, escaped: bool) -> None:
     made = json.dumps(tree, ensure_ascii=escaped).encode(errors="surrogatepass")
-    assert fitted(made, Where.OBJECT) is made
+    assert bounded_objects(made, ObjectDepth.OBJECT) is made
 
 
 @given(st.lists(OBJECTS, max_size=4), st.integers(0, 3), st.booleans())
@@ -45,7 +45,7 @@ def test_beside_something_that_can_not_everything_else_is_what_it_was(trees: Any
     items = [json.dumps(tree, separators=separators) for tree in trees]
     hostile = text(app("hostile", spec="hole", status={"attempt": 3}), hole=DEEP).decode()
     items.insert(at, hostile)
-    made = json.loads(fitted(f'{{"kind": "L", "items": [{",".join(items)}]}}'.encode(), Where.LIST))
+    made = json.loads(bounded_objects(f'{{"kind": "L", "items": [{",".join(items)}]}}'.encode(), ObjectDepth.LIST))
     place = min(at, len(trees))
     found = made["items"].pop(place)
     assert made["kind"] == "L"
@@ -59,7 +59,7 @@ def test_beside_something_that_can_not_everything_else_is_what_it_was(trees: Any
 @pytest.mark.parametrize(("hole", "why"), [(DEEP, "deeper than 64 levels"), (WIDE, "more than 65536 values")])
 def test_what_is_too_much_is_left_out_and_said_and_the_rest_is_as_it_was(hole: str, why: str) -> None:
     event = {"type": "ADDED", "object": app("a", spec="hole", status={"runId": ']}\\"'})}
-    made = json.loads(fitted(text(event, hole=hole), Where.EVENT))
+    made = json.loads(bounded_objects(text(event, hole=hole), ObjectDepth.EVENT))
     assert made["type"] == "ADDED"
     unread = made["object"].pop("unread")
     assert list(unread) == ["spec"]
@@ -74,18 +74,18 @@ def test_what_is_too_much_is_left_out_and_said_and_the_rest_is_as_it_was(hole: s
 def test_who_managed_which_field_is_nobodys_business_however_deep_it_is() -> None:
     tree = app("a", spec={"b": 1})
     tree["metadata"]["managedFields"] = "hole"
-    made = json.loads(fitted(text(tree, hole=DEEP), Where.OBJECT))
+    made = json.loads(bounded_objects(text(tree, hole=DEEP), ObjectDepth.OBJECT))
     assert made == {"kind": "StreamApp", "metadata": {"name": "a", "uid": "u"}, "spec": {"b": 1}}
 
 
 def test_a_long_text_is_no_reason_to_leave_anything_out() -> None:
     tree = {"metadata": {"name": "shard"}, "binaryData": {"value": "A" * 1_000_000}}
-    assert json.loads(fitted(text(tree), Where.OBJECT)) == tree
+    assert json.loads(bounded_objects(text(tree), ObjectDepth.OBJECT)) == tree
 
 
 def test_what_a_watch_brings_has_less_room_than_what_is_asked_for() -> None:
     tree = {"metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"code": "A" * 300_000}}
-    cut = json.loads(fitted(text({"type": "ADDED", "object": tree}), Where.EVENT, WATCHED))["object"]
+    cut = json.loads(bounded_objects(text({"type": "ADDED", "object": tree}), ObjectDepth.EVENT, WATCHED))["object"]
     assert cut.pop("unread") == {"spec": "it has 300013 bytes, and at most 262144 are read"}
     assert cut == {"metadata": tree["metadata"]}
-    assert json.loads(fitted(text(tree), Where.OBJECT)) == tree
+    assert json.loads(bounded_objects(text(tree), ObjectDepth.OBJECT)) == tree

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fields_part import change_of, items_of_list, names_in_files, object_of
 from holdfast.spec.parse import parse_app
 from holdfast.spec.transitions import transition_rules
@@ -53,14 +53,14 @@ def _costly(old: BaseModel, new: BaseModel, at: str) -> Iterator[str]:
             continue
         if items_of_list(field) is not None:
             former = {item.name: item for item in was}
-            if {item.name for item in is_now} != set(former) and change_of(field) is Change.NEW_RUN:
+            if {item.name for item in is_now} != set(former) and change_of(field) is ChangeCost.NEW_RUN:
                 yield path
             for item in is_now:
                 if item.name in former:
                     yield from _costly(former[item.name], item, f"{path}[]")
         elif isinstance(was, BaseModel) and isinstance(is_now, BaseModel):
             yield from _costly(was, is_now, path)
-        elif change_of(field) is Change.NEW_RUN:
+        elif change_of(field) is ChangeCost.NEW_RUN:
             yield path
 
 
@@ -210,7 +210,7 @@ def _costing(model: type[BaseModel], at: str) -> Iterator[str]:
     for attribute, field in model.model_fields.items():
         path = f"{at}.{names_in_files(attribute, field)[0]}"
         inner = _model_of(field)
-        if change_of(field) is Change.NEW_RUN and not path.endswith("[].name") and not _has_defaults(field.default):
+        if change_of(field) is ChangeCost.NEW_RUN and not path.endswith("[].name") and not _has_defaults(field.default):
             yield path
         if inner is not None:
             yield from _costing(inner, f"{path}[]" if items_of_list(field) else path)

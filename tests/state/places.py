@@ -2,29 +2,29 @@
 
 from pathlib import Path
 
-from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.opening import Opened, open_store
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.opening import OpenedStore, open_store
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from tests.s3.gateway import Bucket
 
-TASK = Identity("ad-clicks", "1", "partition-0")
+TASK = TaskIdentity("ad-clicks", "1", "partition-0")
 
 
 class Disk:
     """One task's place, durable copy and outputs, in a directory."""
 
     def __init__(
-        self, directory: Path, identity: Identity = TASK, quota: int = 1 << 26, bucket: Bucket | None = None
+        self, directory: Path, identity: TaskIdentity = TASK, quota: int = 1 << 26, bucket: Bucket | None = None
     ) -> None:
         (directory / "boot_id").write_text("first boot\n")
         self.directory = directory
-        self.place = Place(directory / "disk" / identity.task, identity, quota, directory / "boot_id")
+        self.place = StorePlace(directory / "disk" / identity.task, identity, quota, directory / "boot_id")
         self._bucket = bucket
         root = FolderStorage(directory / "checkpoint", sync=False) if bucket is None else bucket.storage
-        self.durable = Durable(root, identity)
+        self.durable = DurableCopy(root, identity)
         self.published: dict[int, bytes] = {}
         self.computed = 0
 
@@ -41,10 +41,10 @@ class Disk:
         else:
             self.durable.storage.write(path.name, [content], replace=True)
 
-    def open(self, batch: int, epoch: int = 1) -> Opened:
+    def open(self, batch: int, epoch: int = 1) -> OpenedStore:
         return open_store(self.place, self.durable, batch, epoch, new=batch == 0)
 
-    def run(self, batch: int, epoch: int = 1) -> Opened:
+    def run(self, batch: int, epoch: int = 1) -> OpenedStore:
         """One batch: counts itself, and marks its own row and computing."""
         opened = self.open(batch, epoch)
         with opened.store as store:
@@ -63,7 +63,7 @@ class Disk:
                     assert isinstance(delta, Delta)
                     self.published.setdefault(delta.batch, delta.outputs["out/0"])
 
-            commit([Part(store, self.durable, batch)], epoch, compute, publish)
+            commit([TaskCommit(store, self.durable, batch)], epoch, compute, publish)
         return opened
 
     def rows(self, batch: int, epoch: int = 1) -> dict[bytes, bytes]:

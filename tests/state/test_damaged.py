@@ -17,10 +17,10 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.delta import Changes, delta_bytes, read_delta
-from holdfast_runtime.state.left import DataFile, Left, Phase, read_left
-from holdfast_runtime.state.place import Identity, Sidecar
+from holdfast_runtime.state.left import FileStamp, LastUse, UsePhase, read_last_use
+from holdfast_runtime.state.place import Sidecar, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
-from holdfast_runtime.state.trust import Expected, Facts, Reason, Use, trust
+from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.testing import TestDriver
 from tests.state.places import TASK, Disk
 
@@ -66,7 +66,7 @@ def deleted(path: Path) -> None:
 def copied_with_its_time_from_another(path: Path) -> None:
     other = path.parent.parent / "other"
     other.mkdir()
-    foreign = Disk(other, Identity("ad-clicks", "1", "partition-1"))
+    foreign = Disk(other, TaskIdentity("ad-clicks", "1", "partition-1"))
     foreign.run(0)
     shutil.copy2(foreign.place.data_path, path)
 
@@ -81,7 +81,7 @@ def test_a_data_file_that_is_not_as_it_was_left_is_restored_unread(disk: Disk, d
     opened = disk.open(LAST + 1)
     opened.store.close()
     assert opened.distrust is not None
-    assert opened.distrust.reason is Reason.CHANGED
+    assert opened.distrust.reason is DistrustReason.CHANGED
     assert opened.restored is not None
     assert disk.rows(LAST) == before
     assert disk.open(LAST + 1).distrust is None
@@ -91,12 +91,12 @@ def test_a_data_file_that_is_not_as_it_was_left_is_restored_unread(disk: Disk, d
 def test_a_store_nobody_says_anything_about_is_restored(disk: Disk, damage: Callable[[Path], None]) -> None:
     before = disk.rows(LAST)
     line = disk.place.lock_path.read_bytes()
-    assert read_left(line) is not None
+    assert read_last_use(line) is not None
     damage(disk.place.lock_path)
     opened = disk.open(LAST + 1)
     opened.store.close()
     assert disk.rows(LAST) == before
-    assert opened.distrust is not None or read_left(disk.place.lock_path.read_bytes()) is not None
+    assert opened.distrust is not None or read_last_use(disk.place.lock_path.read_bytes()) is not None
 
 
 def killed_while_open(disk: Disk) -> None:
@@ -122,46 +122,48 @@ def test_a_store_that_two_users_in_a_row_did_not_survive_is_restored(disk: Disk)
     opened = disk.open(LAST + 1)
     opened.store.close()
     assert opened.distrust is not None
-    assert opened.distrust.reason is Reason.DEADLY
+    assert opened.distrust.reason is DistrustReason.DEADLY
     assert disk.rows(LAST) == before
     killed_while_open(disk)
     assert disk.open(LAST + 1).distrust is None
 
 
-NOW = DataFile(1 << 20, 1_000)
+NOW = FileStamp(1 << 20, 1_000)
 
 
 @pytest.mark.parametrize(
     ("left", "file", "reason"),
     [
-        (Left(Phase.CLOSED, NOW), NOW, None),
-        (Left(Phase.READING, NOW), NOW, None),
-        (Left(Phase.READING, NOW, 1), NOW, Reason.DEADLY),
-        (Left(Phase.CLOSED, NOW), DataFile(1 << 20, 1_001), Reason.CHANGED),
-        (Left(Phase.CLOSED, NOW), DataFile(1 << 21, 1_000), Reason.CHANGED),
-        (Left(Phase.READING, NOW), DataFile(1 << 20, 1_001), Reason.CHANGED),
-        (Left(Phase.WRITING, NOW), DataFile(1 << 21, 1_001), None),
-        (Left(Phase.WRITING, NOW, 1), DataFile(1 << 21, 1_001), Reason.DEADLY),
-        (Left(Phase.WRITING, NOW), DataFile(1 << 19, 1_001), Reason.CHANGED),
-        (None, NOW, Reason.CHANGED),
-        (Left(Phase.CLOSED, NOW), None, Reason.CHANGED),
+        (LastUse(UsePhase.CLOSED, NOW), NOW, None),
+        (LastUse(UsePhase.READING, NOW), NOW, None),
+        (LastUse(UsePhase.READING, NOW, 1), NOW, DistrustReason.DEADLY),
+        (LastUse(UsePhase.CLOSED, NOW), FileStamp(1 << 20, 1_001), DistrustReason.CHANGED),
+        (LastUse(UsePhase.CLOSED, NOW), FileStamp(1 << 21, 1_000), DistrustReason.CHANGED),
+        (LastUse(UsePhase.READING, NOW), FileStamp(1 << 20, 1_001), DistrustReason.CHANGED),
+        (LastUse(UsePhase.WRITING, NOW), FileStamp(1 << 21, 1_001), None),
+        (LastUse(UsePhase.WRITING, NOW, 1), FileStamp(1 << 21, 1_001), DistrustReason.DEADLY),
+        (LastUse(UsePhase.WRITING, NOW), FileStamp(1 << 19, 1_001), DistrustReason.CHANGED),
+        (None, NOW, DistrustReason.CHANGED),
+        (LastUse(UsePhase.CLOSED, NOW), None, DistrustReason.CHANGED),
     ],
 )
-def test_a_file_is_trusted_only_as_it_was_left(left: Left | None, file: DataFile | None, reason: Reason | None) -> None:
-    found = trust(Facts(Sidecar(1, TASK, "boot"), use=Use(left, file)), Expected(TASK, 5, 2, "boot"))
+def test_a_file_is_trusted_only_as_it_was_left(
+    left: LastUse | None, file: FileStamp | None, reason: DistrustReason | None
+) -> None:
+    found = trust(TrustFacts(Sidecar(1, TASK, "boot"), use=StoreUse(left, file)), ExpectedStore(TASK, 5, 2, "boot"))
     assert (None if found is None else found.reason) is reason
 
 
 def test_a_line_with_any_wrong_byte_says_nothing() -> None:
-    left = Left(Phase.CLOSED, DataFile(4096, 1_795_331_490_543_022_517), 1)
+    left = LastUse(UsePhase.CLOSED, FileStamp(4096, 1_795_331_490_543_022_517), 1)
     line = left.line()
-    assert read_left(line) == left
+    assert read_last_use(line) == left
     meant = line.rstrip()
     for at in range(len(meant)):
         for bit in range(8):
             other = bytearray(line)
             other[at] ^= 1 << bit
-            assert read_left(bytes(other)) in {None, left}
+            assert read_last_use(bytes(other)) in {None, left}
 
 
 TOTALS: dict[str, Any] = {
@@ -243,6 +245,6 @@ def test_a_value_nobody_understands_in_a_durable_copy_that_is_whole_is_refused_b
 
 def test_a_store_opened_by_itself_is_left_closed(disk: Disk) -> None:
     with TaskStore.open(disk.place) as store:
-        assert read_left(disk.place.lock_path.read_bytes()).phase is Phase.READING  # type: ignore[union-attr]
+        assert read_last_use(disk.place.lock_path.read_bytes()).phase is UsePhase.READING  # type: ignore[union-attr]
         assert store.head.batch == LAST
-    assert read_left(disk.place.lock_path.read_bytes()).phase is Phase.CLOSED  # type: ignore[union-attr]
+    assert read_last_use(disk.place.lock_path.read_bytes()).phase is UsePhase.CLOSED  # type: ignore[union-attr]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.errors import DeltaExistsError
-from holdfast_runtime.state.trust import Reason
+from holdfast_runtime.state.trust import DistrustReason
 from tests.state.places import Disk
 
 
@@ -31,12 +31,12 @@ def test_a_task_that_moves_is_restored_and_when_it_comes_back_its_old_store_is_n
         here.run(batch)
     moved = there.run(3)
     assert moved.distrust is not None
-    assert moved.distrust.reason is Reason.NO_STORE
+    assert moved.distrust.reason is DistrustReason.NO_STORE
     assert moved.restored is not None
     there.run(4)
     back = here.run(5)
     assert back.distrust is not None
-    assert back.distrust.reason is Reason.OTHER_BATCH
+    assert back.distrust.reason is DistrustReason.OTHER_BATCH
     assert here.rows(5) == {b"last": b"5 computed as 4", **{b"row-%03d" % batch: b"x" * 100 for batch in (3, 4, 5)}}
 
 
@@ -63,10 +63,10 @@ def test_a_process_that_still_runs_a_batch_at_the_old_place_writes_nothing(disks
             pytest.fail("outputs of a batch that somebody else has written")
 
         with pytest.raises(DeltaExistsError):
-            commit([Part(old, here.durable, 3)], 1, compute, publish)
+            commit([TaskCommit(old, here.durable, 3)], 1, compute, publish)
     state = there.rows(4)
     assert state[b"last"] == b"4 computed as 2"
     back = here.run(5)
     assert back.distrust is not None
-    assert back.distrust.reason is Reason.OTHER_BATCH
+    assert back.distrust.reason is DistrustReason.OTHER_BATCH
     assert here.rows(5).items() >= {b"row-004": state[b"row-004"]}.items()

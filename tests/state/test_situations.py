@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.errors import (
@@ -20,10 +20,10 @@ from holdfast_runtime.state.errors import (
     NoUsableSnapshotError,
     StoreRebuildError,
 )
-from holdfast_runtime.state.place import Identity, Sidecar
+from holdfast_runtime.state.place import Sidecar, TaskIdentity
 from holdfast_runtime.state.restoring import restore
-from holdfast_runtime.state.task_store import Head, TaskStore
-from holdfast_runtime.state.trust import Expected, Facts, Reason, trust
+from holdfast_runtime.state.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, TrustFacts, trust
 from tests.s3.gateway import Gateway
 from tests.state.places import TASK, Disk
 
@@ -92,7 +92,7 @@ def test_a_lost_disk_is_restored_from_the_last_snapshot_and_the_deltas_after_it(
     assert "00000000000000000005" in str(opened.restored.snapshot)
     assert disk.rows(9) == before
     assert opened.distrust is not None
-    assert opened.distrust.reason is Reason.NO_STORE
+    assert opened.distrust.reason is DistrustReason.NO_STORE
 
 
 def test_a_lost_disk_before_any_snapshot_is_restored_from_the_first_delta_on(disk: Disk) -> None:
@@ -108,20 +108,20 @@ def test_a_restarted_machine_drops_the_store_without_opening_it(disk: Disk) -> N
     opened = disk.open(10)
     opened.store.close()
     assert opened.distrust is not None
-    assert opened.distrust.reason is Reason.MACHINE_RESTARTED
+    assert opened.distrust.reason is DistrustReason.MACHINE_RESTARTED
     assert disk.rows(9) == before
 
 
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        (Identity("other", "1", "partition-0"), Reason.OTHER_APP),
-        (Identity("ad-clicks", "2", "partition-0"), Reason.OTHER_RUN),
-        (Identity("ad-clicks", "1", "partition-1"), Reason.OTHER_TASK),
+        (TaskIdentity("other", "1", "partition-0"), DistrustReason.OTHER_APP),
+        (TaskIdentity("ad-clicks", "2", "partition-0"), DistrustReason.OTHER_RUN),
+        (TaskIdentity("ad-clicks", "1", "partition-1"), DistrustReason.OTHER_TASK),
     ],
 )
 def test_the_store_of_another_app_run_or_task_is_not_used(
-    disk: Disk, tmp_path: Path, other: Identity, reason: Reason
+    disk: Disk, tmp_path: Path, other: TaskIdentity, reason: DistrustReason
 ) -> None:
     before = history(disk)
     (tmp_path / "other").mkdir()
@@ -149,7 +149,7 @@ def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None
     opened = disk.open(10)
     opened.store.close()
     assert opened.distrust is not None
-    assert opened.distrust.reason is Reason.OTHER_BATCH
+    assert opened.distrust.reason is DistrustReason.OTHER_BATCH
     assert disk.rows(9) == before
 
 
@@ -275,7 +275,7 @@ def test_of_two_attempts_on_one_checkpoint_the_older_is_refused_before_its_outpu
         with pytest.raises(EpochFencedError, match=r"attempt 1 .* attempt 2 works on it"):
             disk.durable.write_delta(older.delta())
         with pytest.raises(EpochFencedError):
-            commit([Part(older, disk.durable, 4)], 1, lambda _: {}, published.append)
+            commit([TaskCommit(older, disk.durable, 4)], 1, lambda _: {}, published.append)
         assert (older.head.batch, published) == (3, [])
     lose(newer)
     assert newer.rows(4, epoch=2)[b"last"].startswith(b"4 computed")
@@ -378,13 +378,13 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
 
 def test_a_snapshot_is_due_after_so_many_deltas_or_so_many_bytes() -> None:
     policy = SnapshotPolicy(most_deltas=100, least_deltas=10)
-    due = [policy.due(Head(batch, -1, 1), "partition-0") for batch in range(200)]
+    due = [policy.due(StoreHead(batch, -1, 1), "partition-0") for batch in range(200)]
     assert 49 <= due.index(True) <= 99
-    grown = Head(20, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20)
+    grown = StoreHead(20, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20)
     assert policy.due(grown, "partition-0")
-    assert policy.due(Head(9, -1, 1, delta_bytes=2 << 20), "partition-0")  # much at once, and no snapshot yet
-    assert not policy.due(Head(19, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20), "partition-0")
-    assert not policy.due(Head(20, -1, 1, snapshot=10, snapshot_bytes=4 << 20, delta_bytes=2 << 20), "partition-0")
+    assert policy.due(StoreHead(9, -1, 1, delta_bytes=2 << 20), "partition-0")  # much at once, and no snapshot yet
+    assert not policy.due(StoreHead(19, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20), "partition-0")
+    assert not policy.due(StoreHead(20, -1, 1, snapshot=10, snapshot_bytes=4 << 20, delta_bytes=2 << 20), "partition-0")
 
 
 GOOD = Sidecar(1, TASK, "boot")
@@ -393,28 +393,28 @@ GOOD = Sidecar(1, TASK, "boot")
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Facts(GOOD, 4, 1), None),
-        (Facts(GOOD, 5, 2), None),
-        (Facts(GOOD), None),
-        (Facts(None), Reason.NO_STORE),
-        (Facts(Sidecar(2, TASK, "boot"), 4, 1), Reason.FORMAT_DIFFERS),
-        (Facts(Sidecar(1, Identity("x", "1", "partition-0"), "boot"), 4, 1), Reason.OTHER_APP),
-        (Facts(Sidecar(1, Identity("ad-clicks", "x", "partition-0"), "boot"), 4, 1), Reason.OTHER_RUN),
-        (Facts(Sidecar(1, Identity("ad-clicks", "1", "x"), "boot"), 4, 1), Reason.OTHER_TASK),
-        (Facts(Sidecar(1, TASK, "other"), 4, 1), Reason.MACHINE_RESTARTED),
-        (Facts(GOOD, 4, 3), Reason.NEWER_EPOCH),
-        (Facts(GOOD, 3, 1), Reason.OTHER_BATCH),
-        (Facts(GOOD, 6, 1), Reason.OTHER_BATCH),
-        (Facts(GOOD, 4, 1, frozenset({1, 2})), None),
-        (Facts(GOOD, 4, 1, frozenset({2})), Reason.OTHER_HISTORY),
+        (TrustFacts(GOOD, 4, 1), None),
+        (TrustFacts(GOOD, 5, 2), None),
+        (TrustFacts(GOOD), None),
+        (TrustFacts(None), DistrustReason.NO_STORE),
+        (TrustFacts(Sidecar(2, TASK, "boot"), 4, 1), DistrustReason.FORMAT_DIFFERS),
+        (TrustFacts(Sidecar(1, TaskIdentity("x", "1", "partition-0"), "boot"), 4, 1), DistrustReason.OTHER_APP),
+        (TrustFacts(Sidecar(1, TaskIdentity("ad-clicks", "x", "partition-0"), "boot"), 4, 1), DistrustReason.OTHER_RUN),
+        (TrustFacts(Sidecar(1, TaskIdentity("ad-clicks", "1", "x"), "boot"), 4, 1), DistrustReason.OTHER_TASK),
+        (TrustFacts(Sidecar(1, TASK, "other"), 4, 1), DistrustReason.MACHINE_RESTARTED),
+        (TrustFacts(GOOD, 4, 3), DistrustReason.NEWER_EPOCH),
+        (TrustFacts(GOOD, 3, 1), DistrustReason.OTHER_BATCH),
+        (TrustFacts(GOOD, 6, 1), DistrustReason.OTHER_BATCH),
+        (TrustFacts(GOOD, 4, 1, frozenset({1, 2})), None),
+        (TrustFacts(GOOD, 4, 1, frozenset({2})), DistrustReason.OTHER_HISTORY),
     ],
 )
-def test_a_store_is_trusted_only_if_everything_fits(facts: Facts, reason: Reason | None) -> None:
-    found = trust(facts, Expected(TASK, 5, 2, "boot"))
+def test_a_store_is_trusted_only_if_everything_fits(facts: TrustFacts, reason: DistrustReason | None) -> None:
+    found = trust(facts, ExpectedStore(TASK, 5, 2, "boot"))
     assert (None if found is None else found.reason) is reason
 
 
 def test_a_machine_that_tells_no_boot_id_is_never_the_same_machine() -> None:
-    found = trust(Facts(Sidecar(1, TASK, ""), 4, 1), Expected(TASK, 5, 2, ""))
+    found = trust(TrustFacts(Sidecar(1, TASK, ""), 4, 1), ExpectedStore(TASK, 5, 2, ""))
     assert found is not None
-    assert found.reason is Reason.MACHINE_RESTARTED
+    assert found.reason is DistrustReason.MACHINE_RESTARTED

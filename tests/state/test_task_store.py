@@ -21,8 +21,8 @@ from holdfast_runtime.state.errors import (
     StoreRebuildError,
 )
 from holdfast_runtime.state.keys import LONGEST_PLAIN
-from holdfast_runtime.state.place import Place
-from holdfast_runtime.state.task_store import Begun, Committed, TaskStore
+from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
 from tests.state.places import TASK, Disk
 
 
@@ -153,11 +153,11 @@ def test_a_store_at_this_batch_is_rolled_back_or_kept_as_the_caller_says(store: 
     store.table("rows").put(b"a", b"1")
     store.table("new").put(b"b", b"1")
     store.commit()
-    assert store.begin(1, 1, Committed.KEEP) is Begun.KEPT
+    assert store.begin(1, 1, CommittedBatch.KEEP) is BatchWork.KEPT
     assert store.table("rows").get(b"a") == b"1"
     store.commit()
     assert store.head.batch == 1
-    assert store.begin(1, 1, Committed.UNDO) is Begun.RUN
+    assert store.begin(1, 1, CommittedBatch.UNDO) is BatchWork.RUN
     assert store.table("rows").get(b"a") == b"0"
     assert store.table("new").get(b"b") is None
     assert store.head.batch == 0
@@ -228,7 +228,7 @@ def test_a_forked_process_may_not_use_its_parents_store(store: TaskStore) -> Non
     store.commit()
 
 
-def small(tmp_path: Path) -> Place:
+def small(tmp_path: Path) -> StorePlace:
     return Disk(tmp_path, quota=1 << 20).place
 
 
@@ -246,7 +246,7 @@ def test_a_store_that_reaches_its_quota_says_task_size_and_cure_and_loses_nothin
         assert dict(store.table("rows").scan()) == {b"a": b"kept"}
         store.table("rows").put(b"b", b"goes on")
         store.commit()
-    with TaskStore.open(Place(place.path, TASK, 1 << 24, place.boot_id_file)) as store:
+    with TaskStore.open(StorePlace(place.path, TASK, 1 << 24, place.boot_id_file)) as store:
         store.begin(2, 1)
         store.table("rows").put_many([b"%d" % n for n in range(2000)], [b"x" * 1000] * 2000)
         store.commit()

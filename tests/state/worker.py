@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast_runtime.checkpoint.checkpoint_location import storage_at
-from holdfast_runtime.state.commit import Part, commit
+from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
 
 if TYPE_CHECKING:
@@ -33,19 +33,19 @@ QUOTA = 1 << 26
 Row = list[object]
 
 
-def identity(task: str) -> Identity:
-    return Identity("ad-clicks", "1", task)
+def identity(task: str) -> TaskIdentity:
+    return TaskIdentity("ad-clicks", "1", task)
 
 
-def place(directory: Path, task: str) -> Place:
-    return Place(directory / "disk" / task, identity(task), QUOTA, directory / "boot_id")
+def place(directory: Path, task: str) -> StorePlace:
+    return StorePlace(directory / "disk" / task, identity(task), QUOTA, directory / "boot_id")
 
 
-def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: None) -> Durable:
+def durable(directory: Path, task: str, at: Callable[[str], None] = lambda _: None) -> DurableCopy:
     told = directory / "checkpoint.json"
     if told.exists():
-        return Durable(storage_at(**json.loads(told.read_text())), identity(task), at=at)
-    return Durable(FolderStorage(directory / "checkpoint", sync=False), identity(task), at=at)
+        return DurableCopy(storage_at(**json.loads(told.read_text())), identity(task), at=at)
+    return DurableCopy(FolderStorage(directory / "checkpoint", sync=False), identity(task), at=at)
 
 
 def prepare(directory: Path, bucket: "Bucket | None" = None) -> None:
@@ -115,11 +115,11 @@ def outputs(directory: Path, at: Callable[[str], None]) -> Callable[[Sequence[De
 def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], None]) -> None:
     """All batches that are not done."""
     for batch in range(last_done(directory) + 1, last + 1):
-        parts: list[Part] = []
+        parts: list[TaskCommit] = []
         for task in TASKS:
             copy = durable(directory, task, at)
             opened = open_store(place(directory, task), copy, batch, epoch, new=batch == 0)
-            parts.append(Part(opened.store, copy, batch))
+            parts.append(TaskCommit(opened.store, copy, batch))
         commit(parts, epoch, compute(batch, seed), outputs(directory, at), at)
         for part in parts:
             if batch % EVERY == EVERY - 1:

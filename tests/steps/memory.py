@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 
 
 class MemoryTable:
@@ -51,11 +51,11 @@ class MemoryTables:
         return {name: dict(table.rows) for name, table in self.tables.items() if table.rows}
 
 
-def timed(schema: pa.Schema, rows: Sequence[dict[str, Any]], times: Sequence[int | None] | None = None) -> Timed:
+def timed(schema: pa.Schema, rows: Sequence[dict[str, Any]], times: Sequence[int | None] | None = None) -> TimedRows:
     """Rows, at the times given; without, none has one."""
     batch = pa.RecordBatch.from_pylist(list(rows), schema)
-    return Timed(batch, pa.array([None] * len(rows) if times is None else list(times), pa.int64()))
+    return TimedRows(batch, pa.array([None] * len(rows) if times is None else list(times), pa.int64()))
 
 
-def listed(given: Timed) -> list[tuple[dict[str, Any], int | None]]:
+def listed(given: TimedRows) -> list[tuple[dict[str, Any], int | None]]:
     return list(zip(given.rows.to_pylist(), given.times.to_pylist(), strict=True))

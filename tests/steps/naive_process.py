@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 
 Found = list[tuple[dict[str, Any], int | None]]
 
@@ -60,7 +60,7 @@ class NaiveProcess:
     unfired: int | None = None
     states: dict[Any, NaiveState] = field(default_factory=dict)
 
-    def run(self, rows: list[tuple[dict[str, Any], int | None]], clock: Clock) -> Found:
+    def run(self, rows: list[tuple[dict[str, Any], int | None]], clock: StepClock) -> Found:
         for key, state in list(self.states.items()):
             if self.ttl is not None and state.touched is not None and clock.now >= self._noted(state) + self.ttl:
                 del self.states[key]
@@ -81,7 +81,7 @@ class NaiveProcess:
         self.states = {key: state for key, state in self.states.items() if state or state.waiting}
         return found
 
-    def _late(self, time: int | None, clock: Clock) -> bool:
+    def _late(self, time: int | None, clock: StepClock) -> bool:
         behind = time is not None and clock.before is not None and time < clock.before
         return behind or (time is not None and clock.horizon is not None and time > clock.horizon)
 
@@ -89,11 +89,11 @@ class NaiveProcess:
         granule = max((self.ttl or 0) // 32, 1000)
         return ((state.touched or 0) // granule + 1) * granule
 
-    def _call(self, key: Any, rows: list[dict[str, Any]], state: NaiveState, clock: Clock) -> list[dict[str, Any]]:
+    def _call(self, key: Any, rows: list[dict[str, Any]], state: NaiveState, clock: StepClock) -> list[dict[str, Any]]:
         state.touched = clock.now
         return list(self.function(key, rows, state) or ())
 
-    def _fire(self, kind: str, until: int, clock: Clock) -> Found:
+    def _fire(self, kind: str, until: int, clock: StepClock) -> Found:
         found: Found = []
         # A timer that was set to a time already served waits for the next batch.
         served: tuple[int, bytes] = (-(1 << 63), b"")

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.steps.context import Clock
-from holdfast_runtime.steps.process import Inherited, ProcessStep
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from tests.steps.memory import MemoryTables, listed, timed
 
 GIVEN = pa.schema([("sku", pa.string()), ("shop", pa.int32()), ("cents", pa.int64())])
@@ -30,7 +30,7 @@ class Running:
     ) -> None:
         self.given, self.tables = given, MemoryTables()
         verb = Process(function="shop:count", by=by, ttl=ttl)
-        self.step = ProcessStep("counted", verb, function, given, out, Inherited(event_time))
+        self.step = ProcessStep("counted", verb, function, given, out, InheritedNames(event_time))
 
     def __call__(
         self,
@@ -42,7 +42,7 @@ class Running:
         ended: bool = False,
         before: int | None = None,
     ) -> list[tuple[dict[str, Any], int | None]]:
-        clock = Clock(now, watermark, ended, before)
+        clock = StepClock(now, watermark, ended, before)
         return listed(self.step.run(timed(self.given, rows or [], times), self.tables, clock))
 
     @property

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.apply import UserFunction
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.failing import apply_apart, apply_or_name
 from holdfast_runtime.steps.letters import FailedRow, letters_of
-from holdfast_runtime.steps.timed_rows import Origin, Timed
+from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from tests.steps.memory import timed
 from tests.steps.running import GIVEN, NOON, Running
 
@@ -35,7 +35,7 @@ def test_apply_gives_all_other_rows_in_order_after_few_calls(count: int, bad: se
 
     rows = timed(NUMBERS, [{"n": n} for n in range(count)], list(range(count)))
     failing = bad & set(range(count))
-    origins = tuple(Origin(StreamPartition("s", part), pa.array(range(part, count, 3))) for part in range(3))
+    origins = tuple(RowOrigin(StreamPartition("s", part), pa.array(range(part, count, 3))) for part in range(3))
     made, failed = apply_apart(UserFunction("doubled", "f:doubled", doubled, NUMBERS), replace(rows, origins=origins))
     good = [n for n in range(count) if n not in failing]
     assert made.rows["n"].to_pylist() == [2 * n for n in good]
@@ -84,7 +84,7 @@ def test_process_is_left_as_if_rows_that_failed_had_never_come(orders: list[tupl
         mine = rows[batch::batches]
         good = [row for row in mine if (row["cents"] + 1) % 5]
         bad = [at for at, row in enumerate(mine) if (row["cents"] + 1) % 5 == 0]
-        clock = Clock(NOON + batch, None, ended=False)
+        clock = StepClock(NOON + batch, None, ended=False)
         made, failed = whole.step.run_apart(timed(GIVEN, mine), whole.tables, clock)
         assert sorted(made.rows.to_pylist(), key=_by_sku) == sorted(
             without.step.run(timed(GIVEN, good), without.tables, clock).rows.to_pylist(), key=_by_sku
@@ -101,7 +101,7 @@ def _by_sku(row: dict[str, Any]) -> str:
 def test_a_row_that_json_cannot_express_becomes_a_dead_letter_without_a_value() -> None:
     schema = pa.schema([("ts", pa.timestamp("us", tz="UTC"))])
     times = pa.array([0, 1 << 60, 1], pa.int64()).cast(schema.field("ts").type)
-    rows = Timed(pa.RecordBatch.from_arrays([times], schema=schema), pa.nulls(3, pa.int64()))
+    rows = TimedRows(pa.RecordBatch.from_arrays([times], schema=schema), pa.nulls(3, pa.int64()))
     letters = letters_of("dated", rows, [FailedRow(row, "no date") for row in range(3)])
     assert [value is None for value in letters["value"].to_pylist()] == [False, True, False]
 
@@ -113,7 +113,7 @@ def test_a_time_that_no_function_can_be_given_is_the_failure_of_its_row() -> Non
     columns = [pa.array(["a", "a", "b"]), pa.array([1, 1, 1]), pa.array([1, 2, 9]), times]
     step = Running(_summed, given=given)
     made, failed = step.step.run_apart(
-        Timed(pa.RecordBatch.from_arrays(columns, schema=given), known), step.tables, Clock(NOON, None)
+        TimedRows(pa.RecordBatch.from_arrays(columns, schema=given), known), step.tables, StepClock(NOON, None)
     )
     assert made.rows.to_pylist() == [{"sku": "a", "n": 2}]
     assert [(one.row, one.column) for one in failed] == [(1, "at"), (2, None)]

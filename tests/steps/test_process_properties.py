@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.steps import key_table, process
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.key_rows import read_rows
 from holdfast_runtime.steps.process import ProcessStep
-from holdfast_runtime.steps.timers import Kind, index_key
+from holdfast_runtime.steps.timers import TimerKind, index_key
 from tests.steps.memory import MemoryTables, listed, timed
 from tests.steps.naive_process import NaiveProcess
 
@@ -96,9 +96,9 @@ def check_index(tables: MemoryTables) -> None:
     there = tables.table("s").rows
     for key, row in zip(there, read_rows(list(there.values())), strict=True):
         assert row is not None
-        for kind in (Kind.EVENT, Kind.PROCESSING):
+        for kind in (TimerKind.EVENT, TimerKind.PROCESSING):
             wanted |= {index_key(kind, time, key) for time in (row.timers[kind] if row.timers else {}).values()}
-        wanted |= {index_key(Kind.TOUCHED, row.touched, key)} if row.touched else set()
+        wanted |= {index_key(TimerKind.TOUCHED, row.touched, key)} if row.touched else set()
     assert set(tables.table("s.timers").rows) == wanted
 
 
@@ -132,7 +132,7 @@ def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) 
     tables, real, naive = MemoryTables(), step(ttl), NaiveProcess(act, "key", ttl, most)
     before = None
     for some, now, watermark, ended in made:
-        clock = Clock(now * pace, watermark, ended, before, horizon=50)
+        clock = StepClock(now * pace, watermark, ended, before, horizon=50)
         before = watermark
         got = real.run(timed(GIVEN, [row for row, _ in some], [time for _, time in some]), tables, clock)
         wanted = naive.run(some, clock)
@@ -146,12 +146,12 @@ def compare(made: list[Batch], ttl: int | None, pace: int, most: int = 1 << 60) 
 @given(st.lists(steps_in_time, max_size=6), st.sampled_from([None, 5_000]))
 def test_a_store_and_tables_in_memory_give_the_same(drawn: list[Any], ttl: int | None) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        place = Place(Path(directory) / "store", Identity("app", "1", "partition-0"), 1 << 26)
+        place = StorePlace(Path(directory) / "store", TaskIdentity("app", "1", "partition-0"), 1 << 26)
         with TaskStore.create(place, -1) as store:
             tables, mine, its = MemoryTables(), step(ttl), step(ttl)
             for number, (some, now, watermark, ended) in enumerate(batches(drawn)):
                 given_rows = timed(GIVEN, [row for row, _ in some], [time for _, time in some])
-                clock = Clock(now * 500, watermark, ended)
+                clock = StepClock(now * 500, watermark, ended)
                 store.begin(number, 1)
                 assert listed(its.run(given_rows, store, clock)) == listed(mine.run(given_rows, tables, clock))
                 assert its.wake == mine.wake
@@ -165,12 +165,12 @@ def test_cutting_rows_into_other_batches_changes_nothing(some: list[Row], cuts: 
     """For a function that looks at one row after the other."""
     some = [(row | {"act": "add" if row["act"] in ("event", "time", "again") else row["act"]}, t) for row, t in some]
     whole, parts = MemoryTables(), MemoryTables()
-    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in some]), whole, Clock(0, None)))
+    at_once = listed(step(None).run(timed(GIVEN, [row for row, _ in some]), whole, StepClock(0, None)))
     bounds = [0, *sorted(min(cut, len(some)) for cut in cuts), len(some)]
     piecewise = []
     for start, end in pairwise(bounds):
         part = timed(GIVEN, [row for row, _ in some[start:end]])
-        piecewise += listed(step(None).run(part, parts, Clock(0, None)))
+        piecewise += listed(step(None).run(part, parts, StepClock(0, None)))
     for key in {row["key"] for row, _ in some}:
         assert [one for one in piecewise if one[0]["key"] == key] == [one for one in at_once if one[0]["key"] == key]
     assert parts.content() == whole.content()

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.generator import GeneratedStream, Generator, GeneratorFunctionError
 from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.streams.records import FETCHED, Bounds, Range, ReadOnlyError, StreamMissingError, written_batch
+from holdfast_runtime.streams.records import (
+    FETCHED,
+    OffsetBounds,
+    OffsetRange,
+    ReadOnlyError,
+    StreamMissingError,
+    written_batch,
+)
 
 SECOND = 1000
 
@@ -26,8 +33,8 @@ def generator(make: Callable[[int, int, int], Any] = rows, now: int = 10 * SECON
     return Generator("demo:ads", make, [stream], pace=Pace(3, 0), clock=lambda: now)
 
 
-def of(partition: int, start: int, end: int) -> Range:
-    return Range(StreamPartition("ads", partition), start, end)
+def of(partition: int, start: int, end: int) -> OffsetRange:
+    return OffsetRange(StreamPartition("ads", partition), start, end)
 
 
 def test_a_range_is_fetched_as_records() -> None:
@@ -44,10 +51,10 @@ def test_a_range_is_fetched_as_records() -> None:
 
 def test_the_end_follows_the_clock() -> None:
     ads = [StreamPartition("ads", i) for i in range(2)]
-    assert generator(now=0).bounds("ads") == {ads[0]: Bounds(0, 0), ads[1]: Bounds(0, 0)}
-    assert generator(now=334).bounds("ads") == {ads[0]: Bounds(0, 1), ads[1]: Bounds(0, 0)}
-    assert generator(now=10 * SECOND).bounds("ads") == {ads[0]: Bounds(0, 15), ads[1]: Bounds(0, 15)}
-    assert generator(now=-5).bounds("ads") == {ads[0]: Bounds(0, 0), ads[1]: Bounds(0, 0)}
+    assert generator(now=0).bounds("ads") == {ads[0]: OffsetBounds(0, 0), ads[1]: OffsetBounds(0, 0)}
+    assert generator(now=334).bounds("ads") == {ads[0]: OffsetBounds(0, 1), ads[1]: OffsetBounds(0, 0)}
+    assert generator(now=10 * SECOND).bounds("ads") == {ads[0]: OffsetBounds(0, 15), ads[1]: OffsetBounds(0, 15)}
+    assert generator(now=-5).bounds("ads") == {ads[0]: OffsetBounds(0, 0), ads[1]: OffsetBounds(0, 0)}
 
 
 @given(

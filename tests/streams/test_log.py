@@ -16,12 +16,12 @@ from holdfast_runtime.streams.log.open_partitions import OpenedOtherwiseError, c
 from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import (
     FETCHED,
-    Bounds,
     FencedError,
     Marker,
     OffsetAgedOutError,
-    OffsetBeyondEndError,
-    Range,
+    OffsetBounds,
+    OffsetNotWrittenError,
+    OffsetRange,
     StreamMissingError,
     written_batch,
 )
@@ -43,14 +43,14 @@ def mark(
 
 
 def values(log: EmbeddedLog, start: int, end: int) -> list[bytes | None]:
-    fetched: list[bytes | None] = log.fetch(Range(FIRST, start, end)).column("value").to_pylist()
+    fetched: list[bytes | None] = log.fetch(OffsetRange(FIRST, start, end)).column("value").to_pylist()
     return fetched
 
 
 def test_records_come_back_as_they_were_written(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=7)
     log.append(FIRST, written_batch([b"a", None, b""], [None, b"", b"\xff\0"], [5, -1, 3]))
-    fetched = log.fetch(Range(FIRST, 0, 3))
+    fetched = log.fetch(OffsetRange(FIRST, 0, 3))
     assert fetched.schema == FETCHED
     assert fetched.to_pydict() == {
         "offset": [0, 1, 2],
@@ -65,14 +65,14 @@ def test_a_range_over_many_chunks_is_one_batch_in_order(log: EmbeddedLog) -> Non
     log.append(FIRST, numbered(0, 40_000))
     for i in range(40_000, 40_300):
         log.append(FIRST, numbered(i, i + 1))
-    fetched = log.fetch(Range(FIRST, 10, 40_290))
+    fetched = log.fetch(OffsetRange(FIRST, 10, 40_290))
     assert fetched.column("offset").to_pylist() == list(range(10, 40_290))
     assert fetched.column("timestamp").to_pylist() == list(range(10, 40_290))
 
 
 def test_an_empty_range_is_an_empty_batch(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
-    fetched = log.fetch(Range(FIRST, 0, 0))
+    fetched = log.fetch(OffsetRange(FIRST, 0, 0))
     assert (fetched.num_rows, fetched.schema) == (0, FETCHED)
 
 
@@ -80,25 +80,25 @@ def test_an_empty_range_is_an_empty_batch(log: EmbeddedLog) -> None:
 def test_what_is_no_range_is_refused(log: EmbeddedLog, start: int, end: int) -> None:
     log.ensure("clicks", 1, now=0)
     with pytest.raises(ValueError, match="is no range"):
-        log.fetch(Range(FIRST, start, end))
+        log.fetch(OffsetRange(FIRST, start, end))
 
 
 def test_records_that_aged_out_are_an_error_with_what_is_gone_and_what_to_do(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 10))
-    assert log.trim(FIRST, 4) == Bounds(4, 10)
+    assert log.trim(FIRST, 4) == OffsetBounds(4, 10)
     with pytest.raises(
         OffsetAgedOutError, match=r"clicks/0: offset 1 .* is 4: 3 of the records \[1, 8\) .*another spec"
     ):
-        log.fetch(Range(FIRST, 1, 8))
+        log.fetch(OffsetRange(FIRST, 1, 8))
     assert values(log, 4, 6) == [b"v4", b"v5"]
 
 
 def test_records_beyond_the_end_are_an_error(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 10))
-    with pytest.raises(OffsetBeyondEndError, match=r"clicks/0: records up to offset 11 .* it ends at 10"):
-        log.fetch(Range(FIRST, 5, 11))
+    with pytest.raises(OffsetNotWrittenError, match=r"clicks/0: records up to offset 11 .* it ends at 10"):
+        log.fetch(OffsetRange(FIRST, 5, 11))
 
 
 def test_a_batch_is_written_once(log: EmbeddedLog) -> None:
@@ -110,7 +110,7 @@ def test_a_batch_is_written_once(log: EmbeddedLog) -> None:
     assert log.append(FIRST, numbered(3, 4), mark(0, owner="other/1"))
     assert log.append(FIRST, numbered(4, 5), mark(6))
     assert values(log, 0, 5) == [b"v0", b"v1", b"v2", b"v3", b"v4"]
-    assert log.bounds("clicks") == {FIRST: Bounds(0, 5)}
+    assert log.bounds("clicks") == {FIRST: OffsetBounds(0, 5)}
     assert log.written(FIRST, OWNER, "partition-0") == mark(6)
     assert log.written(FIRST, OWNER, "partition-9") is None
 
@@ -158,7 +158,7 @@ def test_a_batch_without_records_leaves_its_marker(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     assert log.append(FIRST, numbered(0, 0), mark(1))
     assert log.written(FIRST, OWNER, "partition-0") == mark(1)
-    assert log.bounds("clicks")[FIRST] == Bounds(0, 0)
+    assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 0)
 
 
 def test_several_tasks_write_in_one_transaction(log: EmbeddedLog) -> None:
@@ -175,7 +175,7 @@ def test_an_older_attempt_is_refused_and_nothing_of_its_transaction_stays(log: E
     for i in range(2):
         with pytest.raises(FencedError, match=r"attempt 2 of ads/1 .* but attempt 3 has taken over"):
             log.append_all(StreamPartition("clicks", i), [(numbered(0, 1), mark(1, 3)), (numbered(0, 1), mark(1, 2))])
-    assert log.bounds("clicks") == {FIRST: Bounds(0, 0), StreamPartition("clicks", 1): Bounds(0, 0)}
+    assert log.bounds("clicks") == {FIRST: OffsetBounds(0, 0), StreamPartition("clicks", 1): OffsetBounds(0, 0)}
     assert log.written(FIRST, OWNER, "partition-0") is None
     assert log.append(FIRST, numbered(0, 1), mark(1, owner="other/1"))
 
@@ -193,7 +193,7 @@ def test_partitions_that_are_added_know_the_fence(log: EmbeddedLog) -> None:
     log.append(FIRST, numbered(0, 3))
     log.fence(["clicks"], OWNER, 2)
     assert log.grow("clicks", 3).partitions == 3
-    assert log.bounds("clicks")[FIRST] == Bounds(0, 3)
+    assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 3)
     with pytest.raises(FencedError):
         log.append(StreamPartition("clicks", 2), numbered(0, 1), mark(1, epoch=1))
     with pytest.raises(PartitionCountError, match="has 3 partitions and can't shrink to 2"):
@@ -213,7 +213,7 @@ def test_what_is_not_there_is_an_error(log: EmbeddedLog) -> None:
         log.bounds("clicks")
     log.ensure("clicks", 2, now=0)
     with pytest.raises(StreamMissingError, match=r"clicks/2 .* clicks has 2 partitions"):
-        log.fetch(Range(StreamPartition("clicks", 2), 0, 1))
+        log.fetch(OffsetRange(StreamPartition("clicks", 2), 0, 1))
     assert [meta.stream for meta in log.streams()] == ["clicks"]
 
 
@@ -231,11 +231,11 @@ def test_records_are_kept_by_number_and_by_age(log: EmbeddedLog) -> None:
     log.ensure("clicks", 1, now=0)
     for i in range(0, 3000, 1000):
         log.append(FIRST, numbered(i, i + 1000))
-    assert log.trim_older(FIRST, 500) == Bounds(0, 3000), "the chunk holds newer ones"
-    assert log.trim_older(FIRST, 1000) == Bounds(1000, 3000)
-    assert log.trim_to(FIRST, 1500) == Bounds(1500, 3000)
-    assert log.trim_to(FIRST, 9000) == Bounds(1500, 3000)
-    assert log.trim(FIRST, 9000) == Bounds(3000, 3000)
+    assert log.trim_older(FIRST, 500) == OffsetBounds(0, 3000), "the chunk holds newer ones"
+    assert log.trim_older(FIRST, 1000) == OffsetBounds(1000, 3000)
+    assert log.trim_to(FIRST, 1500) == OffsetBounds(1500, 3000)
+    assert log.trim_to(FIRST, 9000) == OffsetBounds(1500, 3000)
+    assert log.trim(FIRST, 9000) == OffsetBounds(3000, 3000)
     log.append(FIRST, numbered(3000, 3001))
     assert values(log, 3000, 3001) == [b"v3000"]
 
@@ -263,7 +263,7 @@ def test_a_full_partition_says_so_and_can_be_trimmed(log: EmbeddedLog) -> None:
     assert "nothing" in str(caught.value).lower()
     end = log.bounds("clicks")[FIRST].end
     assert end % 100 == 0
-    assert log.trim(FIRST, end) == Bounds(end, end)
+    assert log.trim(FIRST, end) == OffsetBounds(end, end)
     assert log.append(FIRST, large)
 
 
@@ -309,7 +309,7 @@ def test_a_stream_made_anew_is_seen_by_a_process_that_had_the_old_one_open(log: 
     log.append(FIRST, numbered(0, 5))
     (tmp_path / "log" / "clicks").rename(tmp_path / "aside")
     log.ensure("clicks", 1, now=1)
-    assert log.bounds("clicks")[FIRST] == Bounds(0, 0)
+    assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 0)
 
 
 def test_two_logs_of_one_process_share_what_is_open_but_not_with_another_safety(
@@ -317,7 +317,7 @@ def test_two_logs_of_one_process_share_what_is_open_but_not_with_another_safety(
 ) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 1))
-    assert EmbeddedLog(tmp_path / "log", sync=False).bounds("clicks")[FIRST] == Bounds(0, 1)
+    assert EmbeddedLog(tmp_path / "log", sync=False).bounds("clicks")[FIRST] == OffsetBounds(0, 1)
     with pytest.raises(OpenedOtherwiseError, match="sync=False"):
         EmbeddedLog(tmp_path / "log").bounds("clicks")
 
@@ -326,9 +326,9 @@ def test_an_append_that_waits_for_the_disk_is_the_default(tmp_path: Path) -> Non
     log = EmbeddedLog(tmp_path / "safe")
     log.ensure("clicks", 1, now=0)
     assert log.append(FIRST, numbered(0, 3), mark(1))
-    assert log.bounds("clicks")[FIRST] == Bounds(0, 3)
+    assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 3)
     close_all()
-    assert log.fetch(Range(FIRST, 0, 3)).num_rows == 3
+    assert log.fetch(OffsetRange(FIRST, 0, 3)).num_rows == 3
     close_all()
 
 
@@ -337,7 +337,7 @@ def test_threads_share_an_open_partition(log: EmbeddedLog) -> None:
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda i: log.append(FIRST, numbered(0, 10), mark(1, task=f"t{i}")), range(40)))
     assert all(done)
-    assert log.bounds("clicks")[FIRST] == Bounds(0, 400)
+    assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 400)
 
 
 def test_a_growth_that_ended_halfway_goes_on(log: EmbeddedLog, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.log_partition import LogDamagedError
 from holdfast_runtime.streams.log.open_partitions import close_all
-from holdfast_runtime.streams.records import Marker, Range, written_batch
+from holdfast_runtime.streams.records import Marker, OffsetRange, written_batch
 
 CLICKS = StreamPartition("clicks", 0)
 FLIPS = 4_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 300
@@ -37,7 +37,7 @@ def content(log: EmbeddedLog) -> Content:
     """All that a user of the log can see."""
     try:
         bounds = log.bounds("clicks")[CLICKS]
-        rows = log.fetch(Range(CLICKS, bounds.oldest, bounds.end))
+        rows = log.fetch(OffsetRange(CLICKS, bounds.oldest, bounds.end))
         return bounds, rows, [log.written(CLICKS, "app/1", task) for task in ("a", "b")]
     finally:
         close_all()

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import Bounds, Marker, Range, written_batch
+from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, written_batch
 
 HERE = StreamPartition("s", 0)
 DEADLINE = 60.0
@@ -50,7 +50,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 def batches_of(log: EmbeddedLog) -> dict[str, list[int]]:
     """Task -> the batches found, each of which must be whole, in one piece and in order."""
     end = log.bounds("s")[HERE].end
-    keys = [key.decode().split(":") for key in log.fetch(Range(HERE, 0, end)).column("key").to_pylist()]
+    keys = [key.decode().split(":") for key in log.fetch(OffsetRange(HERE, 0, end)).column("key").to_pylist()]
     found: dict[str, list[int]] = {}
     assert len(keys) % PER_BATCH == 0
     for at in range(0, len(keys), PER_BATCH):
@@ -63,14 +63,14 @@ def batches_of(log: EmbeddedLog) -> dict[str, list[int]]:
 def test_many_processes_append_and_read_at_once(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("s", 1, now=0)
     writers = [start(tmp_path / "log", task, 200) for task in "abc"]
-    seen = Bounds(0, 0)
+    seen = OffsetBounds(0, 0)
     end = time.monotonic() + DEADLINE
     while any(writer.is_alive() for writer in writers):
         assert time.monotonic() < end
         now = log.bounds("s")[HERE]
         assert now >= seen
         assert now.end % PER_BATCH == 0
-        fetched = log.fetch(Range(HERE, seen.end, now.end))
+        fetched = log.fetch(OffsetRange(HERE, seen.end, now.end))
         assert fetched.num_rows == now.end - seen.end
         seen = now
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
@@ -117,9 +117,9 @@ def test_a_forked_child_opens_its_own(log: EmbeddedLog) -> None:
         code = 1
         try:
             log.append(HERE, written_batch([b"b"], [b"2"], 0))
-            code = 0 if log.fetch(Range(HERE, 0, 2)).column("key").to_pylist() == [b"a", b"b"] else 2
+            code = 0 if log.fetch(OffsetRange(HERE, 0, 2)).column("key").to_pylist() == [b"a", b"b"] else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     log.append(HERE, written_batch([b"c"], [b"3"], 0))
-    assert log.fetch(Range(HERE, 0, 3)).column("key").to_pylist() == [b"a", b"b", b"c"]
+    assert log.fetch(OffsetRange(HERE, 0, 3)).column("key").to_pylist() == [b"a", b"b", b"c"]

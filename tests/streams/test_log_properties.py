@@ -11,7 +11,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import close_all
 from holdfast_runtime.streams.markers import OutputsAheadError
-from holdfast_runtime.streams.records import Bounds, Marker, Range, written_batch
+from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, written_batch
 
 HERE = StreamPartition("s", 0)
 small = st.lists(st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=400)), max_size=12)
@@ -35,7 +35,7 @@ def test_any_range_after_any_history_is_what_the_model_says(
         for _, what, by in steps:
             if isinstance(what, int):
                 oldest = min(max(oldest, what), len(model))
-                assert log.trim(HERE, what) == Bounds(oldest, len(model))
+                assert log.trim(HERE, what) == OffsetBounds(oldest, len(model))
                 continue
             records = written_batch([key for key, _ in what], [value for _, value in what], 1)
             new = by is None or by[1] > newest[by[0]]
@@ -48,11 +48,11 @@ def test_any_range_after_any_history_is_what_the_model_says(
             if new:
                 model += what
                 newest |= {} if by is None else {by[0]: by[1]}
-        assert log.bounds("s") == {HERE: Bounds(oldest, len(model))}
+        assert log.bounds("s") == {HERE: OffsetBounds(oldest, len(model))}
         span = len(model) - oldest
         for low, high in [(0.0, 1.0), *cuts]:
             start, end = sorted((oldest + round(low * span), oldest + round(high * span)))
-            fetched = log.fetch(Range(HERE, start, end))
+            fetched = log.fetch(OffsetRange(HERE, start, end))
             assert fetched.column("offset").to_pylist() == list(range(start, end))
             pairs = zip(fetched.column("key").to_pylist(), fetched.column("value").to_pylist(), strict=True)
             assert list(pairs) == model[start:end]

@@ -3,10 +3,10 @@
 import pytest
 from ruamel.yaml import YAML
 
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.streams.systems.app_streams import Streams, SystemNotBuiltError, Where
+from holdfast_runtime.streams.systems.app_streams import Streams, StreamsEnvironment, SystemNotBuiltError
 
 GENERATED = """
 apiVersion: holdfast.dev/v1alpha1
@@ -41,4 +41,6 @@ spec:
 def test_an_app_that_needs_the_embedded_log_is_refused_where_there_is_none(text: str, what: str) -> None:
     app = parse_app(YAML(typ="safe").load(text))
     with pytest.raises(SystemNotBuiltError, match=f"{what}.* one host alone has"):
-        Streams(app.name, app.spec, plan(app, Known()), Where(None, {"demo": Pace(10, 0)}), lambda: 0)
+        Streams(
+            app.name, app.spec, plan(app, PlanningFacts()), StreamsEnvironment(None, {"demo": Pace(10, 0)}), lambda: 0
+        )

@@ -1,6 +1,6 @@
 """Which topics must leave timestamps as they are: those by whose records readers know event times, or may."""
 
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast_runtime.streams.systems.app_streams import is_timed
 from holdfast_runtime.testing.apps import app_of
 
@@ -29,5 +29,5 @@ spec:
 def test_event_times_arrive_as_they_left_where_nothing_else_tells_them() -> None:
     app = app_of(APP)
     declared = {stream.name: stream for stream in app.spec.streams}
-    found = {one.name: is_timed(one, declared.get(one.name)) for one in plan(app, Known()).streams}
+    found = {one.name: is_timed(one, declared.get(one.name)) for one in plan(app, PlanningFacts()).streams}
     assert found == {"orders": False, "kept": True, "dated": False, "moved": True, "shared": True, "out": False}

@@ -1,20 +1,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tables.loading import Bounds, Loading
+from holdfast.tables.loading import SourceBounds, TableLoading
 from holdfast.tasks.partitions import StreamPartition
 
 PARTITIONS = [StreamPartition("s", number) for number in range(3)]
 OFFSETS = st.integers(0, 20)
-BOUNDS = st.dictionaries(st.sampled_from(PARTITIONS), st.builds(Bounds, OFFSETS, OFFSETS))
+BOUNDS = st.dictionaries(st.sampled_from(PARTITIONS), st.builds(SourceBounds, OFFSETS, OFFSETS))
 POSITIONS = st.lists(st.dictionaries(st.sampled_from(PARTITIONS), OFFSETS))
 
 
 @given(BOUNDS, POSITIONS)
 def test_a_table_is_loaded_once_every_partition_has_been_at_its_end_and_stays_so(
-    bounds: dict[StreamPartition, Bounds], steps: list[dict[StreamPartition, int]]
+    bounds: dict[StreamPartition, SourceBounds], steps: list[dict[StreamPartition, int]]
 ) -> None:
-    loading = Loading.noted(bounds)
+    loading = TableLoading.noted(bounds)
     furthest = {partition: bound.start for partition, bound in bounds.items()}
     for positions in steps:
         loading = loading.reached(positions)
@@ -25,9 +25,9 @@ def test_a_table_is_loaded_once_every_partition_has_been_at_its_end_and_stays_so
 
 
 def test_a_table_with_empty_sources_is_loaded_at_once() -> None:
-    assert Loading.noted({PARTITIONS[0]: Bounds(0, 0), PARTITIONS[1]: Bounds(7, 7)}).loaded
+    assert TableLoading.noted({PARTITIONS[0]: SourceBounds(0, 0), PARTITIONS[1]: SourceBounds(7, 7)}).loaded
 
 
 def test_positions_that_bring_nothing_new_change_nothing() -> None:
-    loading = Loading.noted({PARTITIONS[0]: Bounds(3, 9)})
+    loading = TableLoading.noted({PARTITIONS[0]: SourceBounds(3, 9)})
     assert loading.reached({PARTITIONS[0]: 2, PARTITIONS[1]: 99}) is loading

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.tables.validity import StoreFacts, StoreFault, Wanted, store_fault
+from holdfast.tables.validity import StoreFacts, StoreFault, StoreRequirement, store_fault
 from holdfast.tasks.partitions import StreamPartition
 
 ONE, TWO = StreamPartition("campaigns", 0), StreamPartition("campaigns", 1)
 STORE = StoreFacts("ads", "1", "info", frozenset({ONE}), written_at=1_000, checksums_good=True)
-WANTED = Wanted("ads", "1", "info", frozenset({ONE}), max_age=500, now=1_499)
+WANTED = StoreRequirement("ads", "1", "info", frozenset({ONE}), max_age=500, now=1_499)
 
 
 def test_a_store_of_this_app_run_and_table_that_is_young_and_whole_is_valid() -> None:
@@ -48,7 +48,7 @@ def test_a_store_of_this_app_run_and_table_that_is_young_and_whole_is_valid() ->
     ],
 )
 def test_a_store_is_not_used_and_the_reason_is_given(
-    store: StoreFacts, wanted: Wanted, kind: StoreFault, message: str
+    store: StoreFacts, wanted: StoreRequirement, kind: StoreFault, message: str
 ) -> None:
     fault = store_fault(store, wanted)
     assert fault is not None

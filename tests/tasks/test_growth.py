@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.reasons import Reason
-from holdfast.tasks.expansion_part import Expansion, ExpansionRefusedError
+from holdfast.tasks.expansion_part import ExpansionRefusedError, ExpansionRules
 from holdfast.tasks.grouping import GroupingInput, Tasks, group
 from holdfast.tasks.partitions import StreamPartition, partitions_of
 from tests.tasks.murmur2 import murmur2, partition_of
@@ -21,7 +21,7 @@ def grouped(counts: dict[str, int], record: Tasks | None = None, **expansion: ob
         GroupingInput(
             partitions=tuple(partitions_of(counts)),
             stateful=True,
-            expansion=Expansion(**expansion),  # type: ignore[arg-type]
+            expansion=ExpansionRules(**expansion),  # type: ignore[arg-type]
             record=record,
         )
     )

@@ -5,22 +5,22 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.expansion_part import Expansion
+from holdfast.tasks.expansion_part import ExpansionRules
 from holdfast.tasks.grouping import GroupingInput, group
 from holdfast.tasks.ordering import child_after, may_be_read, parents_of_new
 from holdfast.tasks.partitions import StreamPartition, parse_partition, partitions_of
-from holdfast.tasks.record import ParentEnd, Record
+from holdfast.tasks.record import ParentEnd, PlacementRecord
 from tests.tasks.murmur2 import partition_of
 
 
-def record_of(counts: dict[str, int], record: Record | None = None) -> Record:
+def record_of(counts: dict[str, int], record: PlacementRecord | None = None) -> PlacementRecord:
     partitions = tuple(partitions_of(counts))
     tasks = group(GroupingInput(partitions, stateful=True, record=record.grouping if record else None))
-    return Record("1", tasks, {}, {})
+    return PlacementRecord("1", tasks, {}, {})
 
 
 def test_each_new_partition_names_the_one_that_held_its_keys_and_where_that_ended() -> None:
-    parents = parents_of_new(record_of({"s": 2, "t": 2}), partitions_of({"s": 6, "t": 2, "new": 3}), Expansion())
+    parents = parents_of_new(record_of({"s": 2, "t": 2}), partitions_of({"s": 6, "t": 2, "new": 3}), ExpansionRules())
     assert {str(child): str(parent) for child, parent in parents.items()} == {
         "s/2": "s/0",
         "s/3": "s/1",
@@ -34,8 +34,8 @@ def test_each_new_partition_names_the_one_that_held_its_keys_and_where_that_ende
 
 def test_what_an_earlier_growth_demands_is_not_forgotten_by_the_next() -> None:
     earlier = {parse_partition("s/1"): ParentEnd(parse_partition("s/0"), 5)}
-    record = Record("1", record_of({"s": 2}, record_of({"s": 1})).grouping, {}, {}, earlier)
-    parents = parents_of_new(record, partitions_of({"s": 4}), Expansion())
+    record = PlacementRecord("1", record_of({"s": 2}, record_of({"s": 1})).grouping, {}, {}, earlier)
+    parents = parents_of_new(record, partitions_of({"s": 4}), ExpansionRules())
     after = child_after(record, parents, {parse_partition("s/0"): 8, parse_partition("s/1"): 3})
     assert after[parse_partition("s/1")] == ParentEnd(parse_partition("s/0"), 5)
     assert after[parse_partition("s/3")] == ParentEnd(parse_partition("s/1"), 3)
@@ -78,10 +78,10 @@ def test_rows_of_every_key_are_processed_in_the_order_they_were_written(
             number += 1
         count *= factor
         partitions = partitions_of({"s": count})
-        parents = parents_of_new(record, partitions, Expansion())
+        parents = parents_of_new(record, partitions, ExpansionRules())
         ends = {part: len(rows) for part, rows in log.items()}
         after = child_after(record, parents, ends)
-        record = Record("1", record_of({"s": count}, record).grouping, {}, {}, after)
+        record = PlacementRecord("1", record_of({"s": count}, record).grouping, {}, {}, after)
         log |= {part: [] for part in partitions if part not in log}
     processed = dict.fromkeys(log, 0)
     seen: dict[bytes, int] = {}

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError, UserActionError
 from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import HANDED_KEY, Handed, HandedInvalidError, read_handed
+from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
-from holdfast.protocol.report import REPORT_LABEL, Report, report_in
+from holdfast.protocol.report import REPORT_LABEL, DriverReport, report_in
 from holdfast.spec.app import Condition, Status
 from holdfast.suggest import did_you_mean
-from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, Kind
+from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, ObjectKind
 from holdfast_cli.output.screen import one_line
 from holdfast_operator.decide.conditions import moment
 
@@ -30,13 +30,13 @@ _LONGEST = 253
 """Letters of a name of Kubernetes."""
 
 
-class Reader(Protocol):
+class ObjectReader(Protocol):
     """Where trees come from."""
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> Tree | None:
         """One object; None: it is not there."""
 
-    def find(self, kind: Kind, namespace: str | None, query: dict[str, str]) -> list[Tree]:
+    def find(self, kind: ObjectKind, namespace: str | None, query: dict[str, str]) -> list[Tree]:
         """All that fit."""
 
 
@@ -51,11 +51,11 @@ class Missing:
     why: str
 
 
-Seen: TypeAlias = T | Missing
+OrMissing: TypeAlias = T | Missing
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AppEvent:
     """What happened to an app."""
 
     at: int
@@ -75,7 +75,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class ClusterApp:
     """The object."""
 
     name: str
@@ -111,20 +111,20 @@ class App:
 class AppDetail:
     """All that is known of one app."""
 
-    app: App
-    report: Seen[Report]
-    handed: Seen[Handed]
-    events: Seen[tuple[Event, ...]]
+    app: ClusterApp
+    report: OrMissing[DriverReport]
+    handed: OrMissing[VersionedAssignment]
+    events: OrMissing[tuple[AppEvent, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class AppList:
     """Some apps, each with what its driver reports."""
 
-    apps: tuple[tuple[App, Seen[Report]], ...]
+    apps: tuple[tuple[ClusterApp, OrMissing[DriverReport]], ...]
 
 
-def read_app(reader: Reader, namespace: str, name: str) -> AppDetail:
+def read_app(reader: ObjectReader, namespace: str, name: str) -> AppDetail:
     """One app, and what others say of it; raises what says why it can't be asked for."""
     app = find_app(reader, namespace, name)
     run = app.status.run_id
@@ -139,7 +139,7 @@ def read_app(reader: Reader, namespace: str, name: str) -> AppDetail:
     )
 
 
-def find_app(reader: Reader, namespace: str, name: str) -> App:
+def find_app(reader: ObjectReader, namespace: str, name: str) -> ClusterApp:
     """The object alone; raises what says why it can't be asked for."""
     tree = reader.get(APPS, namespace, name) if is_name(name) else None
     if tree is None:
@@ -153,7 +153,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def read_apps(reader: Reader, namespace: str | None) -> AppList:
+def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
     """All apps of a namespace, or of all."""
     apps = sorted(map(app_of, reader.find(APPS, namespace, {})), key=lambda one: (one.namespace, one.name))
     if not apps:
@@ -163,17 +163,17 @@ def read_apps(reader: Reader, namespace: str | None) -> AppList:
         return AppList(tuple((app, found) for app in apps))
     trees = {(one["metadata"].get("namespace"), one["metadata"].get("name")): one for one in found}
 
-    def report(app: App) -> Seen[Report]:
+    def report(app: ClusterApp) -> OrMissing[DriverReport]:
         run = app.status.run_id
         return report_of(None if run is None else trees.get((app.namespace, report_name(app.name, run))))
 
     return AppList(tuple((app, report(app)) for app in apps))
 
 
-def app_of(tree: Tree) -> App:
+def app_of(tree: Tree) -> ClusterApp:
     """The object in this tree."""
     metadata = tree["metadata"]
-    return App(
+    return ClusterApp(
         name=one_line(str(metadata.get("name"))),
         namespace=one_line(str(metadata.get("namespace"))),
         uid=str(metadata.get("uid")),
@@ -184,7 +184,7 @@ def app_of(tree: Tree) -> App:
     )
 
 
-def report_of(tree: Tree | None) -> Seen[Report]:
+def report_of(tree: Tree | None) -> OrMissing[DriverReport]:
     """What the driver wrote into this ConfigMap."""
     if tree is None:
         return Missing("its driver has not reported yet")
@@ -194,13 +194,13 @@ def report_of(tree: Tree | None) -> Seen[Report]:
     return replace(report, held_back=None if report.held_back is None else one_line(report.held_back))
 
 
-def handed_of(tree: Tree | None) -> Seen[Handed]:
+def handed_of(tree: Tree | None) -> OrMissing[VersionedAssignment]:
     """The assignment in this ConfigMap."""
     if tree is None:
         return Missing("no assignment has been handed to its driver")
     try:
-        handed = read_handed(str((tree.get("data") or {}).get(HANDED_KEY)))
-    except HandedInvalidError as error:
+        handed = read_assignment(str((tree.get("data") or {}).get(ASSIGNMENT_KEY)))
+    except AssignmentInvalidError as error:
         return Missing(one_line(str(error)))
     places = {one_line(processor): one_line(location) for processor, location in handed.processors.items()}
     tasks_of = {
@@ -208,7 +208,9 @@ def handed_of(tree: Tree | None) -> Seen[Handed]:
     }
     names = (*places, *places.values(), *(task for tasks in tasks_of.values() for task in tasks))
     if any(len(name) > _LONGEST for name in names):
-        return Missing(f"{HANDED_KEY} holds a name of more than {_LONGEST} characters, which no pod, place or task has")
+        return Missing(
+            f"{ASSIGNMENT_KEY} holds a name of more than {_LONGEST} characters, which no pod, place or task has"
+        )
     return replace(handed, processors=places, assignment=Assignment(tasks_of))
 
 
@@ -235,16 +237,16 @@ def _printable(value: Any) -> Any:
     return {name: _printable(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-def _events(reader: Reader, app: App) -> tuple[Event, ...]:
+def _events(reader: ObjectReader, app: ClusterApp) -> tuple[AppEvent, ...]:
     """The latest ones, the oldest of them first."""
     found = reader.find(EVENTS, app.namespace, {"fieldSelector": f"regarding.uid={app.uid}"})
     return tuple(sorted(map(_event, found), key=lambda one: one.at)[-_EVENTS:])
 
 
-def _event(tree: Tree) -> Event:
+def _event(tree: Tree) -> AppEvent:
     series = tree.get("series") or {}
     times = (series.get("lastObservedTime"), tree.get("deprecatedLastTimestamp"), tree.get("eventTime"))
-    return Event(
+    return AppEvent(
         at=next((at for at in map(_moment, times) if at is not None), 0),
         warning=tree.get("type") == "Warning",
         reason=one_line(str(tree.get("reason"))),
@@ -252,7 +254,7 @@ def _event(tree: Tree) -> Event:
     )
 
 
-def _meant(reader: Reader, namespace: str, name: str) -> str:
+def _meant(reader: ObjectReader, namespace: str, name: str) -> str:
     """What was probably meant; nothing where apps can't be listed, as that is not what was asked."""
     try:
         return did_you_mean(name, [app_of(one).name for one in reader.find(APPS, namespace, {})])
@@ -260,7 +262,7 @@ def _meant(reader: Reader, namespace: str, name: str) -> str:
         return ""
 
 
-def _tried(reading: Callable[[], Seen[T]]) -> Seen[T]:
+def _tried(reading: Callable[[], OrMissing[T]]) -> OrMissing[T]:
     try:
         return reading()
     except HoldfastError as error:

@@ -15,9 +15,9 @@ import urllib3
 from kubernetes import client, config
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast.raw_objects import Where, fitted
-from holdfast_cli.cluster.requests import Kind
-from holdfast_cli.cluster.target import Target
+from holdfast.raw_objects import ObjectDepth, bounded_objects
+from holdfast_cli.cluster.requests import ObjectKind
+from holdfast_cli.cluster.target import ClusterTarget
 from holdfast_cli.output.screen import one_line
 
 Tree = dict[str, Any]
@@ -55,12 +55,12 @@ class AnswerError(WorldChangeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ApiRequest:
     """What is asked of the API server."""
 
     verb: str
     """As RBAC names it: get, list, patch."""
-    kind: Kind
+    kind: ObjectKind
     namespace: str | None
     name: str | None = None
     part: str | None = None
@@ -86,7 +86,7 @@ class Ask:
 class ClusterClient:
     """One cluster, seen by one user."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClusterTarget) -> None:
         self._target = target
         configuration = client.Configuration()
         configuration.retries = False  # an API server that is away is said at once, not after four waits
@@ -111,7 +111,7 @@ class ClusterClient:
         """Let connections go."""
         self._client.close()  # type: ignore[no-untyped-call]
 
-    def ask(self, ask: Ask) -> Tree | None:
+    def ask(self, ask: ApiRequest) -> Tree | None:
         """The answer; None: what is named is not there."""
         response = self._request(ask, _TIMEOUT)
         try:
@@ -119,19 +119,19 @@ class ClusterClient:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._away(error) from error
         # Somebody's object that can't be parsed must not hide those of others.
-        tree = _tree(fitted(text, Where.LIST if ask.name is None else Where.OBJECT))
+        tree = _tree(bounded_objects(text, ObjectDepth.LIST if ask.name is None else ObjectDepth.OBJECT))
         if status == _NOT_FOUND and tree.get("kind") == "Status":
             return None
         if status >= _WRONG or not tree:
             raise self._refusal(ask, status, text)
         return tree
 
-    def lines(self, ask: Ask, *, follow: bool) -> "LogLines | None":
+    def lines(self, ask: ApiRequest, *, follow: bool) -> "LogStream | None":
         """A log; None: what is named is not there. Whoever gets one closes it."""
         timeout = _QUIET if follow else _TIMEOUT
         response = self._request(ask, timeout)
         if response.status < _WRONG:
-            return LogLines(response, lambda error: self._away(error, timeout))
+            return LogStream(response, lambda error: self._away(error, timeout))
         try:
             status, text = int(response.status), bytes(response.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -140,7 +140,7 @@ class ClusterClient:
             return None
         raise self._refusal(ask, status, text)
 
-    def _request(self, ask: Ask, timeout: tuple[float, float]) -> urllib3.BaseHTTPResponse:
+    def _request(self, ask: ApiRequest, timeout: tuple[float, float]) -> urllib3.BaseHTTPResponse:
         headers = {"Accept": "application/json" if ask.part != "log" else "*/*"}
         if ask.body is not None:
             headers["Content-Type"] = "application/merge-patch+json"
@@ -166,7 +166,7 @@ class ClusterClient:
         message = f"{self._who()} does not answer at {self._client.configuration.host}: {why}"
         return UnreachableError(one_line(message))
 
-    def _refusal(self, ask: Ask, status: int, text: bytes) -> HoldfastError:
+    def _refusal(self, ask: ApiRequest, status: int, text: bytes) -> HoldfastError:
         """What it means that it was answered so."""
         tree = _tree(text)
         said = one_line(str(tree.get("message") or text[:_SHOWN].decode(errors="replace")))
@@ -190,7 +190,7 @@ class ClusterClient:
         return "this pod's cluster" if self._target.context is None else f"context {self._target.context}"
 
 
-class LogLines:
+class LogStream:
     """The lines of a log as they come, each without its end."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, away: Callable[[Exception], HoldfastError]) -> None:

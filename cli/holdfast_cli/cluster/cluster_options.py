@@ -12,15 +12,15 @@ from importlib.util import find_spec
 
 from holdfast.spec.values import is_duration, millis
 from holdfast_cli.cluster.app import is_name
-from holdfast_cli.cluster.target import Target, find_target
+from holdfast_cli.cluster.target import ClusterTarget, find_target
 from holdfast_cli.plan.partition_counts import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ClusterPlace:
     """A cluster and a namespace in it, as the command line named them."""
 
-    target: Target
+    target: ClusterTarget
     namespace: str
     given: tuple[str, ...]
     """The options that said so: they mean the same to kubectl."""
@@ -56,15 +56,17 @@ def need_client(command: str) -> None:
         raise UsageError(message)
 
 
-def where(options: argparse.Namespace) -> Where:
+def cluster_place(options: argparse.Namespace) -> ClusterPlace:
     """What the command line means."""
     target = find_target(options.kubeconfig, options.context, os.environ)
-    namespace = checked(options.namespace or target.namespace)
+    namespace = valid_namespace(options.namespace or target.namespace)
     names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
-    return Where(target, namespace, tuple(word for flag, value in names.items() if value for word in (flag, value)))
+    return ClusterPlace(
+        target, namespace, tuple(word for flag, value in names.items() if value for word in (flag, value))
+    )
 
 
-def checked(namespace: str) -> str:
+def valid_namespace(namespace: str) -> str:
     """The name, if it can be one: another would mean another place in a path."""
     if not is_name(namespace):
         message = f"{namespace} is no namespace: names are of small letters, digits, - and ."

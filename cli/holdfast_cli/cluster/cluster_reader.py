@@ -6,10 +6,10 @@ Needs the extra `cluster`. Must not write, and must not know an app.
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast_cli.cluster.client import Ask, ClusterClient
-from holdfast_cli.cluster.requests import Kind
+from holdfast_cli.cluster.client import ApiRequest, ClusterClient
+from holdfast_cli.cluster.requests import ObjectKind
 
-Tree = dict[str, Any]
+ObjectTree = dict[str, Any]
 _PAGE = 500
 
 
@@ -19,17 +19,20 @@ class ClusterReader:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> ObjectTree | None:
         """One object; None: it is not there."""
-        return self._client.ask(Ask("get", kind, namespace, name))
+        return self._client.ask(ApiRequest("get", kind, namespace, name))
 
-    def find(self, kind: Kind, namespace: str | None, query: Mapping[str, str]) -> list[Tree]:
+    def find(self, kind: ObjectKind, namespace: str | None, query: Mapping[str, str]) -> list[ObjectTree]:
         """All objects of a namespace, or of all, that fit."""
-        found: list[Tree] = []
+        found: list[ObjectTree] = []
         after = ""
         while True:
             more = {"continue": after} if after else {}
-            page = self._client.ask(Ask("list", kind, namespace, query={"limit": str(_PAGE), **query, **more})) or {}
+            page = (
+                self._client.ask(ApiRequest("list", kind, namespace, query={"limit": str(_PAGE), **query, **more}))
+                or {}
+            )
             found += page.get("items") or []
             after = (page.get("metadata") or {}).get("continue") or ""
             if not after:

@@ -78,6 +78,6 @@ def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: 
 def run(options: argparse.Namespace) -> int:
     """Set it, and wait."""
     need_client(options.verb)
-    from holdfast_cli.cluster.suspend import DRAIN, RESUME, turn  # noqa: PLC0415 - needs the extra `cluster`
+    from holdfast_cli.cluster.suspend import DRAIN, RESUME, suspend_or_resume  # noqa: PLC0415 - needs the extra `cluster`
 
-    return turn(options, DRAIN if options.verb == "drain" else RESUME)
+    return suspend_or_resume(options, DRAIN if options.verb == "drain" else RESUME)

@@ -8,23 +8,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast_cli.cluster.app import App
+from holdfast_cli.cluster.app import ClusterApp
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.screen import one_line
-from holdfast_operator.decide.facts import Phase, PodSeen
+from holdfast_operator.decide.facts import PodPhase, PodState
 from holdfast_operator.manifests.pod_templates import MAIN
-from holdfast_operator.manifests.pods import pod_seen
+from holdfast_operator.manifests.pods import pod_state
 
 Tree = dict[str, Any]
 DRIVER = "driver"
-_APP_ID_LABEL = "holdfast.dev/app-id"
+APP_ID_LABEL = "holdfast.dev/app-id"
 _TRIES = 2
 """How often a log that broke off is tried again while a later one waits."""
 _ORDINAL = re.compile(r"-([0-9]{1,9})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LogSelection:
     """Which logs of an app."""
 
     driver: bool = True
@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PodLog:
     """A pod that has a log."""
 
     label: str
@@ -58,7 +58,7 @@ class Source:
     attempt: int
     run: str
     """The app id, the same in every attempt of a run."""
-    pod: PodSeen
+    pod: PodState
 
     @property
     def order(self) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class Source:
     @property
     def begun(self) -> bool:
         """Whether there can be a log yet."""
-        return self.pod.over or self.pod.phase is Phase.RUNNING or self.pod.ended is not None
+        return self.pod.over or self.pod.phase is PodPhase.RUNNING or self.pod.ended is not None
 
     @property
     def container(self) -> str:
@@ -84,12 +84,12 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptPods:
     """The pods of an attempt that are there."""
 
     number: int
     run: str
-    sources: tuple[Source, ...]
+    sources: tuple[PodLog, ...]
 
     @property
     def words(self) -> str:
@@ -99,24 +99,24 @@ class Attempt:
         return f"attempt {self.number} ({', '.join([*driver, *([many(executors, 'executor')] if executors else [])])})"
 
 
-def attempts_in(pods: Iterable[Tree]) -> tuple[Attempt, ...]:
+def attempts_in(pods: Iterable[Tree]) -> tuple[AttemptPods, ...]:
     """By age, the newest last; pods that are nobody's attempt are left out."""
-    found: dict[tuple[str, int], list[Source]] = {}
+    found: dict[tuple[str, int], list[PodLog]] = {}
     for tree in pods:
         source = _source(tree)
         if source is not None:
             found.setdefault((source.run, source.attempt), []).append(source)
-    made = [Attempt(number, run, tuple(sorted(some, key=_by_label))) for (run, number), some in found.items()]
+    made = [AttemptPods(number, run, tuple(sorted(some, key=_by_label))) for (run, number), some in found.items()]
     return tuple(sorted(made, key=lambda one: max(source.order for source in one.sources)))
 
 
-def chosen(attempts: Sequence[Attempt], asked: Asked) -> tuple[Source, ...]:
+def selected_logs(attempts: Sequence[AttemptPods], asked: LogSelection) -> tuple[PodLog, ...]:
     """The pods meant, none where they are not there."""
     one = _attempt(attempts, asked)
     return () if one is None else tuple(source for source in one.sources if _meant(source, asked))
 
 
-def nothing_there(app: App, attempts: Sequence[Attempt], asked: Asked, hint: str) -> str:
+def no_pods_message(app: ClusterApp, attempts: Sequence[AttemptPods], asked: LogSelection, hint: str) -> str:
     """Why there is no log, and what to do: `hint` is the command that shows how the app does."""
     number = "" if asked.attempt is None else f" of attempt {asked.attempt}"
     before = " before the newest attempt's" if asked.previous and asked.driver else ""
@@ -133,19 +133,19 @@ def nothing_there(app: App, attempts: Sequence[Attempt], asked: Asked, hint: str
 
 
 @dataclass(slots=True)
-class Course:
+class FollowedLogs:
     """What a follower has read, and what is due: each log once, in the order of attempts, again where it broke off."""
 
-    asked: Asked
-    last: dict[str, Source] = field(default_factory=dict)
+    asked: LogSelection
+    last: dict[str, PodLog] = field(default_factory=dict)
     """Label -> the pod that was opened last."""
     broken: dict[str, int] = field(default_factory=dict)
     """Uid -> errors in a row that ended its log."""
 
-    def due(self, attempts: Sequence[Attempt], open_now: Iterable[str]) -> list[Source]:
+    def due(self, attempts: Sequence[AttemptPods], open_now: Iterable[str]) -> list[PodLog]:
         """What to open, given what is open: its labels."""
         meant = _all_meant(attempts, self.asked)
-        newest = {one.label: one for one in chosen(attempts, self.asked)}
+        newest = {one.label: one for one in selected_logs(attempts, self.asked)}
         found = []
         for label in {one.label: None for one in meant}:
             if label in open_now:
@@ -156,7 +156,7 @@ class Course:
                 found.append(due)
         return found
 
-    def overtaken(self, attempts: Sequence[Attempt], open_now: Iterable[str]) -> frozenset[str]:
+    def overtaken(self, attempts: Sequence[AttemptPods], open_now: Iterable[str]) -> frozenset[str]:
         """Labels that are open though a later pod is there: it is only made when the one before is gone or fenced."""
         later = {one.label: one for one in _all_meant(attempts, self.asked)}
         return frozenset(
@@ -164,7 +164,7 @@ class Course:
         )
 
 
-def _after(mine: Sequence[Source], before: Source, errors: int) -> Source | None:
+def _after(mine: Sequence[PodLog], before: PodLog, errors: int) -> PodLog | None:
     """The same log again, if more may stand in it; else the next."""
     same = next((one for one in mine if one.pod.uid == before.pod.uid), None)
     later = next((one for one in mine if one.order >= before.order and one.pod.uid != before.pod.uid), None)
@@ -174,7 +174,7 @@ def _after(mine: Sequence[Source], before: Source, errors: int) -> Source | None
     return same if same is not None and 0 < errors <= _TRIES else later
 
 
-def _all_meant(attempts: Sequence[Attempt], asked: Asked) -> list[Source]:
+def _all_meant(attempts: Sequence[AttemptPods], asked: LogSelection) -> list[PodLog]:
     """Of every attempt that may be followed, the oldest first."""
     within = attempts if asked.attempt is None else [one for one in attempts if one.number == asked.attempt]
     return sorted(
@@ -182,7 +182,7 @@ def _all_meant(attempts: Sequence[Attempt], asked: Asked) -> list[Source]:
     )
 
 
-def _attempt(attempts: Sequence[Attempt], asked: Asked) -> Attempt | None:
+def _attempt(attempts: Sequence[AttemptPods], asked: LogSelection) -> AttemptPods | None:
     if asked.attempt is not None:
         return next((one for one in reversed(attempts) if one.number == asked.attempt), None)
     # Executors' own `previous` is asked of the kubelet, in the same pod.
@@ -190,20 +190,20 @@ def _attempt(attempts: Sequence[Attempt], asked: Asked) -> Attempt | None:
     return attempts[-back] if len(attempts) >= back else None
 
 
-def _meant(source: Source, asked: Asked) -> bool:
+def _meant(source: PodLog, asked: LogSelection) -> bool:
     if source.label == DRIVER:
         return asked.driver
     return asked.executors is None or int(source.label) in asked.executors
 
 
-def _by_label(source: Source) -> tuple[int, int]:
+def _by_label(source: PodLog) -> tuple[int, int]:
     return (0, source.pod.created) if source.label == DRIVER else (1, int(source.label))
 
 
-def _source(tree: Tree) -> Source | None:
-    pod, labels = pod_seen(tree), (tree.get("metadata") or {}).get("labels") or {}
+def _source(tree: Tree) -> PodLog | None:
+    pod, labels = pod_state(tree), (tree.get("metadata") or {}).get("labels") or {}
     ordinal = _ORDINAL.search(pod.name)
     label = DRIVER if pod.role == "driver" else str(int(ordinal[1])) if pod.role == "executor" and ordinal else None
     if pod.attempt is None or label is None:
         return None
-    return Source(label, pod.attempt, str(labels.get(_APP_ID_LABEL)), pod)
+    return PodLog(label, pod.attempt, str(labels.get(APP_ID_LABEL)), pod)

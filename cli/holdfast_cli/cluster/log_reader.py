@@ -12,7 +12,7 @@ _NANOS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class LogQuery:
     """What is asked of a log."""
 
     follow: bool = False

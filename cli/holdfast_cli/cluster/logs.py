@@ -11,11 +11,19 @@ from typing import TextIO
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast.reasons import Reason
-from holdfast_cli.cluster.app import App, AppUnknownError
+from holdfast_cli.cluster.app import AppUnknownError, ClusterApp
 from holdfast_cli.cluster.client import QuietError
-from holdfast_cli.cluster.log_pods import DRIVER, Asked, Attempt, Course, Source, chosen, nothing_there
-from holdfast_cli.cluster.log_reader import How, without_stamp
-from holdfast_cli.cluster.logs_reading import Line, Over, Readings
+from holdfast_cli.cluster.log_pods import (
+    DRIVER,
+    AttemptPods,
+    FollowedLogs,
+    LogSelection,
+    PodLog,
+    no_pods_message,
+    selected_logs,
+)
+from holdfast_cli.cluster.log_reader import LogQuery, without_stamp
+from holdfast_cli.cluster.logs_reading import LogEnd, LogLine, LogReaders
 
 _UNREADABLE = 1
 _PATIENCE = 3
@@ -27,15 +35,15 @@ class NoLogError(WorldChangeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AppPods:
     """An app and its pods at one moment."""
 
-    app: App
-    attempts: tuple[Attempt, ...]
+    app: ClusterApp
+    attempts: tuple[AttemptPods, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class LogPrinter:
     """Where lines go."""
 
     out: TextIO
@@ -43,7 +51,7 @@ class Paper:
     strips: bool
     """Whether lines come with a moment that nobody asked for."""
 
-    def line(self, line: Line) -> None:
+    def line(self, line: LogLine) -> None:
         """Print it, at once. On a terminal nothing in it may move the cursor."""
         text = (without_stamp(line.text) if self.strips else line.text).decode(errors="replace")
         if self.out.isatty() and not text.isprintable():
@@ -53,21 +61,21 @@ class Paper:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogRequest:
     """A command line."""
 
-    asked: Asked
-    how: How
+    asked: LogSelection
+    how: LogQuery
     hint: str
     """The command that shows how the app does."""
 
 
-def show(look: Look, wanted: Wanted, readings: Readings, paper: Paper) -> int:
+def show_once(look: AppPods, wanted: LogRequest, readings: LogReaders, paper: LogPrinter) -> int:
     """Print what there is, once."""
     asked = wanted.asked
-    found = chosen(look.attempts, asked)
+    found = selected_logs(look.attempts, asked)
     if not found:
-        raise NoLogError(nothing_there(look.app, look.attempts, asked, wanted.hint))
+        raise NoLogError(no_pods_message(look.app, look.attempts, asked, wanted.hint))
     code = 0
     missing = sorted((asked.executors or frozenset()) - {int(one.label) for one in found if one.label != DRIVER})
     if missing:
@@ -82,9 +90,9 @@ def show(look: Look, wanted: Wanted, readings: Readings, paper: Paper) -> int:
             code = _UNREADABLE
     while readings.open:
         item = readings.next(None)
-        if isinstance(item, Line):
+        if isinstance(item, LogLine):
             paper.line(item)
-        elif isinstance(item, Over) and item.error is not None:
+        elif isinstance(item, LogEnd) and item.error is not None:
             say(f"{item.source.pod.name}: {item.error}")
             code = _UNREADABLE
     return code
@@ -96,7 +104,7 @@ def say(what: str) -> None:
     sys.stderr.flush()
 
 
-def _say_older(look: Look, source: Source, asked: Asked) -> None:
+def _say_older(look: AppPods, source: PodLog, asked: LogSelection) -> None:
     """A log that is not the newest attempt's is easily taken for it."""
     newest, run = look.app.status.attempt, look.app.status.run_id
     if asked.attempt is None and not asked.previous and newest is not None and run and source.attempt < newest:
@@ -104,12 +112,14 @@ def _say_older(look: Look, source: Source, asked: Asked) -> None:
         say(f"attempt {newest} has no pod ({said.reason}: {said.message}); this is attempt {source.attempt}")
 
 
-class Follower:
+class LogFollower:
     """Reads on from attempt to attempt, until the app is over."""
 
-    def __init__(self, look: Callable[[], Look], wanted: Wanted, readings: Readings, paper: Paper) -> None:
+    def __init__(
+        self, look: Callable[[], AppPods], wanted: LogRequest, readings: LogReaders, paper: LogPrinter
+    ) -> None:
         self._look, self._wanted, self._readings, self._paper = look, wanted, readings, paper
-        self._course = Course(wanted.asked)
+        self._course = FollowedLogs(wanted.asked)
         self._said: str | None = None
         self._trouble = False
         self._waited = 0
@@ -147,13 +157,13 @@ class Follower:
                 return
             self._print_until(time.monotonic() + every)
 
-    def _check(self, look: Look) -> None:
+    def _check(self, look: AppPods) -> None:
         """An attempt that was named and is not there will not come."""
         asked = self._wanted.asked
-        if asked.attempt is not None and not chosen(look.attempts, asked):
-            raise NoLogError(nothing_there(look.app, look.attempts, asked, self._wanted.hint))
+        if asked.attempt is not None and not selected_logs(look.attempts, asked):
+            raise NoLogError(no_pods_message(look.app, look.attempts, asked, self._wanted.hint))
 
-    def _open(self, look: Look) -> None:
+    def _open(self, look: AppPods) -> None:
         due = self._course.due(look.attempts, self._readings.open)
         for source in due:
             before = self._course.last.get(source.label)
@@ -166,22 +176,22 @@ class Follower:
             self._said = None
             self._readings.start(source, how)
 
-    def _say_waiting(self, look: Look) -> None:
+    def _say_waiting(self, look: AppPods) -> None:
         """Nothing is being read: why, once."""
         verdict = look.app.verdict
-        waits = [one for one in chosen(look.attempts, self._wanted.asked) if not one.begun]
+        waits = [one for one in selected_logs(look.attempts, self._wanted.asked) if not one.begun]
         why = f"{waits[0].pod.name} has no log yet: {waits[0].why_not_begun}" if waits else verdict.message
         text = f"waiting for the {self._wanted.asked.words} of {look.app.name}: {why}"
         if text != self._said:
             say(text)
         self._said = text
 
-    def _over(self, look: Look) -> str | None:
+    def _over(self, look: AppPods) -> str | None:
         """Why nothing more will come."""
         asked, app = self._wanted.asked, look.app
         if asked.attempt is not None:
             # A later one has begun, or its pods are over: nobody starts it again.
-            mine = chosen(look.attempts, asked)
+            mine = selected_logs(look.attempts, asked)
             later = any(one.number > asked.attempt for one in look.attempts if not mine or one.run == mine[0].run)
             if (self._course.last or later) and all(one.pod.over for one in mine):
                 return f"attempt {asked.attempt} of {app.name} has ended"
@@ -190,7 +200,7 @@ class Follower:
             return f"{app.name} is completed"
         return None
 
-    def _give_up(self, look: Look, over: str | None) -> None:
+    def _give_up(self, look: AppPods, over: str | None) -> None:
         if over is not None:
             self._cut_after_a_while(frozenset(self._readings.open))
         else:
@@ -206,12 +216,12 @@ class Follower:
     def _print_until(self, deadline: float) -> None:
         while (left := deadline - time.monotonic()) > 0:
             item = self._readings.next(left)
-            if isinstance(item, Line):
+            if isinstance(item, LogLine):
                 self._paper.line(item)
-            elif isinstance(item, Over):
+            elif isinstance(item, LogEnd):
                 self._ended(item.source, item.error)
 
-    def _ended(self, source: Source, error: HoldfastError | None) -> None:
+    def _ended(self, source: PodLog, error: HoldfastError | None) -> None:
         broken = self._course.broken
         if error is None:
             broken.pop(source.pod.uid, None)

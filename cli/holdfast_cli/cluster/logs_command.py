@@ -81,10 +81,10 @@ def run(options: argparse.Namespace) -> int:
         message = f"--previous is the attempt before the newest; to see attempt {options.attempt}, leave it out"
         raise UsageError(message)
     need_client("logs")
-    from holdfast_cli.cluster.logs_look import look_at  # noqa: PLC0415 - needs the extra `cluster`
+    from holdfast_cli.cluster.logs_look import show_logs  # noqa: PLC0415 - needs the extra `cluster`
 
     try:
-        return look_at(options)
+        return show_logs(options)
     except KeyboardInterrupt:
         return 0 if options.follow else _INTERRUPTED
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast_cli.cluster.log_pods import Source
-from holdfast_cli.cluster.log_reader import How, stamp_of
+from holdfast_cli.cluster.log_pods import PodLog
+from holdfast_cli.cluster.log_reader import LogQuery, stamp_of
 
 _WAITING = 1000
 """Lines that wait to be printed; readers wait then."""
@@ -20,7 +20,7 @@ _PAUSE = 0.2
 _END = 2.0
 
 
-class Lines(Protocol):
+class OpenLog(Protocol):
     """A log that is being read."""
 
     def __iter__(self) -> Iterator[bytes]:
@@ -33,44 +33,44 @@ class Lines(Protocol):
         """Let its connection go."""
 
 
-Opens = Callable[[Source, How], Lines | None]
+LogOpener = Callable[[PodLog, LogQuery], OpenLog | None]
 """Opens a log; None: its pod is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line."""
 
-    source: Source
+    source: PodLog
     text: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class LogEnd:
     """A log has ended."""
 
-    source: Source
+    source: PodLog
     error: HoldfastError | None
     """None: as logs do when their container ends, or its pod is gone."""
 
 
-class Readings:
+class LogReaders:
     """`with closing(Readings(opens)) as readings: ...`."""
 
-    def __init__(self, opens: Opens) -> None:
+    def __init__(self, opens: LogOpener) -> None:
         self._opens = opens
-        self._queue: queue.Queue[Line | Over] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[LogLine | LogEnd] = queue.Queue(_WAITING)
         self._closing = threading.Event()
         self._guard = threading.Lock()
-        self._lines: dict[str, Lines] = {}
+        self._lines: dict[str, OpenLog] = {}
         """Uid -> what is being read."""
         self._threads: list[threading.Thread] = []
         self._seen: dict[str, int] = {}
         """Uid -> stamp of the last line that came, where lines have stamps."""
-        self.open: dict[str, Source] = {}
+        self.open: dict[str, PodLog] = {}
         """Label -> what is being read, until its end was taken out."""
 
-    def start(self, source: Source, how: How) -> None:
+    def start(self, source: PodLog, how: LogQuery) -> None:
         """Read it; if it was read before and broke off, from where it did."""
         after = self._seen.get(source.pod.uid)
         asked = how if after is None else replace(how, since_time=after, since_seconds=None, tail=None)
@@ -81,13 +81,13 @@ class Readings:
         self._threads = [one for one in self._threads if one.is_alive()] + [thread]
         thread.start()
 
-    def next(self, timeout: float | None) -> Line | Over | None:
+    def next(self, timeout: float | None) -> LogLine | LogEnd | None:
         """What comes next; None: nothing came in time."""
         try:
             item = self._queue.get(timeout=timeout)
         except queue.Empty:
             return None
-        if isinstance(item, Over):
+        if isinstance(item, LogEnd):
             self.open.pop(item.source.label, None)
         return item
 
@@ -108,7 +108,7 @@ class Readings:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _read(self, source: Source, how: How) -> None:
+    def _read(self, source: PodLog, how: LogQuery) -> None:
         error = None
         try:
             lines = self._opens(source, how)
@@ -116,9 +116,9 @@ class Readings:
                 self._pass_on(source, lines, how)
         except HoldfastError as failed:
             error = failed
-        self._put(Over(source, error))
+        self._put(LogEnd(source, error))
 
-    def _pass_on(self, source: Source, lines: Lines, how: How) -> None:
+    def _pass_on(self, source: PodLog, lines: OpenLog, how: LogQuery) -> None:
         uid = source.pod.uid
         with self._guard:
             self._lines[uid] = lines
@@ -130,7 +130,7 @@ class Readings:
                 # The API takes whole seconds: what was seen of that second comes again.
                 if stamp is not None and how.since_time is not None and stamp <= how.since_time:
                     continue
-                if not self._put(Line(source, text)):
+                if not self._put(LogLine(source, text)):
                     return
                 if stamp is not None:
                     self._seen[uid] = stamp
@@ -139,7 +139,7 @@ class Readings:
                 del self._lines[uid]
                 lines.close()
 
-    def _put(self, item: Line | Over) -> bool:
+    def _put(self, item: LogLine | LogEnd) -> bool:
         while not self._closing.is_set():
             try:
                 self._queue.put(item, timeout=_PAUSE)

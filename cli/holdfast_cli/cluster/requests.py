@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """A kind of object."""
 
     api: str
@@ -18,7 +18,7 @@ class Kind:
         return ".".join([self.plural, *group])
 
 
-APPS = Kind("/apis/holdfast.dev/v1alpha1", "streamapps")
-CONFIG_MAPS = Kind("/api/v1", "configmaps")
-EVENTS = Kind("/apis/events.k8s.io/v1", "events")
-PODS = Kind("/api/v1", "pods")
+APPS = ObjectKind("/apis/holdfast.dev/v1alpha1", "streamapps")
+CONFIG_MAPS = ObjectKind("/api/v1", "configmaps")
+EVENTS = ObjectKind("/apis/events.k8s.io/v1", "events")
+PODS = ObjectKind("/api/v1", "pods")

@@ -15,28 +15,28 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from holdfast_cli.cluster.app import AppDetail, AppList, Reader, read_app, read_apps
+from holdfast_cli.cluster.app import AppDetail, AppList, ObjectReader, read_app, read_apps
 from holdfast_cli.cluster.client import ClusterClient
-from holdfast_cli.cluster.cluster_options import checked
+from holdfast_cli.cluster.cluster_options import valid_namespace
 from holdfast_cli.cluster.cluster_reader import ClusterReader
 from holdfast_cli.cluster.status_json import app_json, list_json
 from holdfast_cli.cluster.status_view import print_app, print_apps
 from holdfast_cli.cluster.target import find_target
-from holdfast_cli.output.live import ChangesView, LiveView, View, watch
+from holdfast_cli.output.live import ChangesView, LiveView, WatchView, watch
 from holdfast_cli.output.screen import live_screen, screen
 
 _NOT_READY = 1
 _EVERY = 2.0
 """Seconds between two looks of --watch."""
-Found = AppDetail | AppList
+StatusContent = AppDetail | AppList
 
 
-def look_at(options: argparse.Namespace) -> int:
+def show_status(options: argparse.Namespace) -> int:
     """Look, print, and say by the exit code whether the app is ready."""
     target = find_target(options.kubeconfig, options.context, os.environ)
     namespace = None if options.all_namespaces else options.namespace or target.namespace
     if namespace is not None:
-        checked(namespace)
+        valid_namespace(namespace)
     with closing(ClusterClient(target)) as client:
         look = functools.partial(_look, ClusterReader(client), namespace, options.app)
         if options.watch:
@@ -46,24 +46,24 @@ def look_at(options: argparse.Namespace) -> int:
     return 0 if isinstance(found, AppList) or found.app.verdict.ready else _NOT_READY
 
 
-def _look(reader: Reader, namespace: str | None, name: str | None) -> Found:
+def _look(reader: ObjectReader, namespace: str | None, name: str | None) -> StatusContent:
     if name is None or namespace is None:
         return read_apps(reader, namespace)
     return read_app(reader, namespace, name)
 
 
-def _watch(options: argparse.Namespace, namespace: str | None, look: Callable[[], Found]) -> NoReturn:
+def _watch(options: argparse.Namespace, namespace: str | None, look: Callable[[], StatusContent]) -> NoReturn:
     """Until Ctrl-C."""
     draw = functools.partial(_draw, options, namespace)
     with ExitStack() as opened:
-        view: View[Found] = ChangesView(functools.partial(draw, screen(options.color)))
+        view: WatchView[StatusContent] = ChangesView(functools.partial(draw, screen(options.color)))
         live = live_screen(options.color)
         if options.output == "text" and sys.stdout.isatty() and not live.is_dumb_terminal:
             view = opened.enter_context(LiveView(live, draw))
         watch(look, view, functools.partial(time.sleep, _EVERY))
 
 
-def _draw(options: argparse.Namespace, namespace: str | None, console: Console, found: Found) -> None:
+def _draw(options: argparse.Namespace, namespace: str | None, console: Console, found: StatusContent) -> None:
     if options.output == "json":
         tree = list_json(found) if isinstance(found, AppList) else app_json(found)
         sys.stdout.write(json.dumps(tree, indent=None if options.watch else 1, ensure_ascii=False) + "\n")

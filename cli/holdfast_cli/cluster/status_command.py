@@ -53,9 +53,9 @@ def run(options: argparse.Namespace) -> int:
         message = f"-A shows the apps of all namespaces; to see {options.app}, give its namespace with -n"
         raise UsageError(message)
     need_client("status")
-    from holdfast_cli.cluster.status import look_at  # noqa: PLC0415 - needs the extra `cluster`
+    from holdfast_cli.cluster.status import show_status  # noqa: PLC0415 - needs the extra `cluster`
 
     try:
-        return look_at(options)
+        return show_status(options)
     except KeyboardInterrupt:
         return 0 if options.watch else _INTERRUPTED

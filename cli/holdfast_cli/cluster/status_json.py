@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from holdfast.protocol.assignment import Handed
-from holdfast.protocol.report import Report
-from holdfast_cli.cluster.app import App, AppDetail, AppList, Event, Missing, Seen
+from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.report import DriverReport
+from holdfast_cli.cluster.app import AppDetail, AppEvent, AppList, ClusterApp, Missing, OrMissing
 
 Tree = dict[str, Any]
 
@@ -17,7 +17,7 @@ def list_json(found: AppList) -> Tree:
 
 def app_json(found: AppDetail) -> Tree:
     """One app; `missing` says why a part is null."""
-    parts: dict[str, Seen[Any]] = {"report": found.report, "assignment": found.handed, "events": found.events}
+    parts: dict[str, OrMissing[Any]] = {"report": found.report, "assignment": found.handed, "events": found.events}
     return {
         **_app(found.app),
         "report": _report(found.report),
@@ -27,7 +27,7 @@ def app_json(found: AppDetail) -> Tree:
     }
 
 
-def _app(app: App) -> Tree:
+def _app(app: ClusterApp) -> Tree:
     return {
         "app": app.name,
         "namespace": app.namespace,
@@ -40,14 +40,14 @@ def _app(app: App) -> Tree:
     }
 
 
-def _report(report: Seen[Report]) -> Tree | None:
+def _report(report: OrMissing[DriverReport]) -> Tree | None:
     if isinstance(report, Missing):
         return None
     tree: Tree = json.loads(report.text())
     return tree
 
 
-def _handed(handed: Seen[Handed]) -> Tree | None:
+def _handed(handed: OrMissing[VersionedAssignment]) -> Tree | None:
     if isinstance(handed, Missing):
         return None
     processors = [
@@ -57,5 +57,5 @@ def _handed(handed: Seen[Handed]) -> Tree | None:
     return {"version": handed.version, "attempt": handed.attempt, "processors": processors}
 
 
-def _event(event: Event) -> Tree:
+def _event(event: AppEvent) -> Tree:
     return {"at": event.at, "warning": event.warning, "reason": event.reason, "note": event.note}

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from holdfast.placement.affinity import by_name
-from holdfast.protocol.assignment import Handed
-from holdfast.protocol.report import Report
+from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
-from holdfast_cli.cluster.app import App, AppDetail, AppList, Missing, Seen
+from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing
 from holdfast_cli.output.amounts import count, many, span
-from holdfast_cli.output.screen import Columns, styled
+from holdfast_cli.output.screen import TextTable, styled
 from holdfast_operator.decide.conditions import moment
 
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
@@ -33,7 +33,7 @@ def print_apps(console: Console, found: AppList, now: int, *, namespace: str | N
         return
     numbers = ("ATTEMPT", "RESTARTS", "TASKS", "PLACED", "LAG")
     where = ("NAMESPACE",) if namespace is None else ()
-    table = Columns(*where, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
+    table = TextTable(*where, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
     for app, said in found.apps:
         status, verdict, report = app.status, app.verdict, current(app, said)
         table.add(
@@ -64,14 +64,14 @@ def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) 
     _events(console, found, now)
 
 
-def current(app: App, said: Seen[Report]) -> Seen[Report]:
+def current(app: ClusterApp, said: OrMissing[DriverReport]) -> OrMissing[DriverReport]:
     """The report, if the app's latest attempt wrote it."""
     if isinstance(said, Missing) or said.attempt == app.status.attempt:
         return said
     return Missing(f"attempt {app.status.attempt} has not reported yet, only attempt {said.attempt} has")
 
 
-def _head(console: Console, app: App) -> None:
+def _head(console: Console, app: ClusterApp) -> None:
     verdict = app.verdict
     how = ("ready", "bold green") if verdict.ready else ("not ready", "bold red")
     reason = f", {verdict.reason}" if verdict.reason else ""
@@ -81,11 +81,11 @@ def _head(console: Console, app: App) -> None:
         console.print(styled((f"  what it means: holdfast explain {verdict.reason}", "dim")))
 
 
-def _conditions(console: Console, app: App, now: int) -> None:
+def _conditions(console: Console, app: ClusterApp, now: int) -> None:
     if not app.status.conditions:
         return
     console.print()
-    table = Columns("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
+    table = TextTable("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
     said = {app.verdict.message}
     for one in sorted(app.status.conditions, key=_badness):
         message = "as above" if one.message in said else one.message
@@ -133,7 +133,7 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     yield "assignment", _applied(found.handed, report)
 
 
-def _applied(handed: Seen[Handed], report: Report) -> str:
+def _applied(handed: OrMissing[VersionedAssignment], report: DriverReport) -> str:
     applied = f"version {report.assignment}" if report.assignment else "the driver's own"
     if isinstance(handed, Missing):
         return f"{applied} is applied; the one handed over is not known: {handed.why}"
@@ -144,7 +144,7 @@ def _applied(handed: Seen[Handed], report: Report) -> str:
     return f"{applied} is applied"
 
 
-def _places(console: Console, handed: Seen[Handed], *, all_tasks: bool) -> None:
+def _places(console: Console, handed: OrMissing[VersionedAssignment], *, all_tasks: bool) -> None:
     if isinstance(handed, Missing) or not handed.processors:
         return
     places = ((location, processor) for processor, location in handed.processors.items())
@@ -152,7 +152,7 @@ def _places(console: Console, handed: Seen[Handed], *, all_tasks: bool) -> None:
     tasks_of = handed.assignment.tasks_of
     shown = rows if all_tasks else rows[:_SHOWN_PROCESSORS]
     console.print()
-    table = Columns("LOCATION", "PROCESSOR", "TASKS", "WHICH", right=("TASKS",))
+    table = TextTable("LOCATION", "PROCESSOR", "TASKS", "WHICH", right=("TASKS",))
     for location, processor in shown:
         tasks = tasks_of[processor]
         table.add(location, processor, count(len(tasks)), _named(tasks, all_tasks=all_tasks))
@@ -176,7 +176,7 @@ def _events(console: Console, found: AppDetail, now: int) -> None:
     if not found.events:
         console.print(styled(("no events; a cluster forgets them after an hour", "dim")))
         return
-    table = Columns("EVENT", "WHEN", "WHAT")
+    table = TextTable("EVENT", "WHEN", "WHAT")
     for one in found.events:
         table.add((one.reason, "yellow" if one.warning else ""), _ago(one.at, now), one.note)
     table.print(console)

@@ -15,14 +15,22 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from holdfast.errors import HoldfastError, RetrySoonError
-from holdfast_cli.cluster.app import AppDetail, AppUnknownError, Event, Reader, read_app
-from holdfast_cli.cluster.client import Ask, ClusterClient
-from holdfast_cli.cluster.cluster_options import Where, where
+from holdfast_cli.cluster.app import AppDetail, AppEvent, AppUnknownError, ObjectReader, read_app
+from holdfast_cli.cluster.client import ApiRequest, ClusterClient
+from holdfast_cli.cluster.cluster_options import ClusterPlace, cluster_place
 from holdfast_cli.cluster.cluster_reader import ClusterReader
 from holdfast_cli.cluster.requests import APPS
-from holdfast_cli.cluster.suspend_progress import End, Judge, Progress, drained, events_of, progress_of, resumed
+from holdfast_cli.cluster.suspend_progress import (
+    SuspendJudge,
+    SuspendOutcome,
+    SuspendProgress,
+    drain_outcome,
+    events_of,
+    progress_of,
+    resume_outcome,
+)
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.output.live import ChangesView, LiveView, View
+from holdfast_cli.output.live import ChangesView, LiveView, WatchView
 from holdfast_cli.output.screen import live_screen, screen, styled
 
 _NO, _INTERRUPTED = 1, 130
@@ -32,10 +40,10 @@ _LATE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class SuspendActions:
     """What it takes."""
 
-    reader: Reader
+    reader: ObjectReader
     suspend: Callable[[bool], None]
     """Sets `spec.suspend`."""
     pause: Callable[[], None]
@@ -43,27 +51,27 @@ class Hands:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SuspendDirection:
     """Which way, and how that is said."""
 
     suspend: bool
-    judge: Judge
+    judge: SuspendJudge
     begun: str
     already: str
     back: str
     """The command for the other direction."""
 
 
-DRAIN = Turn(
+DRAIN = SuspendDirection(
     suspend=True,
-    judge=drained,
+    judge=drain_outcome,
     begun="is being drained",
     already="is suspended already",
     back="resume",
 )
-RESUME = Turn(
+RESUME = SuspendDirection(
     suspend=False,
-    judge=resumed,
+    judge=resume_outcome,
     begun="is being resumed",
     already="is not suspended",
     back="drain",
@@ -71,7 +79,7 @@ RESUME = Turn(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SuspendOptions:
     """A command line."""
 
     app: str
@@ -82,16 +90,18 @@ class Asked:
     color: str
 
 
-def turn(options: argparse.Namespace, way: Turn) -> int:
+def suspend_or_resume(options: argparse.Namespace, way: SuspendDirection) -> int:
     """From the command line to the exit code."""
-    place = where(options)
-    asked = Asked(options.app, options.wait, options.timeout, options.output, options.color)
+    place = cluster_place(options)
+    asked = SuspendOptions(options.app, options.wait, options.timeout, options.output, options.color)
     with closing(ClusterClient(place.target)) as client:
         suspend = functools.partial(_suspend, client, place.namespace, options.app)
-        return turned(Hands(ClusterReader(client), suspend, functools.partial(time.sleep, _EVERY)), place, asked, way)
+        return apply_direction(
+            SuspendActions(ClusterReader(client), suspend, functools.partial(time.sleep, _EVERY)), place, asked, way
+        )
 
 
-def turned(hands: Hands, place: Where, asked: Asked, way: Turn) -> int:
+def apply_direction(hands: SuspendActions, place: ClusterPlace, asked: SuspendOptions, way: SuspendDirection) -> int:
     """Set it, look until it is so, say what came of it and how to go back."""
     look = functools.partial(read_app, hands.reader, place.namespace, asked.app)
     hints = _hints(place, asked.app, way)
@@ -100,12 +110,14 @@ def turned(hands: Hands, place: Where, asked: Asked, way: Turn) -> int:
         first = look()
         now, already = progress_of(first), first.app.suspend == way.suspend
         if already and (now.suspended or not way.suspend):
-            return _finish(asked, now, End(0, way.already), hints, shown=False)
+            return _finish(asked, now, SuspendOutcome(0, way.already), hints, shown=False)
         if not already:
             hands.suspend(way.suspend)
             set_now = True
         if not asked.wait:
-            return _finish(asked, progress_of(look()), End(0, f"{way.begun}; see {hints.status}"), hints, shown=False)
+            return _finish(
+                asked, progress_of(look()), SuspendOutcome(0, f"{way.begun}; see {hints.status}"), hints, shown=False
+            )
         now, end = _Waiting(look, way, asked, events_of(first), drove=now.driver).until_over(hands.pause)
         return _finish(asked, now, end, hints, shown=True)
     except HoldfastError as error:
@@ -119,7 +131,7 @@ def turned(hands: Hands, place: Where, asked: Asked, way: Turn) -> int:
 
 
 def _suspend(client: ClusterClient, namespace: str, name: str, suspend: bool) -> None:  # noqa: FBT001 - it is the value
-    if client.ask(Ask("patch", APPS, namespace, name, body={"spec": {"suspend": suspend}})) is None:
+    if client.ask(ApiRequest("patch", APPS, namespace, name, body={"spec": {"suspend": suspend}})) is None:
         message = f"StreamApp {name} in namespace {namespace} was deleted a moment ago"
         raise AppUnknownError(message)
 
@@ -133,7 +145,7 @@ class _Hints:
     back_by_kubectl: str
 
 
-def _hints(place: Where, app: str, way: Turn) -> _Hints:
+def _hints(place: ClusterPlace, app: str, way: SuspendDirection) -> _Hints:
     patch = json.dumps({"spec": {"suspend": not way.suspend}}, separators=(",", ":"))
     return _Hints(
         place.command("holdfast", "status", app),
@@ -142,7 +154,7 @@ def _hints(place: Where, app: str, way: Turn) -> _Hints:
     )
 
 
-def _finish(asked: Asked, now: Progress, end: End, hints: _Hints, *, shown: bool) -> int:
+def _finish(asked: SuspendOptions, now: SuspendProgress, end: SuspendOutcome, hints: _Hints, *, shown: bool) -> int:
     """`shown`: how it is now has been shown already."""
     if end.code != 0:
         sys.stderr.write(f"holdfast: {asked.app}: {end.text}; see {hints.status}\n")
@@ -157,7 +169,7 @@ def _finish(asked: Asked, now: Progress, end: End, hints: _Hints, *, shown: bool
     return end.code
 
 
-def _write_json(now: Progress) -> None:
+def _write_json(now: SuspendProgress) -> None:
     sys.stdout.write(json.dumps(now.tree(), ensure_ascii=False) + "\n")
 
 
@@ -165,15 +177,21 @@ class _Waiting:
     """Looks, shows, and judges, until it is over."""
 
     def __init__(
-        self, look: Callable[[], AppDetail], way: Turn, asked: Asked, before: tuple[Event, ...], *, drove: bool
+        self,
+        look: Callable[[], AppDetail],
+        way: SuspendDirection,
+        asked: SuspendOptions,
+        before: tuple[AppEvent, ...],
+        *,
+        drove: bool,
     ) -> None:
         self._look, self._way, self._asked, self._before = look, way, asked, before
         self._drove, self._late = drove, 0
 
-    def until_over(self, pause: Callable[[], None]) -> tuple[Progress, End]:
+    def until_over(self, pause: Callable[[], None]) -> tuple[SuspendProgress, SuspendOutcome]:
         """What was seen last, and what came of it."""
         began = time.monotonic()
-        now: Progress | None = None
+        now: SuspendProgress | None = None
         with ExitStack() as opened:
             view = self._view(opened)
             while True:
@@ -188,10 +206,10 @@ class _Waiting:
                     if end is not None:
                         return now, end
                     if self._asked.timeout is not None and time.monotonic() - began >= self._asked.timeout:
-                        return now, End(_NO, f"{self._way.begun}, not done within the --timeout: {now.line}")
+                        return now, SuspendOutcome(_NO, f"{self._way.begun}, not done within the --timeout: {now.line}")
                 pause()
 
-    def _judged(self, now: Progress) -> End | None:
+    def _judged(self, now: SuspendProgress) -> SuspendOutcome | None:
         self._drove = self._drove or now.driver
         end = self._way.judge(now)
         if end is not None and end.code == 0 and self._way.suspend and self._drove and now.ended is None:
@@ -199,7 +217,7 @@ class _Waiting:
             return end if self._late > _LATE else None
         return end
 
-    def _view(self, opened: ExitStack) -> View[Progress]:
+    def _view(self, opened: ExitStack) -> WatchView[SuspendProgress]:
         if self._asked.output == "json":
             return ChangesView(_write_json)
         live = live_screen(self._asked.color)
@@ -208,5 +226,5 @@ class _Waiting:
         return ChangesView(functools.partial(_draw, screen(self._asked.color)))
 
 
-def _draw(console: Console, now: Progress) -> None:
+def _draw(console: Console, now: SuspendProgress) -> None:
     console.print(styled(now.line))

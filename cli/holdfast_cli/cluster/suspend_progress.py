@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from holdfast.reasons import Reason
-from holdfast_cli.cluster.app import AppDetail, Event, Missing
+from holdfast_cli.cluster.app import AppDetail, AppEvent, Missing
 from holdfast_cli.cluster.status_view import current
 from holdfast_cli.output.amounts import count, many
 
@@ -15,7 +15,7 @@ _NO = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SuspendProgress:
     """An app on its way; equal if nothing has changed that would be shown."""
 
     app: str
@@ -68,26 +68,26 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class SuspendOutcome:
     """What came of it."""
 
     code: int
     text: str
 
 
-def events_of(found: AppDetail) -> tuple[Event, ...]:
+def events_of(found: AppDetail) -> tuple[AppEvent, ...]:
     """Those that could be read."""
     return () if isinstance(found.events, Missing) else found.events
 
 
-def progress_of(found: AppDetail, before: Collection[Event] = ()) -> Progress:
+def progress_of(found: AppDetail, before: Collection[AppEvent] = ()) -> SuspendProgress:
     """How far it is; `before`: events that were there when it began."""
     app, report = found.app, current(found.app, found.report)
     committed = None if isinstance(report, Missing) or report.progressed is None else report
     # The first event of a drain says that it is asked for, a later one how it ended.
     ends = [one.note for one in events_of(found) if one not in before and one.reason != Reason.SUSPENDED]
     conditions = {one.type: one.status == "True" for one in app.status.conditions}
-    return Progress(
+    return SuspendProgress(
         app.name,
         app.namespace,
         app.suspend,
@@ -104,33 +104,33 @@ def progress_of(found: AppDetail, before: Collection[Event] = ()) -> Progress:
     )
 
 
-def drained(now: Progress) -> End | None:
+def drain_outcome(now: SuspendProgress) -> SuspendOutcome | None:
     """Whether a drain is over."""
     if not now.suspend:
         message = (
             "somebody set spec.suspend to false meanwhile, so it is not drained; "
             "if it is applied from a file or by GitOps, set suspend: true there"
         )
-        return End(_NO, message)
+        return SuspendOutcome(_NO, message)
     if now.reason == Reason.INVALID_SPEC:
-        return End(_NO, f"it can't be drained as long as its spec is invalid: {now.message}")
+        return SuspendOutcome(_NO, f"it can't be drained as long as its spec is invalid: {now.message}")
     if not now.suspended:
         return None
     how = f": {now.ended}" if now.ended else ""
     batch = "" if now.batch is None else f"; its last batch is {count(now.batch)}"
-    return End(0, f"is suspended{how}{batch}; its state is kept")
+    return SuspendOutcome(0, f"is suspended{how}{batch}; its state is kept")
 
 
-def resumed(now: Progress) -> End | None:
+def resume_outcome(now: SuspendProgress) -> SuspendOutcome | None:
     """Whether it runs again, or can't."""
     if now.suspend:
         message = "somebody set spec.suspend to true meanwhile, so it stays suspended"
-        return End(_NO, message)
+        return SuspendOutcome(_NO, message)
     if now.ready:
-        return End(0, f"is ready: {now.message}")
+        return SuspendOutcome(0, f"is ready: {now.message}")
     if now.stalled:
-        return End(_NO, f"does not run: {now.reason}: {now.message}")
+        return SuspendOutcome(_NO, f"does not run: {now.reason}: {now.message}")
     return None
 
 
-Judge = Callable[[Progress], End | None]
+SuspendJudge = Callable[[SuspendProgress], SuspendOutcome | None]

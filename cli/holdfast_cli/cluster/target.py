@@ -27,7 +27,7 @@ class NoClusterError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterTarget:
     """A cluster, seen by a user, and a namespace in it."""
 
     files: tuple[Path, ...]
@@ -36,11 +36,11 @@ class Target:
     namespace: str
 
 
-def find_target(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> Target:
+def find_target(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> ClusterTarget:
     """What is meant by `--kubeconfig`, `--context` and the environment."""
     trees = dict(_trees(kubeconfig, environment))
     if not trees and context is None and kubeconfig is None and environment.get("KUBERNETES_SERVICE_HOST"):
-        return Target((), None, _own_namespace())
+        return ClusterTarget((), None, _own_namespace())
     if not trees:
         message = (
             f"there is no kubeconfig at {_asked(kubeconfig, environment)}; name one with --kubeconfig or KUBECONFIG"
@@ -54,7 +54,7 @@ def find_target(kubeconfig: str | None, context: str | None, environment: Mappin
     if name not in contexts:
         message = f"there is no context {name} in {_named(trees)}{did_you_mean(name, contexts)}"
         raise NoClusterError(message)
-    return Target(tuple(trees), name, str(contexts[name].get("namespace") or _DEFAULT))
+    return ClusterTarget(tuple(trees), name, str(contexts[name].get("namespace") or _DEFAULT))
 
 
 def _asked(kubeconfig: str | None, environment: Mapping[str, str]) -> str:

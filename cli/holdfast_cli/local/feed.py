@@ -25,7 +25,7 @@ class BadLineError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedLines:
     """The records of some lines, up to the first bad one."""
 
     values: list[bytes]
@@ -42,13 +42,13 @@ class LineFormat:
     value: ValueKind
     prefix: bytes = b""
     """What every value starts with: the type byte where there are control messages."""
-    checks: list[tuple[str, "Kind"]] = field(init=False)
+    checks: list[tuple[str, "KeyColumnKind"]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Look up what each key column must be."""
-        object.__setattr__(self, "checks", [(name, kind_of(text)) for name, text in self.key.items()])
+        object.__setattr__(self, "checks", [(name, key_column_kind(text)) for name, text in self.key.items()])
 
-    def parse(self, lines: Sequence[bytes], first: int) -> Parsed:
+    def parse(self, lines: Sequence[bytes], first: int) -> ParsedLines:
         """The records of lines that are numbered from `first`; blank lines are none."""
         values: list[bytes] = []
         keys: dict[str, list[Any]] = {name: [] for name in self.key}
@@ -69,7 +69,7 @@ class LineFormat:
                 keys[name].append(cell)
         columns = [pa.array(keys[name], kind.arrow) for name, kind in self.checks]
         batch = pa.RecordBatch.from_arrays(columns, names=list(keys)) if columns else _no_columns(len(values))
-        return Parsed(values, batch, bad)
+        return ParsedLines(values, batch, bad)
 
     def _value(self, text: bytes, tree: Mapping[str, Any]) -> bytes:
         if self.value == "json":
@@ -82,7 +82,7 @@ class LineFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KeyColumnKind:
     """What a key column must be, and what it is in Arrow."""
 
     arrow: pa.DataType
@@ -101,25 +101,27 @@ class Kind:
             raise ValueError(message) from error
 
 
-def kind_of(spark: str | None) -> Kind:
+def key_column_kind(spark: str | None) -> KeyColumnKind:
     """The kind of a Spark type."""
     spark = None if spark == "UNKNOWN" else spark
     name = (spark or "").upper()
     if name in _INTEGERS:
         bits = _INTEGERS[name]
-        return Kind(getattr(pa, f"int{bits}")(), lambda value: _integer(value, bits), name)
+        return KeyColumnKind(getattr(pa, f"int{bits}")(), lambda value: _integer(value, bits), name)
     simple = {
-        "STRING": Kind(pa.string(), _string, "STRING"),
-        "BOOLEAN": Kind(pa.bool_(), _boolean, "BOOLEAN"),
-        "DOUBLE": Kind(pa.float64(), _double, "DOUBLE"),
-        "BINARY": Kind(pa.binary(), lambda value: base64.b64decode(_text(value), validate=True), "BINARY (base64)"),
-        "DATE": Kind(pa.date32(), lambda value: date.fromisoformat(_text(value)), "DATE"),
-        "TIMESTAMP": Kind(pa.timestamp("us", "UTC"), _timestamp, "TIMESTAMP"),
+        "STRING": KeyColumnKind(pa.string(), _string, "STRING"),
+        "BOOLEAN": KeyColumnKind(pa.bool_(), _boolean, "BOOLEAN"),
+        "DOUBLE": KeyColumnKind(pa.float64(), _double, "DOUBLE"),
+        "BINARY": KeyColumnKind(
+            pa.binary(), lambda value: base64.b64decode(_text(value), validate=True), "BINARY (base64)"
+        ),
+        "DATE": KeyColumnKind(pa.date32(), lambda value: date.fromisoformat(_text(value)), "DATE"),
+        "TIMESTAMP": KeyColumnKind(pa.timestamp("us", "UTC"), _timestamp, "TIMESTAMP"),
     }
     if name in simple:
         return simple[name]
     says = "not declared and must be a text" if spark is None else f"{spark}, which `feed` can't make keys of"
-    return Kind(pa.string(), _text if spark is None else _refuse, says)
+    return KeyColumnKind(pa.string(), _text if spark is None else _refuse, says)
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast_cli.local.local_app import add_app_options, app_logs
+from holdfast_cli.local.local_app import add_app_options, local_app
 from holdfast_cli.plan.app_file import FileUnreadableError
 
 _INVALID = 1
@@ -41,7 +41,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(options: argparse.Namespace) -> int:
     """Write, and say how many."""
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
     from holdfast_cli.local.feeding import Feed, feed  # noqa: PLC0415 - needs the extra `runtime`

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.local.feed import BadLineError, LineFormat, ValueKind
-from holdfast_cli.local.local_app import AppLogs
+from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.plan.partition_counts import UsageError
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
@@ -43,7 +43,7 @@ class Feed:
     written: int = 0
 
     @staticmethod
-    def into(logs: AppLogs, name: str, *, now: int) -> "Feed":
+    def into(logs: LocalApp, name: str, *, now: int) -> "Feed":
         """The stream of this name, created when it is not there."""
         planned, stream = logs.stream(name), logs.declared(name)
         if stream is None or planned.role == "intermediate":

@@ -11,14 +11,14 @@ from holdfast.planning.plan import Plan, PlannedStream, plan
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
-from holdfast_cli.output.failures import print_invalid
+from holdfast_cli.output.failures import print_invalid_json
 from holdfast_cli.plan.app_file_part import load_app
 from holdfast_cli.plan.partition_counts import UsageError
 from holdfast_cli.plan.plan_text import print_spec_errors
 
 
 @dataclass(frozen=True, slots=True)
-class AppLogs:
+class LocalApp:
     """An app and the directory of its logs."""
 
     app: StreamApp
@@ -72,7 +72,7 @@ def data_of(options: argparse.Namespace, app: str) -> Path:
     return Path(options.data) if options.data else Path(".holdfast") / app
 
 
-def count(text: str) -> int:
+def at_least_one(text: str) -> int:
     """An argument that is a number, at least 1."""
     number = int(text)
     if number < 1:
@@ -81,15 +81,15 @@ def count(text: str) -> int:
     return number
 
 
-def app_logs(options: argparse.Namespace) -> AppLogs | None:
+def local_app(options: argparse.Namespace) -> LocalApp | None:
     """The app of a command line; None when its file is wrong, which has been printed."""
     _need_runtime()
     file = load_app(options.app)
     if file.app is None:
         print_spec_errors(file, color="auto", to_stderr=True)
-        print_invalid(getattr(options, "output", "text"), [file])
+        print_invalid_json(getattr(options, "output", "text"), [file])
         return None
-    return AppLogs(file.app, plan(file.app), data_of(options, file.app.name))
+    return LocalApp(file.app, plan(file.app), data_of(options, file.app.name))
 
 
 def _need_runtime() -> None:

@@ -6,11 +6,11 @@ Must not decide what the command would refuse, beyond what is known without look
 from collections.abc import Collection
 
 from holdfast_cli.local.offsets_set import parse_setting
-from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_cli.run.run_summary import RunFiles
 from holdfast_runtime.loop.lost_positions import PositionLostError
 
 
-def with_command(error: PositionLostError, where: WhereToLook, own: Collection[str]) -> PositionLostError:
+def with_offsets_command(error: PositionLostError, where: RunFiles, own: Collection[str]) -> PositionLostError:
     """The error, with the command that goes on elsewhere; `own`: streams the app makes itself, which can't be set."""
     if any(parse_setting(setting).stream in own for setting in error.settings):
         return error

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast_cli.local.local_app import AppLogs
-from holdfast_cli.local.offsets_look import home_of, logged_of, standing_of
-from holdfast_cli.local.offsets_set import Change, SettingRefusedError, decide, parse_setting
-from holdfast_cli.local.positions import Standing
+from holdfast_cli.local.local_app import LocalApp
+from holdfast_cli.local.offsets_look import app_dir_of, logged_of, positions_of
+from holdfast_cli.local.offsets_set import PositionChange, SettingRefusedError, decide_jump, parse_setting
+from holdfast_cli.local.positions import AppPositions
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.output.screen import Columns, screen
+from holdfast_cli.output.screen import TextTable, screen
 from holdfast_cli.plan.partition_counts import UsageError
 from holdfast_runtime.checkpoint.data_dir import DataInUseError
 from holdfast_runtime.checkpoint.jump_file import JumpFile
@@ -31,7 +31,7 @@ _DONE = "The next run begins there."
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OffsetsOptions:
     """What the command line says."""
 
     settings: Sequence[str]
@@ -40,7 +40,7 @@ class Asked:
     color: str
 
 
-def set_offsets(logs: AppLogs, asked: Asked) -> int:
+def set_offsets(logs: LocalApp, asked: OffsetsOptions) -> int:
     """Set them; the exit code."""
     try:
         settings = [parse_setting(text) for text in asked.settings]
@@ -48,31 +48,31 @@ def set_offsets(logs: AppLogs, asked: Asked) -> int:
         message = f"--set {error}"
         raise UsageError(message) from error
     logged_of(logs)  # before the directory is taken, which would make one for an app that never ran
-    home = home_of(logs)
+    home = app_dir_of(logs)
     try:
         # From the look to the last byte: an app that began to run meanwhile would go on from elsewhere.
         with home.taken():
-            standing = standing_of(logs)
-            jump, changes = decide(settings, standing, secrets.token_hex(8))
+            standing = positions_of(logs)
+            jump, changes = decide_jump(settings, standing, secrets.token_hex(8))
             if asked.output == "text":
                 _print(standing, changes, asked.color)
-            agreed = asked.yes or (asked.output == "text" and agreed_on("Set them?"))
+            agreed = asked.yes or (asked.output == "text" and confirmed("Set them?"))
             if agreed:
                 JumpFile.beside(home.run(standing.run).query).write(jump)
     except DataInUseError as error:
-        return refused(asked.output, error, f"positions are set only while the app does not run: {error}")
+        return report_refusal(asked.output, error, f"positions are set only while the app does not run: {error}")
     except SettingRefusedError as error:
-        return refused(asked.output, error, str(error))
+        return report_refusal(asked.output, error, str(error))
     if asked.output == "json":
         sys.stdout.write(json.dumps(_tree(standing, changes, done=agreed), indent=1, ensure_ascii=False) + "\n")
     if not agreed:
-        return not_agreed("to set these positions")
+        return report_unconfirmed("to set these positions")
     if asked.output == "text":
         sys.stdout.write(f"{_DONE}\n")
     return 0
 
 
-def agreed_on(question: str) -> bool:
+def confirmed(question: str) -> bool:
     """What somebody at a terminal answers; elsewhere nobody does."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
@@ -82,22 +82,22 @@ def agreed_on(question: str) -> bool:
         return False
 
 
-def not_agreed(what: str) -> int:
+def report_unconfirmed(what: str) -> int:
     """Say how to agree to it; the exit code."""
     sys.stderr.write(f"holdfast: nothing was changed; add --yes {what}\n")
     return _NOT_SET
 
 
-def refused(output: str, error: HoldfastError, why: str) -> int:
+def report_refusal(output: str, error: HoldfastError, why: str) -> int:
     """Say it; the exit code."""
     sys.stderr.write(f"holdfast: {why}\n")
     print_failure(output, type(error).__name__, why)
     return _NOT_SET
 
 
-def _print(standing: Standing, changes: Sequence[Change], color: str) -> None:
+def _print(standing: AppPositions, changes: Sequence[PositionChange], color: str) -> None:
     console = screen(color)
-    table = Columns("PARTITION", *_NUMBERS, right=_NUMBERS)
+    table = TextTable("PARTITION", *_NUMBERS, right=_NUMBERS)
     for one in changes:
         table.add(str(one.stand.partition), str(one.found), str(one.to), str(one.skipped), str(one.again))
     table.print(console)
@@ -108,7 +108,7 @@ def _print(standing: Standing, changes: Sequence[Change], color: str) -> None:
             console.print(_CONTROL.format(stream.name))
 
 
-def _tree(standing: Standing, changes: Sequence[Change], *, done: bool) -> dict[str, Any]:
+def _tree(standing: AppPositions, changes: Sequence[PositionChange], *, done: bool) -> dict[str, Any]:
     partitions = [
         {
             "partition": str(one.stand.partition),

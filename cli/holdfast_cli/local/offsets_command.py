@@ -6,7 +6,7 @@ checkpoint or state; planning a batch anew takes back what nobody has seen of it
 
 import argparse
 
-from holdfast_cli.local.local_app import add_app_options, app_logs
+from holdfast_cli.local.local_app import add_app_options, local_app
 
 _INVALID = 1
 _EPILOG = """\
@@ -68,15 +68,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(options: argparse.Namespace) -> int:
     """Show, set, or have planned anew."""
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
     # Only here, as they need the extra `runtime`.
-    from holdfast_cli.local.offsets_change import Asked, set_offsets  # noqa: PLC0415
+    from holdfast_cli.local.offsets_change import OffsetsOptions, set_offsets  # noqa: PLC0415
     from holdfast_cli.local.offsets_replan import replan_offsets  # noqa: PLC0415
     from holdfast_cli.local.offsets_show import show_offsets  # noqa: PLC0415
 
-    asked = Asked(options.settings, options.yes, options.output, options.color)
+    asked = OffsetsOptions(options.settings, options.yes, options.output, options.color)
     if options.settings:
         return set_offsets(logs, asked)
     if options.replan:

@@ -13,27 +13,27 @@ from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlannedStream
 from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.local.local_app import AppLogs
-from holdfast_cli.local.positions import Stand, Standing, StreamStand
+from holdfast_cli.local.local_app import LocalApp
+from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_cli.plan.partition_counts import UsageError
 from holdfast_runtime.checkpoint.data_dir import AppDir, DataDir
 from holdfast_runtime.checkpoint.jump_file import JumpFile
 from holdfast_runtime.checkpoint.jumps import Jump
-from holdfast_runtime.checkpoint.offset_log import Logged, read_offset_log
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import Bounds, StreamMissingError
+from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 _READ = ("input", "sideInput", "intermediate")
 
 
-def home_of(logs: AppLogs) -> AppDir:
+def app_dir_of(logs: LocalApp) -> AppDir:
     """Where the app keeps what."""
     return DataDir(logs.data.absolute()).app(logs.app.name)
 
 
-def logged_of(logs: AppLogs) -> Logged:
+def logged_of(logs: LocalApp) -> OffsetLogState:
     """What the run's own logs say; raises `UsageError` where it never ran."""
-    logged = read_offset_log(home_of(logs).run(logs.app.spec.run_id).query)
+    logged = read_offset_log(app_dir_of(logs).run(logs.app.spec.run_id).query)
     if logged is None:
         message = (
             f"run {logs.app.spec.run_id} of {logs.app.name} has not read anything in {logs.data}: there are no "
@@ -43,19 +43,19 @@ def logged_of(logs: AppLogs) -> Logged:
     return logged
 
 
-def waiting_jump(logs: AppLogs, standing: Standing) -> Jump | None:
+def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
     """What has been set and is not made yet."""
-    jump = JumpFile.beside(home_of(logs).run(standing.run).query).read()
+    jump = JumpFile.beside(app_dir_of(logs).run(standing.run).query).read()
     return None if jump is None or jump.id == standing.logged.done.jump else jump
 
 
-def standing_of(logs: AppLogs) -> Standing:
+def positions_of(logs: LocalApp) -> AppPositions:
     """Where the app stands."""
-    run, logged, look = home_of(logs).run(logs.app.spec.run_id), logged_of(logs), _Look(logs)
+    run, logged, look = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs), _Look(logs)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.child_after}
     streams = [one for one in logs.plan.streams if one.role in _READ]
-    return Standing(
+    return AppPositions(
         logs.app.name,
         logs.app.spec.run_id,
         logged,
@@ -63,26 +63,28 @@ def standing_of(logs: AppLogs) -> Standing:
     )
 
 
-def _stream(logs: AppLogs, planned: PlannedStream, logged: Logged, found: "_Found", *, grown: bool) -> StreamStand:
+def _stream(
+    logs: LocalApp, planned: PlannedStream, logged: OffsetLogState, found: "_Found", *, grown: bool
+) -> StreamPositions:
     declared, done = logs.declared(planned.name), logged.done
     known = done.ids.get(planned.name)
     recreated = None not in (known, found.id) and known != found.id
     there = {StreamPartition(planned.name, number) for number in found.bounds}
     partitions = sorted(there | {one for one in done.positions if one.stream == planned.name})
     stands = [
-        Stand(one, done.positions.get(one), found.bounds.get(one.partition), done.ends.get(one), recreated)
+        PartitionPosition(one, done.positions.get(one), found.bounds.get(one.partition), done.ends.get(one), recreated)
         for one in partitions
     ]
     control = declared is not None and declared.control
     kind = logs.kind(planned.name)
-    return StreamStand(planned.name, planned.role, kind, control, tuple(stands), found.id, found.unknown, grown)
+    return StreamPositions(planned.name, planned.role, kind, control, tuple(stands), found.id, found.unknown, grown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What a system says of a stream."""
 
-    bounds: Mapping[int, Bounds] = field(default_factory=dict)
+    bounds: Mapping[int, OffsetBounds] = field(default_factory=dict)
     id: str | None = None
     unknown: str | None = None
 
@@ -90,7 +92,7 @@ class _Found:
 class _Look:
     """Asks the systems of an app, one stream after the other; one that does not answer is not asked again."""
 
-    def __init__(self, logs: AppLogs) -> None:
+    def __init__(self, logs: LocalApp) -> None:
         self._logs = logs
         self._away: dict[str, str] = {}
 

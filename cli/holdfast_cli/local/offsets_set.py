@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
-from holdfast_cli.local.positions import Stand, Standing, StreamStand
+from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.checkpoint.jumps import Jump
 
 _OLDEST, _END = "oldest", "end"
@@ -22,7 +22,7 @@ class SettingRefusedError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PositionSetting:
     """What one `--set` says."""
 
     text: str
@@ -34,10 +34,10 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PositionChange:
     """What a jump means for one partition."""
 
-    stand: Stand
+    stand: PartitionPosition
     found: int
     to: int
     begin: int
@@ -55,7 +55,7 @@ class Change:
         return 0 if self.stand.trouble else max(0, self.found - self.to)
 
 
-def parse_setting(text: str) -> Setting:
+def parse_setting(text: str) -> PositionSetting:
     """The setting in this text; raises `ValueError` that says how to write it."""
     name, equals, value = text.rpartition("=")
     number = value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
@@ -68,11 +68,13 @@ def parse_setting(text: str) -> Setting:
         if number:
             message = f"{text!r}: a number is an offset of one partition; write {name}/PARTITION={value}"
             raise ValueError(message) from None
-        return Setting(text, name, None, value)
-    return Setting(text, stream, partition, int(value) if number else value)
+        return PositionSetting(text, name, None, value)
+    return PositionSetting(text, stream, partition, int(value) if number else value)
 
 
-def decide(settings: Sequence[Setting], standing: Standing, id_: str) -> tuple[Jump, tuple[Change, ...]]:
+def decide_jump(
+    settings: Sequence[PositionSetting], standing: AppPositions, id_: str
+) -> tuple[Jump, tuple[PositionChange, ...]]:
     """The jump that these settings ask for; raises `SettingRefusedError`. `id_`: one that no other jump has."""
     if (planned := standing.logged.planned) is not None:
         message = (
@@ -81,7 +83,7 @@ def decide(settings: Sequence[Setting], standing: Standing, id_: str) -> tuple[J
             "(holdfast offsets --replan); then set positions"
         )
         raise SettingRefusedError(message)
-    changes: dict[StreamPartition, Change] = {}
+    changes: dict[StreamPartition, PositionChange] = {}
     for setting in settings:
         for stand in _stands(setting, standing):
             if stand.partition in changes:
@@ -94,7 +96,7 @@ def decide(settings: Sequence[Setting], standing: Standing, id_: str) -> tuple[J
     return Jump(id_, found, to, ids), tuple(changes[partition] for partition in sorted(changes))
 
 
-def _stands(setting: Setting, standing: Standing) -> tuple[Stand, ...]:
+def _stands(setting: PositionSetting, standing: AppPositions) -> tuple[PartitionPosition, ...]:
     """The partitions that a setting is about."""
     stream = next((one for one in standing.streams if one.name == setting.stream), None)
     if stream is None:
@@ -119,7 +121,7 @@ def _stands(setting: Setting, standing: Standing) -> tuple[Stand, ...]:
     return asked
 
 
-def _check_stream(setting: Setting, stream: StreamStand) -> None:
+def _check_stream(setting: PositionSetting, stream: StreamPositions) -> None:
     if stream.role == "intermediate":
         message = (
             f"--set {setting.text}: the app makes stream {stream.name} itself, and its watermarks and ends of streams "
@@ -134,7 +136,7 @@ def _check_stream(setting: Setting, stream: StreamStand) -> None:
     raise SettingRefusedError(message)
 
 
-def _change(setting: Setting, stand: Stand) -> Change:
+def _change(setting: PositionSetting, stand: PartitionPosition) -> PositionChange:
     if stand.bounds is None or stand.position is None or stand.end is None:
         message = (
             f"--set {setting.text}: {stand.partition} is not there any more; a stream that has lost partitions can "
@@ -153,10 +155,10 @@ def _change(setting: Setting, stand: Stand) -> Change:
     if not oldest <= to <= end:
         message = f"--set {setting.text}: {stand.partition} has records from {oldest}, and ends at {end}"
         raise SettingRefusedError(message)
-    return Change(stand, stand.position, to, oldest, end)
+    return PositionChange(stand, stand.position, to, oldest, end)
 
 
-def _taken_over(standing: Standing, changed: Collection[StreamPartition]) -> Iterator[tuple[str, str]]:
+def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) -> Iterator[tuple[str, str]]:
     """Topics that were made anew and are read from now on: as a whole, or their offsets would be of two topics."""
     partitions = set(changed)
     for stream in standing.streams:

@@ -4,26 +4,26 @@ import json
 import sys
 from typing import Any
 
-from holdfast_cli.local.local_app import AppLogs
-from holdfast_cli.local.offsets_look import standing_of, waiting_jump
-from holdfast_cli.local.positions import Stand, Standing, StreamStand
+from holdfast_cli.local.local_app import LocalApp
+from holdfast_cli.local.offsets_look import positions_of, waiting_jump
+from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_cli.output.amounts import moment
-from holdfast_cli.output.screen import Columns, screen, styled
+from holdfast_cli.output.screen import TextTable, screen, styled
 from holdfast_runtime.checkpoint.jumps import Jump
-from holdfast_runtime.loop.lost_positions import Trouble
+from holdfast_runtime.loop.lost_positions import PositionTrouble
 
 _CAN_NOT_GO_ON, _UNKNOWN = 1, 3
 _NUMBERS = ("NEXT", "OLDEST", "END", "LAG")
 _SAID = {
-    Trouble.GONE: "records are gone unread",
-    Trouble.RECREATED: "the topic was made anew",
-    Trouble.BEYOND_END: "it ends before where it was read to",
+    PositionTrouble.GONE: "records are gone unread",
+    PositionTrouble.RECREATED: "the topic was made anew",
+    PositionTrouble.BEYOND_END: "it ends before where it was read to",
 }
 
 
-def show_offsets(logs: AppLogs, output: str, color: str) -> int:
+def show_offsets(logs: LocalApp, output: str, color: str) -> int:
     """Show it; the exit code."""
-    standing = standing_of(logs)
+    standing = positions_of(logs)
     jump = waiting_jump(logs, standing)
     if output == "json":
         sys.stdout.write(json.dumps(_tree(standing, jump), indent=1, ensure_ascii=False) + "\n")
@@ -35,11 +35,11 @@ def show_offsets(logs: AppLogs, output: str, color: str) -> int:
     return _CAN_NOT_GO_ON if any(stand.trouble for stream in standing.streams for stand in stream.stands) else 0
 
 
-def _print(standing: Standing, jump: Jump | None, color: str) -> None:
+def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
     console, done = screen(color), standing.logged.done
     at = f", batch {done.batch} of {moment(done.now)}" if done.batch else ", no batch done yet"
     console.print(f"{standing.app} run {standing.run}{at}")
-    table = Columns("PARTITION", "ROLE", *_NUMBERS, "TROUBLE", right=_NUMBERS)
+    table = TextTable("PARTITION", "ROLE", *_NUMBERS, "TROUBLE", right=_NUMBERS)
     for stream in standing.streams:
         for stand in stream.stands:
             numbers = (_cell(number) for number in _numbers(stand))
@@ -55,7 +55,7 @@ def _print(standing: Standing, jump: Jump | None, color: str) -> None:
         console.print(styled(("set", "yellow"), f": the next run goes to {where}"))
 
 
-def _numbers(stand: Stand) -> tuple[int | None, ...]:
+def _numbers(stand: PartitionPosition) -> tuple[int | None, ...]:
     return stand.position, None if stand.bounds is None else stand.bounds.oldest, stand.end, stand.lag
 
 
@@ -63,7 +63,7 @@ def _cell(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _tree(standing: Standing, jump: Jump | None) -> dict[str, Any]:
+def _tree(standing: AppPositions, jump: Jump | None) -> dict[str, Any]:
     planned = standing.logged.planned
     return {
         "app": standing.app,
@@ -76,7 +76,7 @@ def _tree(standing: Standing, jump: Jump | None) -> dict[str, Any]:
     }
 
 
-def _partition(stream: StreamStand, stand: Stand) -> dict[str, Any]:
+def _partition(stream: StreamPositions, stand: PartitionPosition) -> dict[str, Any]:
     position, oldest, end, lag = _numbers(stand)
     return {
         "partition": str(stand.partition),

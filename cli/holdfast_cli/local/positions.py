@@ -6,19 +6,19 @@ Must not read or write anything.
 from dataclasses import dataclass
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.offset_log import Logged
-from holdfast_runtime.loop.lost_positions import Trouble, find_lost
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState
+from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
+from holdfast_runtime.streams.records import OffsetBounds
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class PartitionPosition:
     """One partition."""
 
     partition: StreamPartition
     position: int | None
     """The next record to read; None: the run has not seen the partition yet, and begins at its oldest record."""
-    bounds: Bounds | None
+    bounds: OffsetBounds | None
     """What there is of it; None: not known."""
     last: int | None = None
     """Where it ends for the app, if its stream is bounded."""
@@ -32,10 +32,10 @@ class Stand:
         return min(self.bounds.end, self.last)
 
     @property
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> PositionTrouble | None:
         """Why it can't be read on."""
         if self.recreated:
-            return Trouble.RECREATED
+            return PositionTrouble.RECREATED
         if self.bounds is None or self.position is None:
             return None
         found = find_lost(self.partition, self.position, self.bounds, self.last)
@@ -47,13 +47,13 @@ class Stand:
         if self.bounds is None or self.end is None:
             return None
         begin = self.bounds.oldest
-        if self.position is not None and self.trouble in (None, Trouble.BEYOND_END):
+        if self.position is not None and self.trouble in (None, PositionTrouble.BEYOND_END):
             begin = max(begin, self.position)
         return max(0, self.end - begin)
 
 
 @dataclass(frozen=True, slots=True)
-class StreamStand:
+class StreamPositions:
     """One stream that the app reads."""
 
     name: str
@@ -62,7 +62,7 @@ class StreamStand:
     """Of its system."""
     control: bool
     """Whether another app's control messages are among its records."""
-    stands: tuple[Stand, ...]
+    stands: tuple[PartitionPosition, ...]
     id: str | None = None
     """Of its topic, where the system gives one."""
     unknown: str | None = None
@@ -72,10 +72,10 @@ class StreamStand:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AppPositions:
     """One run of an app."""
 
     app: str
     run: str
-    logged: Logged
-    streams: tuple[StreamStand, ...]
+    logged: OffsetLogState
+    streams: tuple[StreamPositions, ...]

@@ -5,7 +5,7 @@ Must not change anything: neither stores, nor the durable copy, nor what a runni
 
 import argparse
 
-from holdfast_cli.local.local_app import add_app_options, app_logs, count
+from holdfast_cli.local.local_app import add_app_options, at_least_one, local_app
 
 _INVALID = 1
 _MOST = 100
@@ -52,7 +52,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     get = _action(actions, "get", "show rows of a table", "Show rows of a table, decoded.", _GET_EPILOG)
     get.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     get.add_argument("--key", metavar="KEY", help="only this key; of several columns or no text: as JSON")
-    get.add_argument("--max", type=count, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
+    get.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
     _output(get)
     export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
     export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
@@ -91,35 +91,37 @@ def _file(text: str) -> str:
 
 
 def _ls(options: argparse.Namespace) -> int:
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
-    from holdfast_cli.local.state_stores import Stores  # noqa: PLC0415
+    from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
     from holdfast_cli.local.state_tables import show_tables  # noqa: PLC0415 - needs the extra `runtime`
 
-    show_tables(Stores.of(logs, options.run_id, durable=options.durable), options.task, options.output, options.color)
+    show_tables(
+        RunStores.of(logs, options.run_id, durable=options.durable), options.task, options.output, options.color
+    )
     return 0
 
 
 def _get(options: argparse.Namespace) -> int:
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
-    from holdfast_cli.local.state_stores import Stores  # noqa: PLC0415
-    from holdfast_cli.local.state_tables import Wanted, show_rows  # noqa: PLC0415 - needs the extra `runtime`
+    from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
+    from holdfast_cli.local.state_tables import RowSelection, show_rows  # noqa: PLC0415 - needs the extra `runtime`
 
-    wanted = Wanted(options.table, options.task, options.key, options.max)
-    stores = Stores.of(logs, options.run_id, durable=options.durable)
+    wanted = RowSelection(options.table, options.task, options.key, options.max)
+    stores = RunStores.of(logs, options.run_id, durable=options.durable)
     show_rows(stores, wanted, options.output, options.color)
     return 0
 
 
 def _export(options: argparse.Namespace) -> int:
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
     from holdfast_cli.local.state_export import export  # noqa: PLC0415 - needs the extra `runtime`
-    from holdfast_cli.local.state_stores import Stores  # noqa: PLC0415
+    from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
 
-    export(Stores.of(logs, options.run_id, durable=options.durable), options.table, options.task, options.to)
+    export(RunStores.of(logs, options.run_id, durable=options.durable), options.table, options.task, options.to)
     return 0

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast_cli.local.state_rows import kind_of
-from holdfast_cli.local.state_stores import Stores
+from holdfast_cli.local.state_rows import row_kind
+from holdfast_cli.local.state_stores import RunStores
 from holdfast_cli.local.state_tables import check_table
 from holdfast_cli.plan.partition_counts import UsageError
 
 _ROWS_AT_ONCE = 10_000
 
 
-def export(stores: Stores, table: str, task: str | None, to: str) -> None:
+def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
     """Write, and say how much."""
     target = Path(to)
     if target.exists():
         message = f"{to} exists already: remove it, or choose another name"
         raise UsageError(message)
-    tasks, kind = stores.tasks(task), kind_of(stores.logs, table)
+    tasks, kind = stores.tasks(task), row_kind(stores.logs, table)
     schema = pa.schema([pa.field("task", pa.string()), *kind.columns])
     temporary, tables, count = target.with_name(f".{target.name}.writing"), set[str](), 0
     try:

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from holdfast.planning.types.columns import Rows
+from holdfast.planning.types.columns import RowType
 from holdfast.spec.kept_state import state_name
-from holdfast_cli.local.local_app import AppLogs
+from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.steps.key_rows import key_of, read_rows, row_key
 from holdfast_runtime.steps.key_state import Timers
 from holdfast_runtime.steps.key_table import TIMERS_SUFFIX
 from holdfast_runtime.steps.key_values import KeyReader
-from holdfast_runtime.steps.timers import Kind, parse_index_key
+from holdfast_runtime.steps.timers import TimerKind, parse_index_key
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 
 _BASE64 = "base64:"
@@ -44,18 +44,18 @@ class RowKind(Protocol):
         """The key a user means; None: rows of this kind are not looked up by key."""
 
 
-def kind_of(logs: AppLogs, table: str) -> RowKind:
+def row_kind(logs: LocalApp, table: str) -> RowKind:
     """How to read this table of the app."""
     steps = {state_name(step): step for step in logs.app.spec.steps if step.process is not None}
     name = table.removesuffix(TIMERS_SUFFIX)
     step = steps.get(name)
     if step is None or step.process is None:
         return PlainRows()
-    keys = Keys(_schema(logs, step.name, step.process.by))
+    keys = StepKeys(_schema(logs, step.name, step.process.by))
     return ProcessRows(keys) if name == table else TimerRows(keys)
 
 
-class Keys:
+class StepKeys:
     """The keys of a step."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -89,7 +89,7 @@ class Keys:
 class ProcessRows:
     """Of a `process` step."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: StepKeys) -> None:
         self._keys = keys
         ours = {"task", "state", "touched", "timers"}
         named = [field.with_name(f"key_{field.name}") if field.name in ours else field for field in keys.schema]
@@ -122,7 +122,7 @@ class TimerRows:
 
     columns = pa.schema([("key", pa.string()), ("kind", pa.string()), ("time", pa.timestamp("ms", tz="UTC"))])
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: StepKeys) -> None:
         self._keys = keys
 
     def shown(self, row: Row) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def moment(milliseconds: int) -> str | int:
 
 
 def _timers(timers: Timers) -> list[dict[str, Any]]:
-    kinds = (Kind.EVENT, Kind.PROCESSING)
+    kinds = (TimerKind.EVENT, TimerKind.PROCESSING)
     return [
         {"kind": kind.name.lower(), "name": name, "time": moment(time)}
         for kind in kinds
@@ -219,13 +219,13 @@ def _row(row: Row) -> _Found:
     return _Found({}, 0, None) if found is None else _Found(found.values, found.touched, found.timers)
 
 
-def _schema(logs: AppLogs, step: str, by: Sequence[str]) -> pa.Schema:
+def _schema(logs: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
     """Of the key columns, as they flow into the step."""
     source = next(one.inputs[0] for one in logs.app.spec.steps if one.name == step)
     flowing = {one.name: one.rows for one in logs.plan.streams} | {one.name: one.rows for one in logs.plan.steps}
     rows = flowing[source]
     columns = [rows.find(name) for name in by]
     try:
-        return arrow_schema(Rows(tuple(column for column in columns if column is not None)))
+        return arrow_schema(RowType(tuple(column for column in columns if column is not None)))
     except SchemaUnsupportedError:
         return pa.schema([(name, pa.string()) for name in by])

@@ -15,23 +15,23 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote, unquote
 
 from holdfast.suggest import did_you_mean
-from holdfast_cli.local.local_app import AppLogs
+from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.plan.partition_counts import UsageError
 from holdfast_runtime.checkpoint.data_dir import DataDir, RunPlaces, folder_name
-from holdfast_runtime.state.claim import left_at
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.claim import last_use_at
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.left import data_file
+from holdfast_runtime.state.left import file_stamp
 from holdfast_runtime.state.offline import OfflineStore, copy_store
-from holdfast_runtime.state.place import Identity, Place, read_sidecar
+from holdfast_runtime.state.place import StorePlace, TaskIdentity, read_sidecar
 from holdfast_runtime.state.restoring import restore
-from holdfast_runtime.state.trust import Distrust, Expected, Facts, Use, trust
+from holdfast_runtime.state.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
 
 _NUMBERS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OpenedState:
     """The state of a task, opened."""
 
     task: str
@@ -45,16 +45,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class RunStores:
     """The state of one run of an app."""
 
-    logs: AppLogs
+    logs: LocalApp
     run: str
     places: RunPlaces
     durable: bool
 
     @classmethod
-    def of(cls, logs: AppLogs, run: str | None, *, durable: bool) -> "Stores":
+    def of(cls, logs: LocalApp, run: str | None, *, durable: bool) -> "RunStores":
         """Of the app on the command line."""
         run = run or logs.app.spec.run_id
         return cls(logs, run, DataDir(logs.data.absolute()).app(logs.app.name).run(run), durable)
@@ -70,10 +70,10 @@ class Stores:
         return [only] if only is not None else sorted(found, key=_natural)
 
     @contextmanager
-    def opened(self, task: str) -> Iterator[Found]:
+    def opened(self, task: str) -> Iterator[OpenedState]:
         """The state of a task. What was read counts only when the block has been left without an error."""
-        identity = Identity(self.logs.app.name, self.run, task)
-        place = Place(self.places.state / folder_name(task), identity)
+        identity = TaskIdentity(self.logs.app.name, self.run, task)
+        place = StorePlace(self.places.state / folder_name(task), identity)
         apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
         distrust = None if self.durable else _distrust(place, apart=apart)
         with TemporaryDirectory(prefix="holdfast-state-") as directory:
@@ -82,15 +82,15 @@ class Stores:
                 return
             file = copy_store(place, Path(directory) / "copy.mdb") if apart else place.data_path
             with OfflineStore(place, file) as store:
-                yield Found(task, store, "local")
+                yield OpenedState(task, store, "local")
                 store.check()
 
-    def _copy(self, identity: Identity, directory: Path, distrust: Distrust | None) -> Iterator[Found]:
+    def _copy(self, identity: TaskIdentity, directory: Path, distrust: Distrust | None) -> Iterator[OpenedState]:
         why = None if distrust is None else distrust.reason.value
         durable = self._durable(identity)
         found = durable.listing()
         batches = [one.batch for one in (*found.deltas, *found.snapshots)]
-        place = Place(directory / "store", identity)
+        place = StorePlace(directory / "store", identity)
         restored = restore(durable, place, max(batches)) if batches else None
         if restored is None:
             because = "" if distrust is None else f", and its local store is not to be used: {distrust.message}"
@@ -98,17 +98,17 @@ class Stores:
             raise UsageError(message)
         restored.store.close()
         with OfflineStore(place, place.data_path) as store:
-            yield Found(identity.task, store, "durable", why, restored.damaged)
+            yield OpenedState(identity.task, store, "durable", why, restored.damaged)
 
-    def _durable(self, identity: Identity) -> Durable:
-        return Durable(FolderStorage(self.places.durable, sync=False), identity)
+    def _durable(self, identity: TaskIdentity) -> DurableCopy:
+        return DurableCopy(FolderStorage(self.places.durable, sync=False), identity)
 
     def _here(self) -> set[str]:
         """By what stores say of themselves: folders have other names, and may be of another app."""
         if not self.places.state.is_dir():
             return set()
-        nobody = Identity(self.logs.app.name, self.run, "")
-        sidecars = [read_sidecar(Place(path, nobody)) for path in self.places.state.iterdir() if path.is_dir()]
+        nobody = TaskIdentity(self.logs.app.name, self.run, "")
+        sidecars = [read_sidecar(StorePlace(path, nobody)) for path in self.places.state.iterdir() if path.is_dir()]
         return {
             one.identity.task
             for one in sidecars
@@ -131,10 +131,10 @@ class Stores:
         )
 
 
-def _distrust(place: Place, *, apart: bool) -> Distrust | None:
-    expected = Expected(place.identity, 0, sys.maxsize, place.boot_id())
-    use = None if apart else Use(left_at(place), data_file(place.data_path))
-    return trust(Facts(read_sidecar(place), use=use), expected)
+def _distrust(place: StorePlace, *, apart: bool) -> Distrust | None:
+    expected = ExpectedStore(place.identity, 0, sys.maxsize, place.boot_id())
+    use = None if apart else StoreUse(last_use_at(place), file_stamp(place.data_path))
+    return trust(TrustFacts(read_sidecar(place), use=use), expected)
 
 
 def _running(lock: Path) -> bool:

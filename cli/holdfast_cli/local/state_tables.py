@@ -8,16 +8,16 @@ from itertools import islice
 from typing import Any
 
 from holdfast.suggest import did_you_mean
-from holdfast_cli.local.state_rows import Row, RowKind, as_json, kind_of
-from holdfast_cli.local.state_stores import Found, Stores
-from holdfast_cli.output.screen import Columns, screen
+from holdfast_cli.local.state_rows import Row, RowKind, as_json, row_kind
+from holdfast_cli.local.state_stores import OpenedState, RunStores
+from holdfast_cli.output.screen import TextTable, screen
 from holdfast_cli.plan.partition_counts import UsageError
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowSelection:
     """Which rows."""
 
     table: str
@@ -26,7 +26,7 @@ class Wanted:
     most: int
 
 
-def show_tables(stores: Stores, task: str | None, output: str, color: str) -> None:
+def show_tables(stores: RunStores, task: str | None, output: str, color: str) -> None:
     """A row per task and table."""
     tasks = []
     for name in stores.tasks(task):
@@ -36,7 +36,7 @@ def show_tables(stores: Stores, task: str | None, output: str, color: str) -> No
         tree = {"app": stores.logs.app.name, "run": stores.run, "tasks": tasks}
         sys.stdout.write(json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
         return
-    table = Columns("TASK", "TABLE", *_NUMBERS, "FROM", right=_NUMBERS)
+    table = TextTable("TASK", "TABLE", *_NUMBERS, "FROM", right=_NUMBERS)
     for one in tasks:
         source = one["from"] if one["why"] is None else f"{one['from']} ({one['why']})"
         standing = str(one["batch"]), "-" if one["epoch"] is None else str(one["epoch"])
@@ -48,7 +48,7 @@ def show_tables(stores: Stores, task: str | None, output: str, color: str) -> No
             screen(color, to_stderr=True).print(f"warning: {damaged}")
 
 
-def show_rows(stores: Stores, wanted: Wanted, output: str, color: str) -> None:
+def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) -> None:
     """A row per row."""
     rows: list[dict[str, Any]] = []
     tables: set[str] = set()
@@ -57,7 +57,7 @@ def show_rows(stores: Stores, wanted: Wanted, output: str, color: str) -> None:
             break
         with stores.opened(name) as found:
             tables |= {table.name for table in found.store.tables()}
-            kind = kind_of(stores.logs, wanted.table)
+            kind = row_kind(stores.logs, wanted.table)
             # All of them before the store is let go: only then is it known that none was written over meanwhile.
             some = islice(_rows(found, kind, wanted), wanted.most - len(rows))
             rows += [{"task": name} | kind.shown(row) for row in some]
@@ -79,7 +79,7 @@ def check_table(name: str, tables: set[str]) -> None:
         raise UsageError(message)
 
 
-def _rows(found: Found, kind: RowKind, wanted: Wanted) -> Iterator[Row]:
+def _rows(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[Row]:
     if wanted.key is None:
         yield from found.store.rows(wanted.table)
         return
@@ -92,7 +92,7 @@ def _rows(found: Found, kind: RowKind, wanted: Wanted) -> Iterator[Row]:
         yield key, value
 
 
-def _task(found: Found) -> dict[str, Any]:
+def _task(found: OpenedState) -> dict[str, Any]:
     head = found.store.head
     tables = [{"name": one.name, "keys": one.keys, "bytes": one.bytes} for one in found.store.tables()]
     return {
@@ -108,7 +108,7 @@ def _task(found: Found) -> dict[str, Any]:
 
 def _print(rows: list[dict[str, Any]], color: str) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    table = Columns(*(name.upper() for name in names))
+    table = TextTable(*(name.upper() for name in names))
     for row in rows:
         table.add(*(_cell(row.get(name)) for name in names))
     table.print(screen(color))

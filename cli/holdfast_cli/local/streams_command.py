@@ -5,8 +5,8 @@ import json
 import sys
 from typing import Any
 
-from holdfast_cli.local.local_app import AppLogs, add_app_options, app_logs
-from holdfast_cli.output.screen import Columns, screen
+from holdfast_cli.local.local_app import LocalApp, add_app_options, local_app
+from holdfast_cli.output.screen import TextTable, screen
 
 _INVALID = 1
 _NUMBERS = ("PARTITIONS", "OLDEST", "END", "RECORDS", "BYTES")
@@ -29,14 +29,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(options: argparse.Namespace) -> int:
     """Print a row per stream."""
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
     streams = _streams(logs)
     if options.output == "json":
         sys.stdout.write(json.dumps({"app": logs.app.name, "streams": streams}, indent=1, ensure_ascii=False) + "\n")
         return 0
-    table = Columns("STREAM", "ROLE", "SYSTEM", *_NUMBERS, right=_NUMBERS)
+    table = TextTable("STREAM", "ROLE", "SYSTEM", *_NUMBERS, right=_NUMBERS)
     for stream in streams:
         cells = ["-" if stream[name.lower()] is None else f"{stream[name.lower()]}" for name in _NUMBERS]
         table.add(str(stream["name"]), str(stream["role"]), str(stream["system"]), *cells)
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _streams(logs: AppLogs) -> list[dict[str, Any]]:
+def _streams(logs: LocalApp) -> list[dict[str, Any]]:
     from holdfast_runtime.streams.log.embedded_log import EmbeddedLog  # noqa: PLC0415 - needs the extra `runtime`
 
     log = EmbeddedLog(logs.directory)

@@ -12,9 +12,9 @@ from typing import Any
 
 from holdfast.control.messages import ControlRecordError, UserRecord, WatermarkMessage, decode
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.local.local_app import AppLogs
+from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.records import OffsetRange
 
 _AT_ONCE = 1000
 _PAUSE = 0.05
@@ -33,7 +33,7 @@ class Tail:
     """The next record of each partition; of others, the first there is."""
 
     @staticmethod
-    def of(logs: AppLogs, name: str, *, from_beginning: bool) -> "Tail":
+    def of(logs: LocalApp, name: str, *, from_beginning: bool) -> "Tail":
         """The beginning of a stream, or its end."""
         planned = logs.stream(name)
         tail = Tail(EmbeddedLog(logs.directory), name, planned.topic, logs.has_type_bytes(name))
@@ -67,7 +67,7 @@ class Tail:
                 )
                 start = oldest
             stop = min(end, start + (_AT_ONCE if most is None else min(most, _AT_ONCE)))
-            for record in self.log.fetch(Range(partition, start, stop)).to_pylist() if stop > start else []:
+            for record in self.log.fetch(OffsetRange(partition, start, stop)).to_pylist() if stop > start else []:
                 yield {"partition": partition.partition, **record}
             most = None if most is None else most - max(0, stop - start)
             self.positions[partition] = max(start, stop)

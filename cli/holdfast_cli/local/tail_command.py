@@ -2,7 +2,7 @@
 
 import argparse
 
-from holdfast_cli.local.local_app import add_app_options, app_logs, count
+from holdfast_cli.local.local_app import add_app_options, at_least_one, local_app
 
 _INVALID = 1
 _EPILOG = """\
@@ -26,14 +26,14 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_app_options(parser)
     parser.add_argument("stream", metavar="STREAM", help="a stream of the app")
     parser.add_argument("--from-beginning", action="store_true", help="show what is there first")
-    parser.add_argument("--max", type=count, metavar="N", help="end after N records")
+    parser.add_argument("--max", type=at_least_one, metavar="N", help="end after N records")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print records until there are enough."""
-    logs = app_logs(options)
+    logs = local_app(options)
     if logs is None:
         return _INVALID
     from holdfast_cli.local.tail import Tail  # noqa: PLC0415 - needs the extra `runtime`

@@ -20,7 +20,7 @@ def print_failure(
         sys.stdout.write(json.dumps({"event": "failed", **tree} if event else tree, ensure_ascii=False) + "\n")
 
 
-def print_invalid(output: str, files: Sequence[AppFile], *, event: bool = False) -> None:
+def print_invalid_json(output: str, files: Sequence[AppFile], *, event: bool = False) -> None:
     """The same for files that are no valid StreamApps."""
     problems = [
         {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}

@@ -13,20 +13,20 @@ from rich.live import Live
 from rich.text import Text
 
 from holdfast.errors import RetrySoonError
-from holdfast_cli.output.screen import paper_for, styled
+from holdfast_cli.output.screen import console_for, styled
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
-class View(Protocol[T_contra]):
+class WatchView(Protocol[T_contra]):
     """Shows what was seen."""
 
     def show(self, seen: T_contra, trouble: str | None) -> None:
         """What was seen last, and why nothing newer can be seen, if so."""
 
 
-def watch(look: Callable[[], T], view: View[T], pause: Callable[[], None]) -> NoReturn:
+def watch(look: Callable[[], T], view: WatchView[T], pause: Callable[[], None]) -> NoReturn:
     """Until something is wrong that does not go away by itself, or `pause` ends it."""
     seen = look()
     view.show(seen, None)
@@ -57,7 +57,7 @@ class LiveView(Generic[T]):
     def show(self, seen: T, trouble: str | None) -> None:
         """Draw."""
         drawn = io.StringIO()
-        paper = paper_for(drawn, self._colors)
+        paper = console_for(drawn, self._colors)
         if trouble is not None:
             paper.print(styled((trouble, "yellow")))
         self._draw(paper, seen)

@@ -12,7 +12,7 @@ _WIDE = 10_000
 _GAP = "  "
 
 
-class Paper(Console):
+class OutputConsole(Console):
     """A console that lets whoever prints know that nobody reads any more; rich's own would exit with 1."""
 
     def on_broken_pipe(self) -> None:
@@ -23,7 +23,7 @@ class Paper(Console):
 def screen(color: str, *, to_stderr: bool = False) -> Console:
     """A console for `--color auto | always | never`. Texts are printed as they are, never as markup."""
     stream = sys.stderr if to_stderr else sys.stdout
-    return Paper(
+    return OutputConsole(
         file=stream,
         width=None if stream.isatty() else _WIDE,
         force_terminal=True if color == "always" else None,
@@ -37,12 +37,12 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
 
 def live_screen(color: str) -> Console:
     """A console that is drawn on in place: what is too long for a line goes on in the next one."""
-    return Paper(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
+    return OutputConsole(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
 
 
-def paper_for(file: TextIO, colors: str | None) -> Console:
+def console_for(file: TextIO, colors: str | None) -> Console:
     """A console that draws for another one: whole lines, in colours as that one has them."""
-    return Paper(
+    return OutputConsole(
         file=file,
         width=_WIDE,
         force_terminal=colors is not None,
@@ -64,7 +64,7 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-class Columns:
+class TextTable:
     """Rows of cells under headings like those of kubectl, each column as wide as its widest cell."""
 
     def __init__(self, *headings: str, right: Sequence[str] = (), indent: str = "") -> None:

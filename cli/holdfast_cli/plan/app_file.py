@@ -31,7 +31,7 @@ class FileUnreadableError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePlace:
     """Where something stands in a file, counted from 1 as editors do."""
 
     line: int
@@ -43,15 +43,15 @@ class Document:
     """One YAML document."""
 
     tree: Any
-    places: dict[FieldPath, Place]
+    places: dict[FieldPath, FilePlace]
     errors: list[FieldError] = field(default_factory=list)
     """What YAML allows and a StreamApp does not: keys given twice, words kubectl would read as booleans."""
 
-    def place(self, path: FieldPath) -> Place:
+    def place(self, path: FieldPath) -> FilePlace:
         """Where this field stands, or the nearest thing around it."""
         while path and path not in self.places:
             path = path[:-1]
-        return self.places.get(path, Place(1, 1))
+        return self.places.get(path, FilePlace(1, 1))
 
 
 def read_text(path: Path) -> str:
@@ -107,7 +107,7 @@ class _Reading:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._places: dict[FieldPath, Place] = {}
+        self._places: dict[FieldPath, FilePlace] = {}
         self._errors: list[FieldError] = []
         self._left = _MAX_NODES
 
@@ -181,5 +181,5 @@ def _number(text: str, tag: str) -> int | float | str:
         return text
 
 
-def _place(node: Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+def _place(node: Node) -> FilePlace:
+    return FilePlace(node.start_mark.line + 1, node.start_mark.column + 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.safely import safely
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
-from holdfast_cli.plan.app_file import Document, Place, app_document, read_text
+from holdfast_cli.plan.app_file import Document, FilePlace, app_document, read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class AppFile:
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return name if isinstance(name, str) else None
 
-    def place_of(self, error: FieldError) -> Place:
+    def place_of(self, error: FieldError) -> FilePlace:
         """Where the error stands."""
         return self.document.place(error.path)
 

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from holdfast.planning.state_change import refusals, state_changes
 from holdfast.spec.diff import Diff, diff
-from holdfast.spec.fields import Change
-from holdfast_cli.output.failures import print_invalid
-from holdfast_cli.output.screen import Columns, screen, styled
+from holdfast.spec.fields import ChangeCost
+from holdfast_cli.output.failures import print_invalid_json
+from holdfast_cli.output.screen import TextTable, screen, styled
 from holdfast_cli.plan.app_file_part import AppFile, load_app
 from holdfast_cli.plan.plan_text import print_spec_errors
 
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         print_spec_errors(file, color=options.color, to_stderr=True)
     old, new = files[0].app, files[1].app
     if old is None or new is None:
-        print_invalid(options.output, broken)
+        print_invalid_json(options.output, broken)
         return _REFUSED
     found = diff(old, new)
     found = Diff(found.changes + state_changes(old, new)).with_refusals(refusals(old, new))
@@ -79,7 +79,7 @@ def _print(files: list[AppFile], found: Diff, color: str) -> None:
     if found.cost is None:
         console.print(f"{files[0].path} and {files[1].path} mean the same")
         return
-    table = Columns("FIELD", "OLD", "NEW", "COST")
+    table = TextTable("FIELD", "OLD", "NEW", "COST")
     for change in found.changes:
         label = change.cost.label
         table.add(change.path, *_shown(_text(change.old), _text(change.new)), (label, _COLORS[label]))
@@ -91,7 +91,7 @@ def _print(files: list[AppFile], found: Diff, color: str) -> None:
     console.print(_sum(found, found.cost))
 
 
-def _sum(found: Diff, cost: Change) -> Text:
+def _sum(found: Diff, cost: ChangeCost) -> Text:
     if found.refused:
         fields = ", ".join(change.path for change in found.refused)
         reasons = ", ".join(sorted({change.reason.value for change in found.refused if change.reason is not None}))

@@ -14,8 +14,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from holdfast.errors import UserActionError
-from holdfast.planning.fixing import fixed
-from holdfast.planning.plan import Known, plan
+from holdfast.planning.fixing import apply_all_repairs
+from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.planning.problems import Repair
 from holdfast.planning.problems_part import Problem
 from holdfast.spec.app_part import StreamApp
@@ -33,9 +33,9 @@ class RepairUnwritableError(UserActionError):
     """A file whose repairs can't be written into it without changing something else."""
 
 
-def fix(file: AppFile, app: StreamApp, known: Known) -> int:
+def fix(file: AppFile, app: StreamApp, known: PlanningFacts) -> int:
     """Print the repaired file; say on standard error what was done and what is left."""
-    result = fixed(app, known)
+    result = apply_all_repairs(app, known)
     text = file.text
     if result.repairs:
         text = repaired_text(file, result.repairs)

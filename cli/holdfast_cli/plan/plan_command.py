@@ -5,11 +5,11 @@ import json
 import sys
 from pathlib import Path
 
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.safely import safely
 from holdfast.spec.app_part import StreamApp
-from holdfast.tasks.record import Record, RecordInvalidError, parse_record
+from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
 from holdfast_cli.plan.app_file import FileUnreadableError, read_text
 from holdfast_cli.plan.app_file_part import AppFile, load_app
 from holdfast_cli.plan.fix import fix
@@ -96,14 +96,14 @@ def run(options: argparse.Namespace) -> int:
     return 0 if result.valid else _REJECTED
 
 
-def _known(app: StreamApp, options: argparse.Namespace) -> Known:
+def _known(app: StreamApp, options: argparse.Namespace) -> PlanningFacts:
     given = given_counts(app, options.partitions)
     record = None if options.record is None else _record(options.record)
     processors = {} if options.processors is None else _processors(options.processors)
-    return Known(given, topic_counts(app, given, options.kafka_config, options.timeout), record, processors)
+    return PlanningFacts(given, topic_counts(app, given, options.kafka_config, options.timeout), record, processors)
 
 
-def _record(path: str) -> Record:
+def _record(path: str) -> PlacementRecord:
     try:
         return parse_record(_json(path))
     except (RecordInvalidError, RecursionError) as error:
@@ -131,7 +131,7 @@ def _json(path: str) -> object:
     return tree
 
 
-def _print(app: StreamApp, file: AppFile, result: Plan, known: Known, options: argparse.Namespace) -> None:
+def _print(app: StreamApp, file: AppFile, result: Plan, known: PlanningFacts, options: argparse.Namespace) -> None:
     if options.output == "text":
         print_plan(file, result, known, color=options.color, wide=options.wide)
     elif options.output == "json":

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.planning.plan import Known, Plan, PlannedStream
+from holdfast.planning.plan import Plan, PlannedStream, PlanningFacts
 from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
-from holdfast_cli.output.screen import Columns, screen, styled
-from holdfast_cli.plan.app_file import Place
+from holdfast_cli.output.screen import TextTable, screen, styled
+from holdfast_cli.plan.app_file import FilePlace
 from holdfast_cli.plan.app_file_part import AppFile
 
 _SHOWN_TASKS = 4
@@ -28,7 +28,7 @@ def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
     console.print(styled(("rejected", "bold red"), f": InvalidSpec: {_many(len(file.errors), 'error')} in {file.path}"))
 
 
-def print_plan(file: AppFile, plan: Plan, known: Known, *, color: str, wide: bool) -> None:
+def print_plan(file: AppFile, plan: Plan, known: PlanningFacts, *, color: str, wide: bool) -> None:
     """The whole plan."""
     console = screen(color)
     state = "with state" if plan.stateful else "without state"
@@ -52,7 +52,7 @@ def print_plan(file: AppFile, plan: Plan, known: Known, *, color: str, wide: boo
 
 
 def _streams(console: Console, plan: Plan) -> None:
-    table = Columns("STREAM", "ROLE", "PARTITIONS", "DECIDED BY", "KEY", "TOPIC", right=("PARTITIONS",))
+    table = TextTable("STREAM", "ROLE", "PARTITIONS", "DECIDED BY", "KEY", "TOPIC", right=("PARTITIONS",))
     for stream in plan.streams:
         count, origin = ("?", "unknown") if stream.count is None else (str(stream.count.actual), _origin(stream))
         key = ", ".join(stream.key) if stream.key else "-"
@@ -73,7 +73,7 @@ def _origin(stream: PlannedStream) -> str:
 def _joins(console: Console, plan: Plan) -> None:
     if not plan.sets:
         return
-    table = Columns("MEET IN", "VERB", "PARTITIONS", "STREAMS", right=("PARTITIONS",))
+    table = TextTable("MEET IN", "VERB", "PARTITIONS", "STREAMS", right=("PARTITIONS",))
     for one in plan.sets:
         count = plan.partitions_of(one)
         shown = ("differ", "red") if count is None else str(count)
@@ -85,7 +85,7 @@ def _joins(console: Console, plan: Plan) -> None:
 def _tables(console: Console, plan: Plan) -> None:
     if not plan.tables:
         return
-    table = Columns("TABLE", "DISTRIBUTION", "KEY", "FED BY")
+    table = TextTable("TABLE", "DISTRIBUTION", "KEY", "FED BY")
     for one in plan.tables:
         table.add(one.name, one.distribution, ", ".join(one.key), ", ".join(one.sources or one.writers) or "-")
     console.print()
@@ -93,7 +93,7 @@ def _tables(console: Console, plan: Plan) -> None:
 
 
 def _steps(console: Console, plan: Plan) -> None:
-    table = Columns("STEP", "VERB", "FROM", "PARTITIONED BY", "COLUMNS")
+    table = TextTable("STEP", "VERB", "FROM", "PARTITIONED BY", "COLUMNS")
     for step in plan.steps:
         rows = ", ".join(f"{column.name} {column.type}" for column in step.rows.columns)
         more = "" if step.rows.closed else " ..."
@@ -106,7 +106,7 @@ def _tasks(console: Console, plan: Plan, *, wide: bool) -> None:
     if not plan.tasks:
         return
     shown = plan.tasks if wide else plan.tasks[:_SHOWN_TASKS]
-    table = Columns("TASK", "READS")
+    table = TextTable("TASK", "READS")
     for task in shown:
         table.add(task.name, ", ".join(map(str, task.inputs)))
     console.print()
@@ -115,13 +115,13 @@ def _tasks(console: Console, plan: Plan, *, wide: bool) -> None:
         console.print(styled((f"... and {len(plan.tasks) - len(shown)} more (--wide shows all)", "dim")))
 
 
-def _growth(console: Console, plan: Plan, known: Known) -> None:
+def _growth(console: Console, plan: Plan, known: PlanningFacts) -> None:
     if known.record is None or any(warning.reason is Reason.RECORD_IGNORED for warning in plan.warnings):
         return
     refused = {problem.stream for problem in plan.problems}
     refused |= {stream.name for problem in plan.problems for stream in problem.streams}
     before = known.record.counts()
-    table = Columns("GROWN", "BEFORE", "NOW", "NEW PARTITIONS", right=("BEFORE", "NOW"))
+    table = TextTable("GROWN", "BEFORE", "NOW", "NEW PARTITIONS", right=("BEFORE", "NOW"))
     for stream in plan.streams:
         if stream.count is None or stream.name not in before or before[stream.name] == stream.count.actual:
             continue
@@ -135,10 +135,10 @@ def _growth(console: Console, plan: Plan, known: Known) -> None:
         table.print(console)
 
 
-def _assignment(console: Console, plan: Plan, known: Known, *, wide: bool) -> None:
+def _assignment(console: Console, plan: Plan, known: PlanningFacts, *, wide: bool) -> None:
     if not plan.assignment:
         return
-    table = Columns("PROCESSOR", "LOCATION", "TASKS", "WHICH", right=("TASKS",))
+    table = TextTable("PROCESSOR", "LOCATION", "TASKS", "WHICH", right=("TASKS",))
     for processor, tasks in plan.assignment.items():
         shown = tasks if wide else tasks[:_SHOWN_TASKS]
         more = f" and {len(tasks) - len(shown)} more" if len(tasks) > len(shown) else ""
@@ -147,7 +147,7 @@ def _assignment(console: Console, plan: Plan, known: Known, *, wide: bool) -> No
     table.print(console)
     if not plan.moved:
         return
-    table = Columns("MOVED", "FROM", "TO")
+    table = TextTable("MOVED", "FROM", "TO")
     for move in plan.moved if wide else plan.moved[:_SHOWN_NEW]:
         table.add(move.task, move.recorded, move.now)
     console.print()
@@ -182,14 +182,14 @@ def _findings(console: Console, file: AppFile, heading: str, found: Iterable[Pro
 def _set_of(console: Console, problem: Problem) -> None:
     if not problem.streams:
         return
-    table = Columns("STREAM", "PARTITIONS", "BECAUSE", "PATH", right=("PARTITIONS",), indent="    ")
+    table = TextTable("STREAM", "PARTITIONS", "BECAUSE", "PATH", right=("PARTITIONS",), indent="    ")
     paths = problem.paths or ((),) * len(problem.streams)
     for stream, path in zip(problem.streams, paths, strict=True):
         table.add(stream.name, str(stream.partitions), stream.how, " -> ".join(path))
     table.print(console)
 
 
-def _place(file: AppFile, problem: Problem) -> Place | None:
+def _place(file: AppFile, problem: Problem) -> FilePlace | None:
     """Where the step, stream or table of a problem stands in the file."""
     spec = file.document.tree.get("spec", {}) if isinstance(file.document.tree, dict) else {}
     for field, name in (("steps", problem.step), ("streams", problem.stream), ("tables", problem.stream)):

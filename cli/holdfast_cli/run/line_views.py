@@ -7,9 +7,18 @@ from rich.console import Console
 
 from holdfast_cli.output.amounts import count, many, moment, rate, span
 from holdfast_cli.output.screen import styled
-from holdfast_cli.run.run_summary import WhereToLook, print_summary
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_cli.run.run_summary import RunFiles, print_summary
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import (
+    AttemptStarted,
+    BatchWaiting,
+    ClockJumped,
+    Event,
+    GrowthRefused,
+    Progress,
+    RunDraining,
+    RunEnded,
+)
 
 _APART = 1.0
 """Seconds between lines of progress."""
@@ -18,15 +27,15 @@ _APART = 1.0
 class LinesView:
     """Prints lines."""
 
-    def __init__(self, console: Console, where: WhereToLook) -> None:
+    def __init__(self, console: Console, where: RunFiles) -> None:
         self._console, self._where = console, where
         self._printed_at: float | None = None
         self._unprinted = False
 
-    def show(self, event: Event, seen: Seen, now: float) -> None:
+    def show(self, event: Event, seen: RunTotals, now: float) -> None:
         """Print what should not wait."""
         match event:
-            case Started():
+            case AttemptStarted():
                 self._line(started_line(event))
                 for one in seen.fresh:
                     self._line(one)
@@ -35,15 +44,15 @@ class LinesView:
                     self._line(one)
                 self._unprinted = True
                 self.tick(seen, now)
-            case Waiting() | GrowthRefused() | ClockJumped():
+            case BatchWaiting() | GrowthRefused() | ClockJumped():
                 for one in seen.fresh:
                     self._line(one)
-            case Draining():
+            case RunDraining():
                 self._line(draining_line(seen))
-            case Ended():
+            case RunEnded():
                 self._progress(seen, now)
 
-    def tick(self, seen: Seen, now: float) -> None:
+    def tick(self, seen: RunTotals, now: float) -> None:
         """Print how it goes if that has not been said for a while."""
         if self._printed_at is None or now >= self._printed_at + _APART:
             self._progress(seen, now)
@@ -51,12 +60,12 @@ class LinesView:
     def close(self) -> None:
         """Nothing was opened."""
 
-    def over(self, seen: Seen, failure: BaseException | None, now: float) -> None:
+    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
         """The last line of progress, and the summary."""
         self._progress(seen, now)
         print_summary(self._console, seen, self._where, failed=failure is not None, now=now)
 
-    def _progress(self, seen: Seen, now: float) -> None:
+    def _progress(self, seen: RunTotals, now: float) -> None:
         if self._unprinted and seen.last is not None:
             self._line(progress_line(seen, seen.last, now))
             self._printed_at, self._unprinted = now, False
@@ -66,7 +75,7 @@ class LinesView:
         self._console.file.flush()
 
 
-def started_line(started: Started) -> str:
+def started_line(started: AttemptStarted) -> str:
     """An attempt has started."""
     ui = f", spark {started.spark_ui}" if started.spark_ui else ""
     return (
@@ -75,7 +84,7 @@ def started_line(started: Started) -> str:
     )
 
 
-def draining_line(seen: Seen) -> str:
+def draining_line(seen: RunTotals) -> str:
     """It was asked to stop."""
     if seen.started is None:
         doing = "ending as soon as Spark has started"
@@ -84,7 +93,7 @@ def draining_line(seen: Seen) -> str:
     return f"draining: {doing}, press Ctrl-C again to stop at once"
 
 
-def progress_line(seen: Seen, last: Progress, now: float) -> str:
+def progress_line(seen: RunTotals, last: Progress, now: float) -> str:
     """How it goes."""
     parts = [
         f"in {count(seen.rows_in)} ({rate(seen.rate(lambda one: one.rows_in, now))})",

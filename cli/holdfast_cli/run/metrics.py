@@ -9,8 +9,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
 
 from holdfast_cli.plan.partition_counts import UsageError
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import ClockJumped, Event, Progress, Started
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import AttemptStarted, ClockJumped, Event, Progress
 
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _APP = ("app", "run")
@@ -19,7 +19,7 @@ _MOST_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MetricsAddress:
     """Where metrics are served."""
 
     host: str
@@ -27,13 +27,13 @@ class Address:
     """0: any that is free."""
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> MetricsAddress:
     """`9100`, `0.0.0.0:9100` or `[::1]:9100`; without a host only this one can ask."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and len(port) <= _MOST_DIGITS and int(port) <= _MOST_PORT):
         message = f"--metrics {text}: write PORT or HOST:PORT, e.g. 9100 or 0.0.0.0:9100"
         raise UsageError(message)
-    return Address(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+    return MetricsAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
 
 
 class RunMetrics:
@@ -69,10 +69,10 @@ class RunMetrics:
         self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
         self._phases = self._histogram("batch_phase_seconds", "Time of the slowest slot in each phase.", "phase")
 
-    def show(self, event: Event, seen: Seen, now: float) -> None:  # noqa: ARG002 - the same for all views
+    def show(self, event: Event, seen: RunTotals, now: float) -> None:  # noqa: ARG002 - the same for all views
         """Count one event."""
         match event:
-            case Started():
+            case AttemptStarted():
                 self._app = (event.app, event.run)
                 self._attempt.labels(*self._app).set(event.attempt)
                 self._tasks.labels(*self._app).set(event.tasks)
@@ -96,13 +96,13 @@ class RunMetrics:
             case _:
                 pass
 
-    def tick(self, seen: Seen, now: float) -> None:
+    def tick(self, seen: RunTotals, now: float) -> None:
         """Nothing: metrics are asked for."""
 
     def close(self) -> None:
         """Nothing to leave as it was."""
 
-    def over(self, seen: Seen, failure: BaseException | None, now: float) -> None:
+    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
         """Nothing to add."""
 
     def _count(self, progress: Progress) -> None:
@@ -143,7 +143,7 @@ class RunMetrics:
 class MetricsServer:
     """Serves metrics until it is closed."""
 
-    def __init__(self, metrics: RunMetrics, address: Address) -> None:
+    def __init__(self, metrics: RunMetrics, address: MetricsAddress) -> None:
         try:
             self._server: Any
             self._server, self._thread = start_http_server(address.port, address.host, metrics.registry)

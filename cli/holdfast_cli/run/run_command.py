@@ -12,20 +12,20 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import problem_json
 from holdfast.safely import safely
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.values import is_duration, millis
-from holdfast_cli.local.local_app import add_app_options, count, data_of
-from holdfast_cli.output.failures import print_failure, print_invalid
+from holdfast_cli.local.local_app import add_app_options, at_least_one, data_of
+from holdfast_cli.output.failures import print_failure, print_invalid_json
 from holdfast_cli.plan.app_file_part import AppFile, load_app
 from holdfast_cli.plan.partition_counts import UsageError, topic_counts
 from holdfast_cli.plan.plan_text import print_plan, print_spec_errors
-from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_cli.run.run_summary import RunFiles
 
 if TYPE_CHECKING:
-    from holdfast_runtime.progress import Ended, Listener
+    from holdfast_runtime.progress import Listener, RunEnded
 
 _REJECTED = 1
 _INTERRUPTED = 130
@@ -67,7 +67,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_app_options(parser)
     until = parser.add_argument_group("when it ends by itself (default: when it is stopped, or all inputs have ended)")
     until.add_argument("--until-idle", action="store_true", help="when nothing is left to read")
-    until.add_argument("--batches", type=count, metavar="N", help="after N batches")
+    until.add_argument("--batches", type=at_least_one, metavar="N", help="after N batches")
     until.add_argument("--for", dest="seconds", type=_seconds, metavar="DURATION", help="after e.g. 30s or 1h30m")
     parser.add_argument(
         "--master", type=_master, metavar="local[N]", help="Spark's master: N slots (default: one per core)"
@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
     file = load_app(options.app)
     if file.app is None:
         return _invalid(file, options)
-    app, known = file.app, Known(topics=topic_counts(file.app, {}, None, _BROKER_WAIT))
+    app, known = file.app, PlanningFacts(topics=topic_counts(file.app, {}, None, _BROKER_WAIT))
     planned = safely(lambda: plan(app, known))
     if not planned.valid:
         return _rejected(file, planned, options)
@@ -125,12 +125,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
     # Only here, as all of it needs the extra `runtime`.
-    from holdfast_cli.local.lost_choice import with_command  # noqa: PLC0415
-    from holdfast_cli.run.run_watched import HowToShow, run_watched  # noqa: PLC0415
+    from holdfast_cli.local.lost_choice import with_offsets_command  # noqa: PLC0415
+    from holdfast_cli.run.run_watched import RunDisplay, run_watched  # noqa: PLC0415
     from holdfast_runtime.checkpoint.data_dir import DataDir  # noqa: PLC0415
     from holdfast_runtime.driver.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.loop.lost_positions import PositionLostError  # noqa: PLC0415
-    from holdfast_runtime.loop.until import Until  # noqa: PLC0415
+    from holdfast_runtime.loop.until import StopCondition  # noqa: PLC0415
     from holdfast_runtime.spark.java import require_java  # noqa: PLC0415
     from holdfast_runtime.spark.session import spark_log  # noqa: PLC0415
     from holdfast_runtime.spark.settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
@@ -143,24 +143,24 @@ def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
     data = data_of(options, app.name)
     wanted = RunOptions(
         data=DataDir(data),
-        until=Until(options.until_idle, options.batches, options.seconds),
+        until=StopCondition(options.until_idle, options.batches, options.seconds),
         master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
         ui=not options.no_ui,
     )
-    show = HowToShow(
+    show = RunDisplay(
         as_json=options.output == "json",
         color=options.color,
         metrics=options.metrics,
-        where=WhereToLook(
+        where=RunFiles(
             options.app, str(data), bool(options.data), str(spark_log(DataDir(data).app(app.name).path)), _logs(app)
         ),
     )
 
-    def engine(listen: "Listener", drain: Event) -> "Ended":
+    def engine(listen: "Listener", drain: Event) -> "RunEnded":
         try:
             return run_app(app, wanted, listen, drain)
         except PositionLostError as error:
-            raise with_command(error, show.where, _own(planned)) from error
+            raise with_offsets_command(error, show.where, _own(planned)) from error
 
     return run_watched(engine, show)
 
@@ -178,13 +178,13 @@ def _logs(app: StreamApp) -> frozenset[str]:
 
 def _invalid(file: AppFile, options: argparse.Namespace) -> int:
     print_spec_errors(file, color=options.color, to_stderr=True)
-    print_invalid(options.output, [file], event=True)
+    print_invalid_json(options.output, [file], event=True)
     return _REJECTED
 
 
 def _rejected(file: AppFile, planned: Plan, options: argparse.Namespace) -> int:
     if options.output == "text":
-        print_plan(file, planned, Known(), color=options.color, wide=False)
+        print_plan(file, planned, PlanningFacts(), color=options.color, wide=False)
     problems = [problem_json(problem) for problem in planned.problems]
     print_failure(options.output, "PlanRejected", f"the plan of {planned.app} is rejected", problems, event=True)
     return _REJECTED

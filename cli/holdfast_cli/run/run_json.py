@@ -9,17 +9,26 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import (
+    AttemptStarted,
+    BatchWaiting,
+    ClockJumped,
+    Event,
+    GrowthRefused,
+    Progress,
+    RunDraining,
+    RunEnded,
+)
 
 _NAMES: Mapping[type[Event], str] = {
-    Started: "started",
+    AttemptStarted: "started",
     Progress: "progress",
-    Waiting: "waiting",
+    BatchWaiting: "waiting",
     GrowthRefused: "growthRefused",
     ClockJumped: "clockJumped",
-    Draining: "draining",
-    Ended: "ended",
+    RunDraining: "draining",
+    RunEnded: "ended",
 }
 
 
@@ -42,17 +51,17 @@ def write_json(tree: Mapping[str, Any]) -> None:
 class JsonView:
     """Prints events as they come."""
 
-    def show(self, event: Event, seen: Seen, now: float) -> None:  # noqa: ARG002 - the same for all views
+    def show(self, event: Event, seen: RunTotals, now: float) -> None:  # noqa: ARG002 - the same for all views
         """One line."""
         write_json(event_json(event))
 
-    def tick(self, seen: Seen, now: float) -> None:
+    def tick(self, seen: RunTotals, now: float) -> None:
         """Nothing: events say it all."""
 
     def close(self) -> None:
         """Nothing was opened."""
 
-    def over(self, seen: Seen, failure: BaseException | None, now: float) -> None:  # noqa: ARG002
+    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:  # noqa: ARG002
         """One line for a failure; a good end is an event."""
         if failure is not None:
             write_json(failure_json(failure))

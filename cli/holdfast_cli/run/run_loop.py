@@ -14,12 +14,12 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
 
-from holdfast_cli.run.totals import Seen
-from holdfast_cli.run.watcher import View
-from holdfast_runtime.progress import Draining, Ended, Event, Listener
+from holdfast_cli.run.totals import RunTotals
+from holdfast_cli.run.watcher import RunView
+from holdfast_runtime.progress import Event, Listener, RunDraining, RunEnded
 
 _TICK = 0.25
-Engine = Callable[[Listener, threading.Event], Ended]
+Engine = Callable[[Listener, threading.Event], RunEnded]
 """Runs an app until it ends; raises if it fails."""
 
 
@@ -31,24 +31,24 @@ class _Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class FinishedRun:
     """A run that is over."""
 
-    seen: Seen
+    seen: RunTotals
     failure: BaseException | None
-    views: Sequence[View]
+    views: Sequence[RunView]
     """Those that could be written to until the end."""
 
 
-def watch(engine: Engine, views: Sequence[View], clock: Callable[[], float]) -> Watched:
+def watch_run(engine: Engine, views: Sequence[RunView], clock: Callable[[], float]) -> FinishedRun:
     """Run to the end. Call it in the main thread."""
-    seen, drain = Seen(started_at=clock()), threading.Event()
+    seen, drain = RunTotals(started_at=clock()), threading.Event()
     said: SimpleQueue[Event | _Over] = SimpleQueue()
     audience = _Audience(views, seen, drain)
     with _signals(drain, said):
         threading.Thread(target=_work, args=(engine, drain, said), name="holdfast-run", daemon=True).start()
         failure = _follow(said, audience, clock)
-    return Watched(seen, failure, audience.views)
+    return FinishedRun(seen, failure, audience.views)
 
 
 def _work(engine: Engine, drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> None:
@@ -78,12 +78,14 @@ def _follow(
 class _Audience:
     """All views. One that can't be written to any more is left, and the run drains: nobody sees it."""
 
-    def __init__(self, views: Sequence[View], seen: Seen, drain: threading.Event) -> None:
+    def __init__(self, views: Sequence[RunView], seen: RunTotals, drain: threading.Event) -> None:
         self.views, self._seen, self._drain = list(views), seen, drain
 
     def show(self, event: Event, now: float) -> None:
         """One event, to all. Engine and signals both say that it drains, and the engine may say the end twice."""
-        if (isinstance(event, Draining) and self._seen.draining) or (isinstance(event, Ended) and self._seen.ended):
+        if (isinstance(event, RunDraining) and self._seen.draining) or (
+            isinstance(event, RunEnded) and self._seen.ended
+        ):
             return
         self._seen.note(event, now)
         for view in tuple(self.views):
@@ -97,7 +99,7 @@ class _Audience:
                 view.tick(self._seen, now)
 
     @contextmanager
-    def _while_it_listens(self, view: View) -> Iterator[None]:
+    def _while_it_listens(self, view: RunView) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
@@ -113,7 +115,7 @@ def _signals(drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> Iter
             signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
         drain.set()
-        said.put(Draining())
+        said.put(RunDraining())
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

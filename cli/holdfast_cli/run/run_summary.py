@@ -8,21 +8,21 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast_cli.output.amounts import count, many, rate, span
-from holdfast_cli.output.screen import Columns, styled
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import Ending
+from holdfast_cli.output.screen import TextTable, styled
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import EndCause
 
 _WHY = {
-    Ending.DRAINED: "it was asked to stop",
-    Ending.COMPLETED: "all inputs have ended",
-    Ending.IDLE: "nothing is left to read",
-    Ending.GROWN: "its inputs have grown, and the next attempt reads all of them",
-    Ending.ENOUGH: "it did what it was given",
+    EndCause.DRAINED: "it was asked to stop",
+    EndCause.COMPLETED: "all inputs have ended",
+    EndCause.IDLE: "nothing is left to read",
+    EndCause.GROWN: "its inputs have grown, and the next attempt reads all of them",
+    EndCause.ENOUGH: "it did what it was given",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class WhereToLook:
+class RunFiles:
     """The app's files, as the user names them."""
 
     app: str
@@ -48,21 +48,21 @@ class WhereToLook:
         return ["--data", self.data] if self.data_given else []
 
 
-def print_summary(console: Console, seen: Seen, where: WhereToLook, *, failed: bool, now: float) -> None:
+def print_summary(console: Console, seen: RunTotals, where: RunFiles, *, failed: bool, now: float) -> None:
     """All of it; nothing of a run that never started, whose error says it all."""
     if seen.started is None:
         return
     for line in _lines(seen, where, failed=failed, now=now):
         console.print(line)
     if seen.outputs:
-        table = Columns("OUTPUT", "ROWS", "LOOK", right=("ROWS",))
+        table = TextTable("OUTPUT", "ROWS", "LOOK", right=("ROWS",))
         for stream, rows in sorted(seen.outputs.items()):
             table.add(stream, count(rows), where.tail(stream) if stream in where.logs else "-")
         console.print()
         table.print(console)
 
 
-def _lines(seen: Seen, where: WhereToLook, *, failed: bool, now: float) -> Iterator[Text]:
+def _lines(seen: RunTotals, where: RunFiles, *, failed: bool, now: float) -> Iterator[Text]:
     ended = seen.ended
     if failed:
         yield styled(("failed", "bold red"), ": batches that were committed stay; the next run goes on behind them")

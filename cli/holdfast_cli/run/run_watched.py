@@ -15,17 +15,17 @@ from holdfast.errors import HoldfastError
 from holdfast_cli.output.screen import live_screen, screen
 from holdfast_cli.run.line_views import LinesView
 from holdfast_cli.run.run_json import JsonView
-from holdfast_cli.run.run_loop import Engine, Watched, watch
-from holdfast_cli.run.run_summary import WhereToLook
+from holdfast_cli.run.run_loop import Engine, FinishedRun, watch_run
+from holdfast_cli.run.run_summary import RunFiles
 from holdfast_cli.run.screen_view import ScreenView
-from holdfast_cli.run.watcher import View
+from holdfast_cli.run.watcher import RunView
 
 _FAILED = 3
 _INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
-class HowToShow:
+class RunDisplay:
     """What the command line says about it."""
 
     as_json: bool
@@ -33,24 +33,24 @@ class HowToShow:
     """auto | always | never."""
     metrics: str | None
     """[HOST:]PORT."""
-    where: WhereToLook
+    where: RunFiles
 
 
-def run_watched(engine: Engine, show: HowToShow) -> int:
+def run_watched(engine: Engine, show: RunDisplay) -> int:
     """Run and show; returns the exit code, or ends the process when it is stopped at once."""
     with ExitStack() as opened:
         metrics = [] if show.metrics is None else [_metrics(show.metrics, opened)]
         view = _view(show)
         opened.callback(view.close)
         try:
-            watched = watch(engine, [view, *metrics], time.monotonic)
+            watched = watch_run(engine, [view, *metrics], time.monotonic)
         except KeyboardInterrupt:
             opened.close()
             _stop_at_once()
     return _ended(watched, view)
 
 
-def _view(show: HowToShow) -> View:
+def _view(show: RunDisplay) -> RunView:
     if show.as_json:
         return JsonView()
     if sys.stdout.isatty() and not (live := live_screen(show.color)).is_dumb_terminal:
@@ -58,7 +58,7 @@ def _view(show: HowToShow) -> View:
     return LinesView(screen(show.color), show.where)
 
 
-def _metrics(address: str, opened: ExitStack) -> View:
+def _metrics(address: str, opened: ExitStack) -> RunView:
     from holdfast_cli.run.metrics import MetricsServer, RunMetrics, parse_address  # noqa: PLC0415 - seldom asked for
 
     metrics = RunMetrics()
@@ -68,7 +68,7 @@ def _metrics(address: str, opened: ExitStack) -> View:
     return metrics
 
 
-def _ended(watched: Watched, shown: View) -> int:
+def _ended(watched: FinishedRun, shown: RunView) -> int:
     if shown in watched.views:
         shown.over(watched.seen, watched.failure, time.monotonic())
     else:

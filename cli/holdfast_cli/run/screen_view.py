@@ -14,9 +14,9 @@ from rich.text import Text
 from holdfast_cli.output.amounts import count, many, moment, rate, size, span
 from holdfast_cli.output.screen import styled
 from holdfast_cli.run.line_views import draining_line
-from holdfast_cli.run.run_summary import WhereToLook, print_summary
-from holdfast_cli.run.totals import Seen
-from holdfast_runtime.progress import Event, Progress, Started
+from holdfast_cli.run.run_summary import RunFiles, print_summary
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import AttemptStarted, Event, Progress
 
 _APART = 0.25
 """Seconds between two drawings: batches may be faster than eyes."""
@@ -27,20 +27,20 @@ _LATE = "yellow"
 class ScreenView:
     """Draws the screen."""
 
-    def __init__(self, console: Console, where: WhereToLook) -> None:
+    def __init__(self, console: Console, where: RunFiles) -> None:
         self._console, self._where = console, where
         # Drawn by us alone: a second thread would draw while a signal is handled.
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
         self._live.start()
         self._drawn_at: float | None = None
 
-    def show(self, event: Event, seen: Seen, now: float) -> None:
+    def show(self, event: Event, seen: RunTotals, now: float) -> None:
         """Draw, now or soon."""
         if not isinstance(event, Progress):
             self._drawn_at = None
         self.tick(seen, now)
 
-    def tick(self, seen: Seen, now: float) -> None:
+    def tick(self, seen: RunTotals, now: float) -> None:
         """Draw if the last drawing is not too fresh."""
         if self._drawn_at is not None and now < self._drawn_at + _APART:
             return
@@ -52,7 +52,7 @@ class ScreenView:
         """Take the screen away and give the cursor back."""
         self._live.stop()
 
-    def over(self, seen: Seen, failure: BaseException | None, now: float) -> None:
+    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
         """The summary, where the screen was."""
         if seen.started is not None:
             self._console.print(_head(seen.started))
@@ -61,7 +61,7 @@ class ScreenView:
         print_summary(self._console, seen, self._where, failed=failure is not None, now=now)
 
 
-def screen_lines(seen: Seen, now: float, width: int, height: int) -> list[Text]:
+def screen_lines(seen: RunTotals, now: float, width: int, height: int) -> list[Text]:
     """The screen: never wider nor higher than this, with one line left for the cursor."""
     if seen.started is None:
         return _cut(
@@ -84,13 +84,13 @@ def _cut(lines: list[Text], width: int) -> list[Text]:
     return lines
 
 
-def _head(started: Started) -> Text:
+def _head(started: AttemptStarted) -> Text:
     restarts = f", {many(started.attempt - 1, 'restart')}" if started.attempt > 1 else ""
     tasks = f"{many(started.tasks, 'task')} in {many(started.slots, 'slot')}"
     return styled((started.app, "bold"), f"  run {started.run}, attempt {started.attempt}{restarts}, {tasks}")
 
 
-def _places(started: Started) -> str:
+def _places(started: AttemptStarted) -> str:
     return f"data {started.data}" + (f"  spark {started.spark_ui}" if started.spark_ui else "")
 
 
@@ -98,7 +98,7 @@ def _row(label: str, *parts: str | tuple[str, str]) -> Text:
     return styled((label.ljust(_LABEL), "dim"), *parts)
 
 
-def _numbers(seen: Seen, last: Progress, now: float, width: int) -> Iterator[Text]:
+def _numbers(seen: RunTotals, last: Progress, now: float, width: int) -> Iterator[Text]:
     heard = seen.recent[-1].at if seen.recent else now
     ago = f", {span(now - heard)} ago" if now - heard >= 1 else ""
     yield _row("batch", (count(last.batch), "bold"), f"  {many(last.tasks, 'task')} in {span(last.seconds)}{ago}")
@@ -133,7 +133,7 @@ def _spaced(parts: list[tuple[str, str]]) -> Iterator[str | tuple[str, str]]:
         yield from ("  ", part) if i else (part,)
 
 
-def _outputs(seen: Seen, now: float, room: int) -> Iterator[Text]:
+def _outputs(seen: RunTotals, now: float, room: int) -> Iterator[Text]:
     """As many output streams as there is room for, and how many more there are."""
     if not seen.outputs or room < len(("blank", "heading", "one")):
         return
@@ -149,14 +149,14 @@ def _outputs(seen: Seen, now: float, room: int) -> Iterator[Text]:
         yield styled((f"... and {len(streams) - len(shown)} more", "dim"))
 
 
-def _news(seen: Seen, room: int) -> Iterator[Text]:
+def _news(seen: RunTotals, room: int) -> Iterator[Text]:
     if not seen.news or room < len(("blank", "one")):
         return
     yield Text()
     yield from (styled((one, _LATE)) for one in list(seen.news)[-(room - 1) :])
 
 
-def _foot(seen: Seen) -> Text:
+def _foot(seen: RunTotals) -> Text:
     if seen.draining:
         return styled((draining_line(seen), "bold yellow"))
     return styled(("Ctrl-C finishes the batch and ends; twice stops at once", "dim"))

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast_cli.output.amounts import count, many
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_runtime.progress import (
+    AttemptStarted,
+    BatchWaiting,
+    ClockJumped,
+    Event,
+    GrowthRefused,
+    Progress,
+    RunDraining,
+    RunEnded,
+)
 
 _WINDOW = 10.0
 """Seconds over which rates are smoothed; at least two batches."""
@@ -18,7 +27,7 @@ _LISTED = 8
 """So many restored tasks of a batch are listed."""
 
 
-class Heard(NamedTuple):
+class ReportedBatch(NamedTuple):
     """One batch and when it was heard of."""
 
     at: float
@@ -26,14 +35,14 @@ class Heard(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class RunTotals:
     """A run as seen from outside. Moments are seconds of a clock that never goes back."""
 
-    started: Started | None = None
+    started: AttemptStarted | None = None
     started_at: float = 0.0
     last: Progress | None = None
     draining: bool = False
-    ended: Ended | None = None
+    ended: RunEnded | None = None
     batches: int = 0
     rows_in: int = 0
     rows_out: int = 0
@@ -54,27 +63,27 @@ class Seen:
     """What was notable in the last event."""
     said_at: dict[str, float] = field(default_factory=dict)
     """When what may come with every batch was last news."""
-    recent: deque[Heard] = field(default_factory=deque)
+    recent: deque[ReportedBatch] = field(default_factory=deque)
 
     def note(self, event: Event, now: float) -> None:
         """Add one event up."""
         self.fresh = ()
         match event:
-            case Started():
+            case AttemptStarted():
                 self.started, self.started_at = event, now
                 self.fresh = event.given_up
                 self.news.extend(self.fresh)
             case Progress():
                 self._add(event, now)
-            case Waiting():
+            case BatchWaiting():
                 self.fresh = (f"waiting: {event.why}",)
                 self.news.extend(self.fresh)
             case GrowthRefused() | ClockJumped():
                 self.fresh = (event.why,)
                 self.news.extend(self.fresh)
-            case Draining():
+            case RunDraining():
                 self.draining = True
-            case Ended():
+            case RunEnded():
                 self.ended = event
 
     def rate(self, what: Callable[[Progress], int], now: float) -> float:
@@ -112,7 +121,7 @@ class Seen:
         self.misplaced += sum(progress.misplaced.values())
         self.restored += len(progress.restored)
         self.outputs.update(progress.streams)
-        self.recent.append(Heard(now, progress))
+        self.recent.append(ReportedBatch(now, progress))
         while self.recent[0].at <= now - max(_WINDOW, 2 * progress.seconds):
             self.recent.popleft()
         self.fresh = tuple(f"batch {count(progress.batch)}: {one}" for one in self._notable(progress, now))

@@ -13,7 +13,7 @@ from holdfast.control.bookkeeping_format import (
     end_bytes,
     end_in,
     key_of,
-    named,
+    parse_key,
     watermark_bytes,
     watermark_in,
 )
@@ -25,7 +25,7 @@ from holdfast.tasks.partitions import StreamPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ControlInputs:
     """What a task reads in this attempt, and who writes it."""
 
     partitions: tuple[StreamPartition, ...]
@@ -43,11 +43,11 @@ class Bookkeeping:
     ends: EndOfStream
 
     @classmethod
-    def started(cls, inputs: Inputs, now: int) -> "Bookkeeping":
+    def started(cls, inputs: ControlInputs, now: int) -> "Bookkeeping":
         """Of a task that begins."""
         return cls(no_watermarks(), no_ends()).tracking(inputs, now)
 
-    def tracking(self, inputs: Inputs, now: int) -> "Bookkeeping":
+    def tracking(self, inputs: ControlInputs, now: int) -> "Bookkeeping":
         """The same for what this attempt reads."""
         return Bookkeeping(
             self.watermarks.tracking(inputs.partitions, inputs.producers, now),
@@ -84,12 +84,12 @@ class Bookkeeping:
         return changed
 
     @classmethod
-    def restored(cls, entries: Mapping[bytes, bytes], inputs: Inputs, now: int) -> "Bookkeeping":
+    def restored(cls, entries: Mapping[bytes, bytes], inputs: ControlInputs, now: int) -> "Bookkeeping":
         """The state in these entries, for what is read now; raises `StoredBookkeepingError`."""
         watermarks: dict[StreamPartition, PartitionWatermark] = {}
         ends: dict[StreamPartition, PartitionEnd] = {}
         for key, value in entries.items():
-            kind, partition = named(key)
+            kind, partition = parse_key(key)
             if kind == WATERMARK:
                 watermarks[partition] = watermark_in(value, partition)
             else:

@@ -13,8 +13,8 @@ from struct import error as StructError  # noqa: N812 - it is an error, and read
 from typing import Any, Final
 
 from holdfast.control.end_of_stream import PartitionEnd
-from holdfast.control.partition_watermark import Heard, PartitionWatermark
-from holdfast.control.sending import Sender
+from holdfast.control.partition_watermark import PartitionWatermark, ProducerWatermark
+from holdfast.control.sending import ControlSender
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
@@ -24,7 +24,7 @@ END: Final = "end"
 
 _HEADER = Struct("<B??qqqqI")
 """Version, has a value, has a nameless one; since, value, moved at, said; bytes of names. Names and rows follow."""
-_ROW = len(Heard._fields)
+_ROW = len(ProducerWatermark._fields)
 _UNREADABLE = (StructError, ValueError, RecursionError, KeyError, TypeError)
 
 
@@ -41,7 +41,7 @@ def key_of(kind: str, partition: StreamPartition) -> bytes:
     return f"{kind}/{partition}".encode()
 
 
-def named(key: bytes) -> tuple[str, StreamPartition]:
+def parse_key(key: bytes) -> tuple[str, StreamPartition]:
     """The kind and partition a key names."""
     try:
         kind, _, rest = key.decode().partition("/")
@@ -83,7 +83,7 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
         rest = value[_HEADER.size + length :]
         names = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
         flat = unpack_from(f"<{len(rest) // 8}q", rest)
-        rows = [Heard(*row) for row in zip(*[iter(flat)] * _ROW, strict=True)]
+        rows = [ProducerWatermark(*row) for row in zip(*[iter(flat)] * _ROW, strict=True)]
         nameless = rows.pop(0) if has_nameless else None
         producers = dict(zip(names, rows, strict=True))
         if len(rest) % 8 or not _texts(names) or len(producers) != len(rows):
@@ -119,12 +119,12 @@ def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
         raise _unreadable(what, error) from error
 
 
-def sender_bytes(sender: Sender) -> bytes:
+def sender_bytes(sender: ControlSender) -> bytes:
     """The entry of what a sender has told; its stream and name are not in it."""
     return _json([sender.watermark, sender.ended, sorted(sender.told)])
 
 
-def sender_in(value: bytes, fresh: Sender) -> Sender:
+def sender_in(value: bytes, fresh: ControlSender) -> ControlSender:
     """A sender that has told nothing yet, with what the entry says it told."""
     what = f"what was told about {fresh.stream}"
     _check_version(value[:1], what)
@@ -134,7 +134,7 @@ def sender_in(value: bytes, fresh: Sender) -> Sender:
             _refuse("a field has another type")
         if not all(type(number) is int for number in told):
             _refuse("a partition is no number")
-        return Sender(fresh.stream, fresh.task, fresh.task_count, watermark, ended, frozenset(told))
+        return ControlSender(fresh.stream, fresh.task, fresh.task_count, watermark, ended, frozenset(told))
     except _UNREADABLE as error:
         raise _unreadable(what, error) from error
 

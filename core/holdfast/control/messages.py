@@ -18,7 +18,7 @@ _SHOWN = 12
 """How many bytes of a record that can't be read are shown."""
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record's type byte says."""
 
     USER = 0
@@ -26,7 +26,7 @@ class Kind(IntEnum):
     END_OF_STREAM = 2
 
 
-_KINDS = tuple(Kind)
+_KINDS = tuple(RecordKind)
 
 
 class Position(NamedTuple):
@@ -68,7 +68,7 @@ class EndOfStreamMessage:
 
 
 ControlMessage = WatermarkMessage | EndOfStreamMessage
-Record = UserRecord | ControlMessage
+StreamRecord = UserRecord | ControlMessage
 
 
 class ControlRecordError(UserActionError):
@@ -87,12 +87,12 @@ class ControlPayloadError(ControlRecordError):
     """A control message that lacks something or holds something impossible."""
 
 
-def kind_of(first_byte: int) -> Kind | None:
+def kind_of(first_byte: int) -> RecordKind | None:
     """What a record that starts with this byte is; None: `decode` tells what is wrong with it."""
     return _KINDS[first_byte] if first_byte < len(_KINDS) else None
 
 
-def encode(record: Record) -> bytes:
+def encode(record: StreamRecord) -> bytes:
     """The value of a record; refuses what `decode` would refuse, before it is in a topic for good."""
     if isinstance(record, UserRecord):
         return b"\0" + record.payload
@@ -104,14 +104,14 @@ def encode(record: Record) -> bytes:
         "sequence": record.at.sequence,
     }
     if isinstance(record, WatermarkMessage):
-        kind, tree["timestamp"] = Kind.WATERMARK, record.timestamp
+        kind, tree["timestamp"] = RecordKind.WATERMARK, record.timestamp
     else:
-        kind, tree["streamId"] = Kind.END_OF_STREAM, record.stream
+        kind, tree["streamId"] = RecordKind.END_OF_STREAM, record.stream
     _message_in(kind, tree, "a control message to be written")
     return bytes((kind,)) + json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode(value: bytes | None, where: str = "a record") -> Record:
+def decode(value: bytes | None, where: str = "a record") -> StreamRecord:
     """What a record's value holds. `where` is named in errors, e.g. `clicks/3 at offset 17`."""
     if not value:
         what = "has a null value" if value is None else "has an empty value"
@@ -124,7 +124,7 @@ def decode(value: bytes | None, where: str = "a record") -> Record:
             f"{value[:_SHOWN]!r}), but there are 0 (user), 1 (watermark) and 2 (end of stream); {_CAUSES}"
         )
         raise UnknownTypeByteError(message)
-    if kind is Kind.USER:
+    if kind is RecordKind.USER:
         return UserRecord(value[1:])
     return _message_in(kind, _tree(value, where), where)
 
@@ -149,7 +149,7 @@ def _tree(value: bytes, where: str) -> dict[str, Any]:
     return tree
 
 
-def _message_in(kind: Kind, tree: dict[str, Any], where: str) -> ControlMessage:
+def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMessage:
     version = _whole(tree, "version", 0, where)
     if version != PAYLOAD_VERSION:
         message = (
@@ -162,7 +162,7 @@ def _message_in(kind: Kind, tree: dict[str, Any], where: str) -> ControlMessage:
     unneeded = task is None and tree.get("taskCount") is None
     task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
     at = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
-    if kind is Kind.WATERMARK:
+    if kind is RecordKind.WATERMARK:
         return WatermarkMessage(_whole(tree, "timestamp", -(2**63), where), at, task, task_count)
     return EndOfStreamMessage(_text(tree, "streamId", where), at, task, task_count)
 

@@ -11,7 +11,7 @@ from holdfast.control.messages import END_OF_TIME, ControlMessage, EndOfStreamMe
 from holdfast.control.producers import Producers
 
 
-class Heard(NamedTuple):
+class ProducerWatermark(NamedTuple):
     """The last that a partition heard of one producer."""
 
     watermark: int
@@ -25,13 +25,13 @@ class Heard(NamedTuple):
         """Whether a message sent at this position is one it has heard already."""
         return (self.batch, self.sequence) >= position
 
-    def newer(self, message: ControlMessage, now: int) -> "Heard | None":
+    def newer(self, message: ControlMessage, now: int) -> "ProducerWatermark | None":
         """What is known after this message; None if it tells nothing, not even that the producer lives."""
         if self.knows(message.at):
             return None
         watermark = END_OF_TIME if isinstance(message, EndOfStreamMessage) else message.timestamp
         # An equal one is a heartbeat. A smaller one comes from a producer that contradicts itself.
-        return None if watermark < self.watermark else Heard(watermark, now, *message.at)
+        return None if watermark < self.watermark else ProducerWatermark(watermark, now, *message.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class PartitionWatermark:
     """The watermark; None: none yet."""
     moved_at: int | None = None
     """The clock when `value` last moved."""
-    producers: Mapping[str, Heard] = field(default_factory=dict)
-    nameless: Heard | None = None
+    producers: Mapping[str, ProducerWatermark] = field(default_factory=dict)
+    nameless: ProducerWatermark | None = None
     """The last from the source itself or from a relay, which speaks for all."""
     said: int = 0
     """The largest number of producers any message has named."""
@@ -83,7 +83,7 @@ class PartitionWatermark:
         counted = self.counted(rule, now)
         return self.raised(min(heard.watermark for heard in counted.values()), now) if counted else self
 
-    def counted(self, rule: Producers, now: int) -> dict[str, Heard]:
+    def counted(self, rule: Producers, now: int) -> dict[str, ProducerWatermark]:
         """The producers whose minimum is the watermark; none: it waits for one that was never heard, or all ended."""
         running = {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
         unheard = max(rule.expected(self.said) - len(self.producers), 0)
@@ -103,7 +103,7 @@ class PartitionWatermark:
     def believed(self, limit: int, now: int) -> "PartitionWatermark":
         """The partition without what lies beyond this event time; who said such a thing has said nothing yet."""
 
-        def true(heard: Heard | None) -> bool:
+        def true(heard: ProducerWatermark | None) -> bool:
             return heard is None or heard.watermark <= limit or heard.watermark == END_OF_TIME
 
         raised = self.value is not None and self.value > limit
@@ -146,4 +146,4 @@ class PartitionWatermark:
         )
 
 
-_NOTHING = Heard(-(2**63), 0, -1, -1)
+_NOTHING = ProducerWatermark(-(2**63), 0, -1, -1)

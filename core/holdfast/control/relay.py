@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.control.sending import Emission, Sender, View
+from holdfast.control.sending import ControlSender, Emission, SenderProgress
 from holdfast.tasks.partitions import StreamPartition
 
 DEFAULT_LIMIT = 4096
@@ -33,16 +33,16 @@ class Relay:
     """What the owner of an aggregating partition has passed on."""
 
     partition: StreamPartition
-    sender: Sender
+    sender: ControlSender
 
     @classmethod
     def at(cls, partition: StreamPartition) -> "Relay":
         """A relay that has passed on nothing yet."""
-        return cls(partition, Sender(partition.stream, None, None))
+        return cls(partition, ControlSender(partition.stream, None, None))
 
     def follow(self, known: Bookkeeping, partitions: int, batch: int) -> tuple["Relay", tuple[Emission, ...]]:
         """The relay after a batch, and what to write to the other partitions: each advance once, and the end."""
-        view = View(known.watermarks.of(self.partition), known.ends.partitions[self.partition].ended)
+        view = SenderProgress(known.watermarks.of(self.partition), known.ends.partitions[self.partition].ended)
         sender, emissions = self.sender.follow(view, self._others(partitions), batch)
         return replace(self, sender=sender), emissions
 

@@ -19,7 +19,7 @@ class Emission(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SenderProgress:
     """How far the sender itself has come."""
 
     watermark: int | None
@@ -29,7 +29,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class ControlSender:
     """What one task has told the partitions of one stream."""
 
     stream: str
@@ -41,7 +41,9 @@ class Sender:
     told: frozenset[int] = frozenset()
     """The partitions that know both."""
 
-    def follow(self, view: View, partitions: Iterable[int], batch: int) -> tuple["Sender", tuple[Emission, ...]]:
+    def follow(
+        self, view: SenderProgress, partitions: Iterable[int], batch: int
+    ) -> tuple["ControlSender", tuple[Emission, ...]]:
         """The sender after a batch, and what to write: news to all, and to new partitions what they missed.
 
         A watermark is said before the end, and nothing after it: what has ended stays ended.

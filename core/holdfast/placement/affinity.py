@@ -10,7 +10,7 @@ from holdfast.tasks.grouping import natural
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Affinity:
     """Tasks, processors and what the tasks would like; every list is in the order of names."""
 
     tasks: tuple[str, ...]
@@ -45,12 +45,12 @@ class Wishes:
         return sum(len(self.at_home[processor]) > self.floor for processor in self.members[location])
 
 
-def gather_wishes(
+def affinity_of(
     tasks: Iterable[str],
     processors: Mapping[str, str],
     task_location: Mapping[str, str],
     task_processor: Mapping[str, str],
-) -> Wishes:
+) -> Affinity:
     """Sort and count."""
     names = tuple(sorted(set(tasks), key=by_name))
     order = tuple(sorted(processors, key=by_name))
@@ -71,7 +71,7 @@ def gather_wishes(
             at_home[ran_on].append(task)
         else:
             followers.setdefault((location, ran_on), []).append(task)
-    return Wishes(
+    return Affinity(
         tasks=names,
         processors=order,
         location_of={processor: processors[processor] for processor in order},

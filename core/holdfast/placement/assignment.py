@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.placement.affinity import Wishes, gather_wishes
-from holdfast.placement.optimal_part import Choice, best_choice
+from holdfast.placement.affinity import Affinity, affinity_of
+from holdfast.placement.optimal_part import SeatChoice, best_choice
 
 
 class NoTasksError(UserActionError):
@@ -40,7 +40,7 @@ def assign(
     task_processor: Mapping[str, str],
 ) -> Assignment:
     """The best assignment of tasks to processors (processor -> location), given where each task was in the last run."""
-    wishes = gather_wishes(tasks, processors, task_location, task_processor)
+    wishes = affinity_of(tasks, processors, task_location, task_processor)
     if not wishes.tasks:
         message = "there are no tasks to assign: the app reads no stream that has partitions; give a step an input"
         raise NoTasksError(message)
@@ -60,7 +60,7 @@ def assign(
 class _Seating:
     """Puts tasks on seats, one at a time, in the order of names."""
 
-    def __init__(self, wishes: Wishes, choice: Choice) -> None:
+    def __init__(self, wishes: Affinity, choice: SeatChoice) -> None:
         self.wishes = wishes
         self.following = choice.following
         self.free = {one: wishes.floor + (one in choice.extra) for one in wishes.processors}

@@ -26,7 +26,7 @@ from holdfast.placement.metadata_store import (
 Tree = dict[str, Any]
 APP_LABEL = "holdfast.dev/app"
 """Label of everything that belongs to an app; its value is the app's name."""
-KEY_LABEL = "holdfast.dev/store"
+STORE_LABEL = "holdfast.dev/store"
 """Label of what this store keeps; its value is the app's name."""
 _VALUE, _KEY, _WRITTEN = "value", "holdfast.dev/key", "holdfast.dev/written"
 
@@ -101,7 +101,7 @@ class ConfigMapStore:
 
     def list(self, prefix: str) -> Mapping[str, Version]:
         """All keys that start with this text, in order, with their versions."""
-        trees = self._maps.find({KEY_LABEL: self._app})
+        trees = self._maps.find({STORE_LABEL: self._app})
         keys = {str((tree["metadata"].get("annotations") or {}).get(_KEY)): version_of(tree) for tree in trees}
         return {key: keys[key] for key in sorted(keys) if key.startswith(prefix)}
 
@@ -121,7 +121,7 @@ class ConfigMapStore:
             "kind": "ConfigMap",
             "metadata": {
                 "name": object_name(key),
-                "labels": {KEY_LABEL: self._app, APP_LABEL: self._app},
+                "labels": {STORE_LABEL: self._app, APP_LABEL: self._app},
                 # An equal value must get a new version too; the API server gives none unless something changes.
                 "annotations": {_KEY: key, _WRITTEN: secrets.token_hex(8)},
                 "ownerReferences": [self._owner],

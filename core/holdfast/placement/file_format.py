@@ -15,7 +15,7 @@ _HEADER = re.compile(rb"holdfast-value 1 version=(0|[1-9]\d{0,17}) length=(0|[1-
 _FORMAT = re.compile(rb"holdfast-value ([1-9]\d{0,8}) ")
 
 
-class FileUnreadableError(ContentUnreadableError):
+class StoreFileUnreadableError(ContentUnreadableError):
     """A file of the store that is damaged, foreign, or of a newer Holdfast."""
 
 
@@ -26,16 +26,16 @@ def header_of(key: str, version: int, value: bytes) -> bytes:
 
 
 def read_file(path: str, key: str, content: bytes) -> tuple[int, bytes]:
-    """Version and value of this key in a file's content; raises `FileUnreadableError` naming file and damage."""
+    """Version and value of this key in a file's content; raises `StoreFileUnreadableError` naming file and damage."""
     header = _HEADER.match(content)
     if header is None:
-        raise FileUnreadableError(_refusal(path, _why_no_header(content)))
+        raise StoreFileUnreadableError(_refusal(path, _why_no_header(content)))
     version, length, checksum = int(header[1]), int(header[2]), header[3].decode()
     value = content[header.end() :]
     if len(value) != length:
-        raise FileUnreadableError(_refusal(path, f"it holds {len(value)} bytes where its header says {length}"))
+        raise StoreFileUnreadableError(_refusal(path, f"it holds {len(value)} bytes where its header says {length}"))
     if _checksum(key, version, value) != checksum:
-        raise FileUnreadableError(_refusal(path, f"its checksum is wrong: damaged, or not written as {key}"))
+        raise StoreFileUnreadableError(_refusal(path, f"its checksum is wrong: damaged, or not written as {key}"))
     return version, value
 
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.errors import WorldChangeError
-from holdfast.placement.file_format import FileUnreadableError, header_of, read_file
+from holdfast.placement.file_format import StoreFileUnreadableError, header_of, read_file
 from holdfast.placement.metadata_store import (
     DEFAULT_BUDGET,
     Version,
@@ -41,11 +41,11 @@ DELETE_STEPS = (*WRITE_STEPS, "removed", "removal-synced")
 """A delete first writes down the highest version, then removes."""
 
 
-class StoreLockedError(WorldChangeError):
+class FileStoreLockedError(WorldChangeError):
     """Another process writes this directory."""
 
 
-class StoreUnavailableError(WorldChangeError):
+class FileStoreUnavailableError(WorldChangeError):
     """The file system refuses: no space, no permission, a broken disk. Nothing was acknowledged."""
 
 
@@ -82,7 +82,7 @@ class FileStore:
         self.close()
 
     def get(self, key: str) -> Versioned | None:
-        """The value of this key; raises `FileUnreadableError` where its file is damaged."""
+        """The value of this key; raises `StoreFileUnreadableError` where its file is damaged."""
         found = self._read(object_name(key), key)
         return None if found is None else Versioned(found[1], Version(str(found[0])))
 
@@ -121,13 +121,13 @@ class FileStore:
         return versions
 
     def lock(self) -> None:
-        """Become the writer now rather than at the first write; raises `StoreLockedError` naming who is."""
+        """Become the writer now rather than at the first write; raises `FileStoreLockedError` naming who is."""
         with self._threads, _reporting(self._directory):
             if self._writer is None:
                 self._begin_writing()
             elif self._writer.process != os.getpid():
                 # A forked process holds its parent's lock without having asked for it.
-                raise StoreLockedError(self._locked_by(str(self._writer.process)))
+                raise FileStoreLockedError(self._locked_by(str(self._writer.process)))
 
     def close(self) -> None:
         """Let another process write."""
@@ -150,7 +150,7 @@ class FileStore:
         except BlockingIOError as error:
             holder = os.pread(lock, 20, 0).decode(errors="replace")
             os.close(lock)
-            raise StoreLockedError(self._locked_by(holder)) from error
+            raise FileStoreLockedError(self._locked_by(holder)) from error
         except BaseException:
             os.close(lock)
             raise
@@ -169,7 +169,7 @@ class FileStore:
         for key in self._keys():
             try:
                 found = self._read(object_name(key), key)
-            except FileUnreadableError:
+            except StoreFileUnreadableError:
                 continue  # its key refuses every put, so no put can meet a version it had; the others go on
             versions.append(0 if found is None else found[0])
         return max(versions)
@@ -227,4 +227,4 @@ def _reporting(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"{path}: {error.strerror or error}; see that its disk works, has space, and lets this process write"
-        raise StoreUnavailableError(message) from error
+        raise FileStoreUnavailableError(message) from error

@@ -12,7 +12,7 @@ reduce the first. Must not weigh one follower against a task at home: that is se
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from holdfast.placement.affinity import Wishes
+from holdfast.placement.affinity import Affinity
 from holdfast.placement.max_flow import Network
 from holdfast.placement.optimal import ExtraSeats
 
@@ -32,7 +32,7 @@ class _Arcs:
     """(Sender or None, processor) -> arc of the tasks that follow."""
 
 
-def follow(wishes: Wishes, seats: ExtraSeats) -> tuple[Following, ExtraSeats]:
+def follow(wishes: Affinity, seats: ExtraSeats) -> tuple[Following, ExtraSeats]:
     """Who follows, and the extra seats that are still free to choose then."""
     receivers = {place for place in seats.most if wishes.beyond_floor(place) < seats.most[place]}
     wanting = {
@@ -58,7 +58,7 @@ def follow(wishes: Wishes, seats: ExtraSeats) -> tuple[Following, ExtraSeats]:
 def _build(
     network: Network,
     ends: tuple[int, int],
-    wishes: Wishes,
+    wishes: Affinity,
     seats: ExtraSeats,
     wanting: Mapping[tuple[str | None, str], tuple[str, ...]],
 ) -> _Arcs:

@@ -11,7 +11,7 @@ from holdfast.placement.assignment import Assignment
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProcessorChange:
     """What one processor gains and loses, in the order of names; false if its part stays as it is."""
 
     gained: tuple[str, ...] = ()
@@ -31,22 +31,22 @@ class MovedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Locality:
     """How much of a record an assignment keeps."""
 
     at_location: int
     on_processor: int
 
 
-def moves(old: Assignment, new: Assignment) -> dict[str, Change]:
+def processor_changes(old: Assignment, new: Assignment) -> dict[str, ProcessorChange]:
     """Processor -> its change, for all processors of either; empty for those that need not notice."""
     return {processor: _change(old, new, processor) for processor in {**old.tasks_of, **new.tasks_of}}
 
 
-def _change(old: Assignment, new: Assignment, processor: str) -> Change:
+def _change(old: Assignment, new: Assignment, processor: str) -> ProcessorChange:
     before, after = old.tasks_of.get(processor, ()), new.tasks_of.get(processor, ())
     had, has = set(before), set(after)
-    return Change(
+    return ProcessorChange(
         gained=tuple(task for task in after if task not in had),
         lost=tuple(task for task in before if task not in has),
     )
@@ -64,15 +64,15 @@ def moved_tasks(
     return tuple(sorted((one for one in places if one.recorded != one.now), key=lambda one: by_name(one.task)))
 
 
-def kept(
+def locality(
     assignment: Assignment,
     processors: Mapping[str, str],
     task_location: Mapping[str, str],
     task_processor: Mapping[str, str],
-) -> Kept:
+) -> Locality:
     """How many tasks run where their state is, and how many where they ran before."""
     ran = assignment.processor_of().items()
-    return Kept(
+    return Locality(
         at_location=sum(task_location.get(task) == processors[processor] for task, processor in ran),
         on_processor=sum(task_processor.get(task) == processor for task, processor in ran),
     )

@@ -24,13 +24,13 @@ The tests hold this against exhaustive search, and against a general flow of lea
 
 from dataclasses import dataclass
 
-from holdfast.placement.affinity import Wishes
+from holdfast.placement.affinity import Affinity
 from holdfast.placement.followers import Following, follow
 from holdfast.placement.optimal import ExtraSeats
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SeatChoice:
     """What decides how good an assignment is; the rest is filling seats."""
 
     extra: frozenset[str]
@@ -38,7 +38,7 @@ class Choice:
     following: Following
 
 
-def best_choice(wishes: Wishes) -> Choice:
+def best_choice(wishes: Affinity) -> SeatChoice:
     """One of the best choices; which one depends on names only."""
     seats = ExtraSeats(
         total=wishes.extra,
@@ -48,10 +48,10 @@ def best_choice(wishes: Wishes) -> Choice:
     seats = seats.narrowed({location: wishes.beyond_floor(location) for location in wishes.members})
     seats = seats.narrowed({location: wishes.crowded(location) for location in wishes.members})
     following, seats = follow(wishes, seats)
-    return Choice(_given_out(wishes, seats, following), following)
+    return SeatChoice(_given_out(wishes, seats, following), following)
 
 
-def _given_out(wishes: Wishes, seats: ExtraSeats, following: Following) -> frozenset[str]:
+def _given_out(wishes: Affinity, seats: ExtraSeats, following: Following) -> frozenset[str]:
     """Who has an extra seat: first who fills it with its own, then who takes in others anyway, then by name.
 
     The second rule only spares others: with an extra seat, the part of a processor that is full would change too.

@@ -18,7 +18,7 @@ from typing import TypeGuard
 
 from holdfast import bounded_json
 from holdfast.placement.metadata_store import ContentUnreadableError
-from holdfast.tasks.record import Record, RecordInvalidError, parse_record, record_tree
+from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record, record_tree
 
 Tree = dict[str, object]
 Migration = Callable[[Tree, str], Tree]
@@ -47,7 +47,7 @@ class RecordNewerError(ContentUnreadableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordAddress:
     """Where a record is looked for, and whose it must be."""
 
     key: str
@@ -56,7 +56,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RecordHead:
     """What a head says."""
 
     format: int
@@ -72,7 +72,7 @@ class Head:
         return bool(self.shards) or self.inline is not None
 
 
-def cut(record: Record, budget: int) -> tuple[bytes, ...]:
+def cut(record: PlacementRecord, budget: int) -> tuple[bytes, ...]:
     """The shards of this record. Equal records give equal bytes, so an unchanged shard keeps its name."""
     tree = record_tree(record)
     # What could not be loaded again must not take the place of what can.
@@ -98,7 +98,7 @@ def head_bytes(app: str, run_id: str, generation: int, shards: Sequence[str]) ->
     return _canonical({**fields, "checksum": digest_of(_canonical(fields))})
 
 
-def read_head(place: Place, value: bytes) -> Head:
+def read_head(place: RecordAddress, value: bytes) -> RecordHead:
     """The head in these bytes; raises where they are anything else."""
     fields = _parsed(place.key, value)
     if "format" not in fields:
@@ -122,10 +122,10 @@ def read_head(place: Place, value: bytes) -> Head:
     _check_owner(place, fields["app"], fields["runId"])
     if checksum != digest_of(_canonical(fields)):
         raise RecordUnreadableError(_refusal(place.key, "its checksum is wrong"))
-    return Head(format_, generation, tuple(shards))
+    return RecordHead(format_, generation, tuple(shards))
 
 
-def join(place: Place, head: Head, shards: Sequence[bytes]) -> Record:
+def join(place: RecordAddress, head: RecordHead, shards: Sequence[bytes]) -> PlacementRecord:
     """The record of this head, whose shards have been checked; migrated where its format is an older one."""
     if head.inline is not None:
         document = head.inline
@@ -164,16 +164,16 @@ MIGRATIONS: tuple[Migration, ...] = (_from_0_to_1,)
 FORMAT = len(MIGRATIONS)
 
 
-def _read_plain(place: Place, fields: Tree) -> Head:
+def _read_plain(place: RecordAddress, fields: Tree) -> RecordHead:
     if not {"runId", "grouping"} <= fields.keys():
         found = ", ".join(map(_short, sorted(fields)[:4])) or "nothing in it"
         why = f"it is no placement record, but an object with {found}"
         raise RecordForeignError(_refusal(place.key, why))
     _check_owner(place, place.app, fields["runId"])
-    return Head(format=0, generation=0, shards=(), inline=fields)
+    return RecordHead(format=0, generation=0, shards=(), inline=fields)
 
 
-def _check_owner(place: Place, app: object, run_id: object) -> None:
+def _check_owner(place: RecordAddress, app: object, run_id: object) -> None:
     if (app, run_id) != (place.app, place.run_id):
         why = f"it belongs to app {_short(app)}, run {_short(run_id)}, and not to app {place.app}, run {place.run_id}"
         raise RecordForeignError(_refusal(place.key, why))

@@ -25,8 +25,8 @@ from holdfast.placement.metadata_store import (
 )
 from holdfast.placement.record_format import (
     MOST_BYTES,
-    Head,
-    Place,
+    RecordAddress,
+    RecordHead,
     cut,
     digest_of,
     head_bytes,
@@ -35,7 +35,7 @@ from holdfast.placement.record_format import (
     unreadable_shard,
 )
 from holdfast.placement.record_keys import RecordKeys
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 
 _READS = 10
 
@@ -69,7 +69,7 @@ class RecordStore:
         self._budget = min(budget, store.budget)
         self._seen: dict[str, _Seen] = {}
 
-    def load(self, run_id: str) -> Record | None:
+    def load(self, run_id: str) -> PlacementRecord | None:
         """The record of this run, in the newest format; None where nothing was saved."""
         place = self._place(run_id)
         for _ in range(_READS):
@@ -88,7 +88,7 @@ class RecordStore:
         message = f"{place.key} was replaced {_READS} times while it was read; read it again"
         raise RecordChangingError(message)
 
-    def save(self, record: Record) -> None:
+    def save(self, record: PlacementRecord) -> None:
         """Make this the record of its run. A saver that has not looked yet looks first, and replaces what is there."""
         place = self._place(record.run_id)
         if record.run_id not in self._seen:
@@ -124,10 +124,10 @@ class RecordStore:
         self._seen.pop(run_id, None)
         self._remove(present)
 
-    def _place(self, run_id: str) -> Place:
-        return Place(self._keys.head(run_id), self._app, run_id)
+    def _place(self, run_id: str) -> RecordAddress:
+        return RecordAddress(self._keys.head(run_id), self._app, run_id)
 
-    def _shards(self, place: Place, head: Head, version: Version) -> tuple[bytes, ...] | None:
+    def _shards(self, place: RecordAddress, head: RecordHead, version: Version) -> tuple[bytes, ...] | None:
         """All shards of this head, checked; None where another head has taken its place meanwhile."""
         shards: list[bytes] = []
         size = 0
@@ -146,7 +146,7 @@ class RecordStore:
             shards.append(stored.value)
         return tuple(shards)
 
-    def _claimed(self, place: Place) -> _Seen:
+    def _claimed(self, place: RecordAddress) -> _Seen:
         seen = self._seen[place.run_id]
         if seen.version is None:
             version = self._store.put(place.key, head_bytes(self._app, place.run_id, 0, ()), None)

@@ -11,11 +11,11 @@ from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.planning.flow import MOST_EXPLAINED, MOST_PROBLEMS
 from holdfast.planning.graph import Graph
 from holdfast.planning.join_sets import JoinSet, paths_to
-from holdfast.planning.key_needs import Need
-from holdfast.planning.partition_counts import Count
+from holdfast.planning.key_needs import KeyNeed
+from holdfast.planning.partition_counts import DecidedCount
 from holdfast.planning.problems import Repair
 from holdfast.planning.problems_part import Problem, StreamCount
-from holdfast.planning.repair_search import Situation, mend
+from holdfast.planning.repair_search import PlanDraft, find_repair
 from holdfast.reasons import Reason
 
 MENDABLE = frozenset({Reason.PARTITION_COUNT_MISMATCH, Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH})
@@ -38,7 +38,9 @@ def location_problems(location: str) -> Iterator[Problem]:
         yield Problem(Reason.INVALID_SPEC, str(error))
 
 
-def unknown_counts(graph: Graph, counts: Mapping[str, Count], missing_topics: frozenset[str]) -> Iterator[Problem]:
+def unknown_counts(
+    graph: Graph, counts: Mapping[str, DecidedCount], missing_topics: frozenset[str]
+) -> Iterator[Problem]:
     """Inputs and side inputs without a count."""
     for name in sorted(graph.streams):
         if graph.role(name) not in ("input", "sideInput") or name in counts:
@@ -56,7 +58,7 @@ def unknown_counts(graph: Graph, counts: Mapping[str, Count], missing_topics: fr
             yield Problem(Reason.PARTITION_COUNT_UNKNOWN, message, stream=name)
 
 
-def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str, Count]) -> Iterator[Problem]:
+def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount]) -> Iterator[Problem]:
     """Sets whose streams do not agree."""
     disagreeing = [one for one in sets if len(_counts(one.streams, counts)) > 1]
     joins = [set(one.streams) for one in disagreeing if one.is_join]
@@ -66,11 +68,11 @@ def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str,
         yield _mismatch(graph, one, shown, with_paths=nth < MOST_EXPLAINED)
 
 
-def _counts(streams: tuple[str, ...], counts: Mapping[str, Count]) -> set[int]:
+def _counts(streams: tuple[str, ...], counts: Mapping[str, DecidedCount]) -> set[int]:
     return {counts[name].partitions for name in streams if name in counts}
 
 
-def _says_more(keyed: JoinSet, joins: list[set[str]], counts: Mapping[str, Count]) -> bool:
+def _says_more(keyed: JoinSet, joins: list[set[str]], counts: Mapping[str, DecidedCount]) -> bool:
     """Whether a keyed step disagrees for more than joins upstream of it, which are reported already."""
     inside = [join for join in joins if join <= set(keyed.streams)]
     rest = tuple(sorted(set(keyed.streams).difference(*inside)))
@@ -95,7 +97,7 @@ Mendable = Callable[[str], bool] | None
 
 
 def with_repairs(
-    problems: list[Problem], situation: Situation, needs: list[Need], mend_only: Mendable
+    problems: list[Problem], situation: PlanDraft, needs: list[KeyNeed], mend_only: Mendable
 ) -> Iterator[Problem]:
     """The same problems, the first of them with the repair of their step where a repartition can help."""
     broken = {problem.step for problem in problems if problem.reason in MENDABLE}
@@ -104,7 +106,11 @@ def with_repairs(
         step = need.step.name
         if len(repairs) >= MOST_EXPLAINED:
             break
-        if step in broken and (mend_only is None or mend_only(step)) and (repair := mend(situation, need)) is not None:
+        if (
+            step in broken
+            and (mend_only is None or mend_only(step))
+            and (repair := find_repair(situation, need)) is not None
+        ):
             repairs[step] = repair
             if mend_only is not None:
                 break

@@ -5,7 +5,7 @@ Must end: each step is repaired a few times at most, and what is left then is re
 
 from dataclasses import dataclass
 
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.problems import Repair, apply_repair
 from holdfast.spec.app_part import StreamApp
 
@@ -13,7 +13,7 @@ _TRIES_PER_STEP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class RepairedApp:
     """How far repairs went."""
 
     app: StreamApp
@@ -23,7 +23,7 @@ class Fixed:
     """The plan of the repaired app."""
 
 
-def fixed(app: StreamApp, known: Known) -> Fixed:
+def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
     """Apply repairs along the flow until none is left: what one settles behind it needs none of its own."""
     repairs: list[Repair] = []
     tries: dict[str, int] = {}
@@ -43,4 +43,4 @@ def fixed(app: StreamApp, known: Known) -> Fixed:
             repairs.append(repair)
             app = app.model_copy(update={"spec": apply_repair(app.spec, repair)})
         result = plan(app, known, mend_only=untired)
-    return Fixed(app, tuple(repairs), plan(app, known))
+    return RepairedApp(app, tuple(repairs), plan(app, known))

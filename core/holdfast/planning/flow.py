@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.planning.sql.expressions import is_plain_item
-from holdfast.planning.types.columns import Rows
+from holdfast.planning.types.columns import RowType
 from holdfast.spec.steps import Step
 
 MOST_SQL = 131_072
@@ -31,7 +31,7 @@ _TYPE_LETTERS = 20
 
 
 @dataclass(slots=True)
-class Budget:
+class PlanningBudget:
     """What is left of it."""
 
     sql: int = MOST_SQL
@@ -49,7 +49,7 @@ class Budget:
         self.sql -= cost
         return None
 
-    def refused_columns(self, rows: Rows) -> str | None:
+    def refused_columns(self, rows: RowType) -> str | None:
         """The same for the columns of some rows."""
         cost = sum(1 + len(column.type) // _TYPE_LETTERS for column in rows.columns)
         if cost > self.columns:

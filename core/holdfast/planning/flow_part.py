@@ -6,12 +6,12 @@ Held apart from who fills it in: streams and tables on one side, steps on the ot
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.planning.flow import Budget
+from holdfast.planning.flow import PlanningBudget
 from holdfast.planning.problems_part import Problem
-from holdfast.planning.sql.expressions import Checked
-from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, Rows
+from holdfast.planning.sql.expressions import CheckedExpression
+from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, RowType
 from holdfast.planning.types.ddl import parse_schema
-from holdfast.planning.types.findings import SHOWN_NAMES, ExpressionError, Finding, excerpt, listed
+from holdfast.planning.types.findings import SHOWN_NAMES, ExpressionError, SqlFinding, excerpt, listed
 from holdfast.reasons import Reason
 from holdfast.suggest import did_you_mean
 
@@ -23,29 +23,29 @@ Passes = dict[str, frozenset[tuple[int, str]]]
 class Flow:
     """What is known, and what is wrong with it."""
 
-    rows: dict[str, Rows] = field(default_factory=dict)
+    rows: dict[str, RowType] = field(default_factory=dict)
     """Stream or step -> its rows."""
-    tables: dict[str, Rows] = field(default_factory=dict)
+    tables: dict[str, RowType] = field(default_factory=dict)
     """Table -> its rows."""
     passes: dict[str, Passes] = field(default_factory=dict)
     """Step -> what it passes through."""
     stored: dict[str, Passes] = field(default_factory=dict)
     """Table with a `select` -> what of a source's row it keeps unchanged."""
-    written: dict[str, tuple[str, Rows]] = field(default_factory=dict)
+    written: dict[str, tuple[str, RowType]] = field(default_factory=dict)
     """Stream -> the first step that writes it, and its rows."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    budget: Budget = field(default_factory=Budget)
+    budget: PlanningBudget = field(default_factory=PlanningBudget)
 
-    def at_step(self, step: str, findings: Iterable[Finding]) -> None:
+    def at_step(self, step: str, findings: Iterable[SqlFinding]) -> None:
         """Note what is wrong at a step."""
         self.problems += [Problem(finding.reason, finding.message, step=step) for finding in findings]
 
-    def at_stream(self, name: str, *findings: Finding) -> None:
+    def at_stream(self, name: str, *findings: SqlFinding) -> None:
         """Note what is wrong at a stream or table."""
         self.problems += [Problem(finding.reason, finding.message, stream=name) for finding in findings]
 
-    def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> Rows:
+    def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> RowType:
         """The rows of a declared schema; open ones, and a problem at its place, where it is no schema."""
         try:
             return parse_schema(ddl)
@@ -57,18 +57,18 @@ class Flow:
             return OPEN
 
 
-def missing_columns(names: Iterable[str], rows: Rows, what: str) -> list[Finding]:
+def missing_columns(names: Iterable[str], rows: RowType, what: str) -> list[SqlFinding]:
     """A finding for each of these names that the rows do not have."""
     if not rows.closed:
         return []
     return [
-        Finding(Reason.UNKNOWN_COLUMN, f"{what} names {name}, which is no column{did_you_mean(name, rows.names)}")
+        SqlFinding(Reason.UNKNOWN_COLUMN, f"{what} names {name}, which is no column{did_you_mean(name, rows.names)}")
         for name in names
         if rows.find(name) is None
     ]
 
 
-def differing(one: Rows, other: Rows) -> str | None:
+def differing(one: RowType, other: RowType) -> str | None:
     """How two kinds of rows differ in names or types; None if they don't, as far as is known."""
     if not (one.closed and other.closed):
         return None
@@ -97,12 +97,12 @@ def _plain(kind: str) -> str:
     return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
 
 
-def findings_of(checked: Iterable[Checked]) -> list[Finding]:
+def findings_of(checked: Iterable[CheckedExpression]) -> list[SqlFinding]:
     """Everything wrong with some expressions."""
     return [finding for one in checked for finding in one.findings]
 
 
-def selected(checked: tuple[Checked, ...]) -> Rows:
+def selected(checked: tuple[CheckedExpression, ...]) -> RowType:
     """The rows some expressions give."""
     named = [Column(one.name, one.type) for one in checked if one.name is not None]
     first: dict[str, Column] = {}
@@ -110,10 +110,10 @@ def selected(checked: tuple[Checked, ...]) -> Rows:
         first.setdefault(column.name.casefold(), column)
     # Where something is wrong the columns that should have come are not known, and must not be missed again behind it.
     closed = not findings_of(checked) and not any(one.is_rest for one in checked)
-    return Rows(tuple(first.values()), closed=closed)
+    return RowType(tuple(first.values()), closed=closed)
 
 
-def copies(checked: tuple[Checked, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
+def copies(checked: tuple[CheckedExpression, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
     """Which columns some expressions pass through; `sides` says which input a qualifier means."""
     passes: Passes = {}
     for one in checked:

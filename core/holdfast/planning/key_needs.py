@@ -19,7 +19,7 @@ Arm = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class NeedSide:
     """Rows that meet others in a step: through an edge of it, or of a step that writes its table, or a side input."""
 
     says: str
@@ -32,51 +32,51 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class KeyNeed:
     """A step that needs equal values of `columns` in one task, of all its sides."""
 
     step: Step
     columns: tuple[str, ...]
-    sides: tuple[Side, ...]
+    sides: tuple[NeedSide, ...]
 
 
-def needs(graph: Graph, flow: Flow, spreads: dict[str, Spread]) -> Iterator[Need]:
+def needs(graph: Graph, flow: Flow, spreads: dict[str, Spread]) -> Iterator[KeyNeed]:
     """Every need of the graph, in order of flow."""
     for name in graph.order:
         step = graph.steps[name]
         if step.join is not None:
             sides = tuple(_side(step, i, says, spreads) for i, says in enumerate(("the left side", "the right side")))
-            yield Need(step, step.join.on, sides)
+            yield KeyNeed(step, step.join.on, sides)
         elif step.lookup is not None:
             table = graph.tables[step.lookup.table]
             if table.distribution == "Partitioned":
-                yield Need(
+                yield KeyNeed(
                     step,
                     step.lookup.on,
                     (_side(step, 0, "its input", spreads), *_feeds(graph, table.name, flow, spreads)),
                 )
         elif step.to_table is not None:
             table = graph.tables[step.to_table]
-            yield Need(step, table.key, (_side(step, 0, "its input", spreads),))
+            yield KeyNeed(step, table.key, (_side(step, 0, "its input", spreads),))
         else:
             for verb in (step.aggregate, step.deduplicate, step.process):
                 if verb is not None:
-                    yield Need(step, verb.by, (_side(step, 0, "its input", spreads),))
+                    yield KeyNeed(step, verb.by, (_side(step, 0, "its input", spreads),))
 
 
-def _side(step: Step, index: int, says: str, spreads: dict[str, Spread]) -> Side:
+def _side(step: Step, index: int, says: str, spreads: dict[str, Spread]) -> NeedSide:
     source = step.inputs[index]
-    return Side(f"{says} ({source})", spreads.get(source, Spread()), (step.name, index), source)
+    return NeedSide(f"{says} ({source})", spreads.get(source, Spread()), (step.name, index), source)
 
 
-def _feeds(graph: Graph, table: str, flow: Flow, spreads: dict[str, Spread]) -> Iterator[Side]:
+def _feeds(graph: Graph, table: str, flow: Flow, spreads: dict[str, Spread]) -> Iterator[NeedSide]:
     arms: list[Arm | None] = [(writer, 0) for writer in graph.table_writers.get(table, ())]
     arms += [None] * len(graph.tables[table].sources or ())
     for (source, spread), arm in zip(feeds_of(graph, flow, table, spreads), arms, strict=True):
-        yield Side(f"table {table} ({source})", spread, arm, source)
+        yield NeedSide(f"table {table} ({source})", spread, arm, source)
 
 
-def key_problems(need: Need) -> Iterator[Problem]:
+def key_problems(need: KeyNeed) -> Iterator[Problem]:
     """What contradicts the need."""
     step, columns = need.step.name, _listed(need.columns)
     placed = _placed(need)
@@ -98,7 +98,7 @@ def key_problems(need: Need) -> Iterator[Problem]:
     yield from _repetitions(need)
 
 
-def _placed(need: Need) -> list[Side]:
+def _placed(need: KeyNeed) -> list[NeedSide]:
     """The sides whose rows must be where the others' are: none, where every task has the whole of one side to match."""
     placed = [side for side in need.sides if not side.spread.everywhere]
     if need.step.join is not None and len(placed) < len(need.sides):
@@ -108,7 +108,7 @@ def _placed(need: Need) -> list[Side]:
     return placed
 
 
-def _disagreements(need: Need, sides: list[Side]) -> Iterator[Problem]:
+def _disagreements(need: KeyNeed, sides: list[NeedSide]) -> Iterator[Problem]:
     """Sides that each fit the step but not each other."""
     step, fitting = (
         need.step.name,
@@ -133,7 +133,7 @@ def _disagreements(need: Need, sides: list[Side]) -> Iterator[Problem]:
             )
 
 
-def _repetitions(need: Need) -> Iterator[Problem]:
+def _repetitions(need: KeyNeed) -> Iterator[Problem]:
     """Rows that every task has, where each task would draw its own conclusion from them."""
     if all(side.spread.everywhere for side in need.sides):
         return  # every task comes to the same conclusion
@@ -170,7 +170,7 @@ def _repetitions(need: Need) -> Iterator[Problem]:
             )
 
 
-def key_warnings(need: Need) -> Iterator[Problem]:
+def key_warnings(need: KeyNeed) -> Iterator[Problem]:
     """What the need has to take on trust."""
     unknown: set[str] = set()
     for side in need.sides:

@@ -11,7 +11,7 @@ from holdfast.planning.flow_part import Flow, Passes
 from holdfast.planning.graph import Graph
 from holdfast.spec.steps import Step
 
-Columns = tuple[frozenset[str], ...]
+KeyColumns = tuple[frozenset[str], ...]
 """Of each part of a key, the names it goes by."""
 
 OURS = "murmur2"
@@ -50,7 +50,7 @@ class Spread:
 EVERYWHERE = Spread(everywhere=True, repeated=True)
 
 
-def by(columns: Iterable[str], partitioner: str = OURS) -> Spread:
+def partitioned_by(columns: Iterable[str], partitioner: str = OURS) -> Spread:
     """Rows partitioned by these columns."""
     return Spread(columns=tuple(frozenset({name}) for name in columns), partitioner=partitioner)
 
@@ -68,7 +68,7 @@ def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
         if stream.key is None:
             spreads[name] = Spread(partitioner=stream.partitioner, undeclared=frozenset({name}))
         else:
-            spreads[name] = by(stream.key, stream.partitioner)
+            spreads[name] = partitioned_by(stream.key, stream.partitioner)
     for name in graph.order:
         step = graph.steps[name]
         inputs = tuple(spreads.get(source, Spread()) for source in step.inputs)
@@ -97,7 +97,7 @@ def feeds_of(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) ->
     for writer in graph.table_writers.get(name, ()):
         source = graph.steps[writer].inputs[0]
         # In a circle the writer comes later; that its rows fit the table's key is judged at the writer.
-        yield source, spreads.get(source, by(graph.tables[name].key))
+        yield source, spreads.get(source, partitioned_by(graph.tables[name].key))
     for source in graph.tables[name].sources or ():
         spread = spreads[source]
         if name in flow.stored:
@@ -107,7 +107,7 @@ def feeds_of(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) ->
 
 def _after(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
     if step.repartition is not None:
-        return replace(by(step.repartition.by), repeated=inputs[0].repeated)
+        return replace(partitioned_by(step.repartition.by), repeated=inputs[0].repeated)
     if step.broadcast is not None:
         return EVERYWHERE
     if step.merge is not None:
@@ -167,7 +167,7 @@ def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
     return replace(merged, columns=columns)
 
 
-def _common(one: Columns | None, other: Columns) -> Columns | None:
+def _common(one: KeyColumns | None, other: KeyColumns) -> KeyColumns | None:
     """The names two keys share, part by part; None where they are not the same key."""
     if one is None or len(one) != len(other):
         return None
@@ -205,7 +205,7 @@ def _joined(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
     return replace(joined, columns=columns)
 
 
-def _surviving(step: Step, sides: tuple[Columns, Columns], passes: Passes) -> Columns:
+def _surviving(step: Step, sides: tuple[KeyColumns, KeyColumns], passes: Passes) -> KeyColumns:
     """For each part of the key the columns that hold it in every row that comes out.
 
     A column of one side alone is null in rows that had no partner on that side, so with an outer join it is no key.

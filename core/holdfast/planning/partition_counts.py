@@ -14,7 +14,7 @@ from holdfast.spec.runtime import Planning
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class DecidedCount:
     """A partition count with its origin."""
 
     partitions: int
@@ -32,7 +32,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class KnownCounts:
     """What is known of partition counts before planning."""
 
     given: Mapping[str, int]
@@ -43,15 +43,17 @@ class Facts:
     """From the placement record: stream -> the count its tasks were built for."""
 
 
-NO_FACTS = Facts(given={}, topics={}, built_for={})
+NO_KNOWN_COUNTS = KnownCounts(given={}, topics={}, built_for={})
 
 
-def decide_counts(graph: Graph, sets: tuple[JoinSet, ...], planning: Planning, facts: Facts) -> dict[str, Count]:
+def decide_counts(
+    graph: Graph, sets: tuple[JoinSet, ...], planning: Planning, facts: KnownCounts
+) -> dict[str, DecidedCount]:
     """Counts of all streams; inputs and side inputs of which nothing is known are left out."""
     counts = {name: count for name in graph.streams if (count := _known(graph, name, facts)) is not None}
     for name in graph.made():
         if graph.steps[name].broadcast is not None:
-            counts[name] = Count(1, "broadcast", "every task reads it, one partition is enough")
+            counts[name] = DecidedCount(1, "broadcast", "every task reads it, one partition is enough")
     open_streams = {name for name in _decidable(graph) if name not in counts}
     _in_rounds(sets, counts, open_streams)
     if missing := open_streams.difference(counts):
@@ -59,19 +61,19 @@ def decide_counts(graph: Graph, sets: tuple[JoinSet, ...], planning: Planning, f
         for name in missing:
             recorded = facts.built_for.get(name)
             counts[name] = (
-                count if recorded is None else Count(recorded, count.decided_by, "what its tasks were built for")
+                count if recorded is None else DecidedCount(recorded, count.decided_by, "what its tasks were built for")
             )
     return counts
 
 
-def _known(graph: Graph, name: str, facts: Facts) -> Count | None:
+def _known(graph: Graph, name: str, facts: KnownCounts) -> DecidedCount | None:
     stream = graph.streams[name]
     if name in facts.given:
-        now = Count(facts.given[name], "given", "given on the command line")
+        now = DecidedCount(facts.given[name], "given", "given on the command line")
     elif name in facts.topics:
-        now = Count(facts.topics[name], "topic", f"its topic {stream.topic or name} has them")
+        now = DecidedCount(facts.topics[name], "topic", f"its topic {stream.topic or name} has them")
     elif stream.partitions is not None:
-        now = Count(stream.partitions, "config", "set in the spec")
+        now = DecidedCount(stream.partitions, "config", "set in the spec")
     else:
         return None
     built = facts.built_for.get(name)
@@ -79,7 +81,7 @@ def _known(graph: Graph, name: str, facts: Facts) -> Count | None:
         return now
     # Its tasks were built for fewer and keep every key where it was, so for agreement it still has the old count.
     how = f"grown to {now.partitions}, counts as the {built} its tasks were built for"
-    return Count(built, now.decided_by, how, grown_to=now.partitions)
+    return DecidedCount(built, now.decided_by, how, grown_to=now.partitions)
 
 
 def _decidable(graph: Graph) -> list[str]:
@@ -88,7 +90,7 @@ def _decidable(graph: Graph) -> list[str]:
     return [*graph.made(), *outputs]
 
 
-def _in_rounds(sets: tuple[JoinSet, ...], counts: dict[str, Count], unknown: set[str]) -> None:
+def _in_rounds(sets: tuple[JoinSet, ...], counts: dict[str, DecidedCount], unknown: set[str]) -> None:
     """Each round, every unknown stream takes the smallest count known at the round's start in any of its sets.
 
     A set can only give once one of its streams is known, and then gives to all of its unknown ones at once; so each set
@@ -104,13 +106,13 @@ def _in_rounds(sets: tuple[JoinSet, ...], counts: dict[str, Count], unknown: set
                 member_of[name].append(index)
     giving = {index for index, least in enumerate(smallest) if least is not None}
     while giving:
-        taken: dict[str, Count] = {}
+        taken: dict[str, DecidedCount] = {}
         for name in {name for index in giving for name in sets[index].streams if name in member_of}:
             if name in counts:
                 continue
             partitions, source = min(least for index in member_of[name] if (least := smallest[index]) is not None)
             step = sets[source].step
-            taken[name] = Count(partitions, f"join:{step}", f"taken over from the streams it meets in {step}")
+            taken[name] = DecidedCount(partitions, f"join:{step}", f"taken over from the streams it meets in {step}")
         counts.update(taken)
         giving = set()
         for name, count in taken.items():
@@ -121,18 +123,18 @@ def _in_rounds(sets: tuple[JoinSet, ...], counts: dict[str, Count], unknown: set
                     giving.add(index)
 
 
-def _for_the_rest(graph: Graph, counts: dict[str, Count], planning: Planning) -> Count:
+def _for_the_rest(graph: Graph, counts: dict[str, DecidedCount], planning: Planning) -> DecidedCount:
     if planning.intermediate_partitions is not None:
-        return Count(planning.intermediate_partitions, "config", "planning.intermediatePartitions")
+        return DecidedCount(planning.intermediate_partitions, "config", "planning.intermediatePartitions")
     outer = [
         (count.partitions, name)
         for name, count in counts.items()
         if name in graph.streams and graph.role(name) in ("input", "output") and graph.used(name)
     ]
     if not outer:
-        return Count(1, "default", "no input or output has a known count")
+        return DecidedCount(1, "default", "no input or output has a known count")
     largest, name = max(outer, key=lambda pair: (pair[0], pair[1]))
     cap = planning.max_intermediate_partitions
     if largest > cap:
-        return Count(cap, "default", f"{name} has {largest}, cut to planning.maxIntermediatePartitions")
-    return Count(largest, "default", f"as many as {name}, the largest input or output")
+        return DecidedCount(cap, "default", f"{name} has {largest}, cut to planning.maxIntermediatePartitions")
+    return DecidedCount(largest, "default", f"as many as {name}, the largest input or output")

@@ -1,7 +1,7 @@
 """Why: the plan of an app: what `holdfast plan` prints, and what the operator checks before it makes a pod.
 
 `plan` is one of the functions to read first: it is the list of what planning does. Pure: counts, record and everything
-else from outside come in as `Known`.
+else from outside come in as `PlanningFacts`.
 """
 
 from collections.abc import Mapping
@@ -24,31 +24,31 @@ from holdfast.planning.join_sets import JoinSet, Reaching, join_sets
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.keys import Spread, follow_keys
 from holdfast.planning.loose_ends import empty_tables, repeated_inside, repeated_rows, unused_rows
-from holdfast.planning.partition_counts import Count, Facts, decide_counts
-from holdfast.planning.problems_part import Problem, told
-from holdfast.planning.repair_search import Situation
+from holdfast.planning.partition_counts import DecidedCount, KnownCounts, decide_counts
+from holdfast.planning.problems_part import Problem, shown_problems
+from holdfast.planning.repair_search import PlanDraft
 from holdfast.planning.rows_part import flow_rows
 from holdfast.planning.run_checks import not_built
 from holdfast.planning.state_kept import given_up, state_problems
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
 from holdfast.planning.topics import setting_problems, topic_problems, topic_warnings
-from holdfast.planning.types.columns import OPEN, Rows
+from holdfast.planning.types.columns import OPEN, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.steps import STATEFUL_VERBS
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PlanningFacts:
     """What is known of the world before planning."""
 
     given: Mapping[str, int] = field(default_factory=dict)
     """Partition counts from the command line, by stream."""
     topics: Mapping[str, int | None] = field(default_factory=dict)
     """Partition counts from brokers, by stream; None: there is no such topic."""
-    record: Record | None = None
+    record: PlacementRecord | None = None
     """The placement record of the last run."""
     processors: Mapping[str, str] = field(default_factory=dict)
     """Live processors and their locations."""
@@ -62,10 +62,10 @@ class PlannedStream:
     role: str
     topic: str
     """Its name in its system."""
-    count: Count | None
+    count: DecidedCount | None
     key: tuple[str, ...] | None
     partitioner: str
-    rows: Rows
+    rows: RowType
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PlannedStep:
     name: str
     verb: str
     inputs: tuple[str, ...]
-    rows: Rows
+    rows: RowType
     spread: Spread
 
 
@@ -88,7 +88,7 @@ class PlannedTable:
     distribution: str
     sources: tuple[str, ...]
     writers: tuple[str, ...]
-    rows: Rows
+    rows: RowType
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,12 @@ class Plan:
         return counts.pop() if len(counts) == 1 else None
 
 
-def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = None) -> Plan:
+def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Mendable = None) -> Plan:
     """The plan of an app, with every problem there is. The order of lists in the spec never changes it.
 
     `mend_only` is for whoever applies repairs one at a time: only the first step it admits gets one.
     """
-    spec, known = app.spec, known or Known()
+    spec, known = app.spec, known or PlanningFacts()
     stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
     record = known.record if known.record is not None and known.record.run_id == spec.run_id else None
 
@@ -163,7 +163,7 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         *count_problems(graph, sets, counts),
     ]
     tasks = plan_tasks(spec, graph, spreads, counts, record, stateful=stateful)
-    situation = Situation(app.name, spec, graph, flow, spreads, reaching, counts, facts)
+    situation = PlanDraft(app.name, spec, graph, flow, spreads, reaching, counts, facts)
     problems = list(with_repairs([*problems, *tasks.problems], situation, wanted, mend_only))
     if problems:
         tasks = TaskPlan()
@@ -192,22 +192,22 @@ def plan(app: StreamApp, known: Known | None = None, *, mend_only: Mendable = No
         producers=tasks.producers or {},
         assignment=assignment,
         moved=moved,
-        problems=told(problems),
-        warnings=told(warnings),
-        not_built=told(not_built(spec)),
+        problems=shown_problems(problems),
+        warnings=shown_problems(warnings),
+        not_built=shown_problems(not_built(spec)),
     )
 
 
-def _facts(known: Known, record: Record | None, *, keeps_tasks: bool) -> Facts:
+def _facts(known: PlanningFacts, record: PlacementRecord | None, *, keeps_tasks: bool) -> KnownCounts:
     topics = {name: count for name, count in known.topics.items() if count is not None}
-    return Facts(known.given, topics, record.built_for() if record is not None and keeps_tasks else {})
+    return KnownCounts(known.given, topics, record.built_for() if record is not None and keeps_tasks else {})
 
 
-def _missing(known: Known) -> frozenset[str]:
+def _missing(known: PlanningFacts) -> frozenset[str]:
     return frozenset(name for name, count in known.topics.items() if count is None)
 
 
-def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, Count]) -> tuple[PlannedStream, ...]:
+def _streams(app: StreamApp, graph: Graph, flow: Flow, counts: Mapping[str, DecidedCount]) -> tuple[PlannedStream, ...]:
     declared = [
         PlannedStream(
             name,
@@ -251,7 +251,7 @@ def _tables(graph: Graph, flow: Flow) -> tuple[PlannedTable, ...]:
     )
 
 
-def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, Count], known: Known) -> list[Problem]:
+def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount], known: PlanningFacts) -> list[Problem]:
     """What is legal and may not be what was meant."""
     found = []
     for name, stream in sorted(graph.streams.items()):

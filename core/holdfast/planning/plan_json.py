@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.planning.plan import Plan
 from holdfast.planning.problems_part import Problem
-from holdfast.planning.types.columns import Rows
+from holdfast.planning.types.columns import RowType
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -81,5 +81,5 @@ def problem_json(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _columns(rows: Rows) -> dict[str, str]:
+def _columns(rows: RowType) -> dict[str, str]:
     return {column.name: column.type for column in rows.columns}

@@ -82,11 +82,13 @@ def repair_yaml(spec: AppSpec, repair: Repair) -> str:
     lines = [f"# {repair.summary}"]
     if touched:
         lines.append("steps:")
-        lines += [f"- {flow(_written(steps[name]))}" for name in dict.fromkeys(touched) if name in steps]
+        lines += [f"- {inline_yaml(_written(steps[name]))}" for name in dict.fromkeys(touched) if name in steps]
         lines += [f"# and remove step {name}" for name in repair.removed]
     if repair.broadcast_tables:
         lines.append("tables:")
-        lines += [f"- {flow(_written(table))}" for table in repaired.tables if table.name in repair.broadcast_tables]
+        lines += [
+            f"- {inline_yaml(_written(table))}" for table in repaired.tables if table.name in repair.broadcast_tables
+        ]
     return "\n".join(lines)
 
 
@@ -99,12 +101,12 @@ def _written(model: Any) -> Any:
     )
 
 
-def flow(value: object) -> str:
+def inline_yaml(value: object) -> str:
     """A value as YAML on one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {inline_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(flow(item) for item in value) + "]"
+        return "[" + ", ".join(inline_yaml(item) for item in value) + "]"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
         return value
     return json.dumps(value, ensure_ascii=False)

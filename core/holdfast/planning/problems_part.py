@@ -42,7 +42,7 @@ class Problem:
         return (self.step or "", self.stream or "", self.reason.value, self.message)
 
 
-def told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def shown_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """In their order, as they may be shown: so many, and each a sentence that ends and does nothing to a terminal."""
     ordered = sorted(problems, key=lambda problem: problem.order)
     shown = [replace(problem, message=_shown(problem.message)) for problem in ordered[:MOST_PROBLEMS]]

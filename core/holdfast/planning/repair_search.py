@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from holdfast.planning.flow_part import Flow
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.join_sets import Reaching, join_sets
-from holdfast.planning.key_needs import Arm, Need, Side, contained, key_problems, needs
+from holdfast.planning.key_needs import Arm, KeyNeed, NeedSide, contained, key_problems, needs
 from holdfast.planning.keys import OURS, Spread, follow_keys, names_in
-from holdfast.planning.partition_counts import Count, Facts, decide_counts
+from holdfast.planning.partition_counts import DecidedCount, KnownCounts, decide_counts
 from holdfast.planning.problems import NewStep, Repair, Rewire, apply_repair, repair_yaml
 from holdfast.planning.rows_part import flow_rows
 from holdfast.reasons import Reason
@@ -27,7 +27,7 @@ _TRANSPARENT = ("merge", "filter", "deduplicate", "to", "toTable", "select")
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PlanDraft:
     """A plan in the making, as far as a repair must see it."""
 
     app: str
@@ -36,8 +36,8 @@ class Situation:
     flow: Flow
     spreads: dict[str, Spread]
     reaching: Reaching
-    counts: dict[str, Count]
-    facts: Facts
+    counts: dict[str, DecidedCount]
+    facts: KnownCounts
 
     def partitions(self, source: str) -> set[int | None]:
         """The distinct counts of the streams a reader of this stream or step gets."""
@@ -50,7 +50,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RepairTarget:
     """How all sides of a step should be partitioned."""
 
     by: tuple[str, ...]
@@ -58,7 +58,7 @@ class Target:
     """None: whatever follows, because every side is written anew."""
 
 
-def mend(now: Situation, need: Need) -> Repair | None:
+def find_repair(now: PlanDraft, need: KeyNeed) -> Repair | None:
     """The cheapest repair of a step whose sides disagree in keys or counts; None if nothing helps."""
     offers: list[tuple[int, int, Repair]] = []
     for target in _targets(now, need):
@@ -86,13 +86,13 @@ def mend(now: Situation, need: Need) -> Repair | None:
     return None
 
 
-def _looked_up_everywhere(now: Situation, table: str) -> bool:
+def _looked_up_everywhere(now: PlanDraft, table: str) -> bool:
     """Whether rows that every task has are looked up in a table: in a Broadcast one each task would let them out."""
     readers = now.graph.lookups.get(table, ())
     return any(now.spreads.get(now.graph.steps[name].inputs[0], Spread()).everywhere for name in readers)
 
 
-def _described(now: Situation, repair: Repair, counts: dict[str, Count], advice: str) -> Repair:
+def _described(now: PlanDraft, repair: Repair, counts: dict[str, DecidedCount], advice: str) -> Repair:
     """The repair in words, with the counts its new streams will have."""
     parts = [
         f"repartition {new.source} by {', '.join(new.by)} into {counts[new.name].partitions}"
@@ -104,16 +104,16 @@ def _described(now: Situation, repair: Repair, counts: dict[str, Count], advice:
     return replace(repair, yaml=repair_yaml(now.spec, repair))
 
 
-def _one_cut(now: Situation, need: Need) -> Iterator[Repair]:
+def _one_cut(now: PlanDraft, need: KeyNeed) -> Iterator[Repair]:
     """Repairs of one side alone: where a table's rows come from the very step that looks it up, the others follow."""
     for side in need.sides:
         if side.arm is not None and not side.spread.everywhere:
-            yield _repair(now, [side.arm], Target(need.columns, None))
+            yield _repair(now, [side.arm], RepairTarget(need.columns, None))
 
 
-def _isolating(now: Situation, need: Need) -> Repair:
+def _isolating(now: PlanDraft, need: KeyNeed) -> Repair:
     """The repair of all sides that also cuts what comes out, where joins behind would bind the new streams."""
-    target = Target(need.columns, None)
+    target = RepairTarget(need.columns, None)
     cuts = [side.arm for side in need.sides if side.arm is not None and not side.spread.everywhere]
     for name in dict.fromkeys([need.step.name, *(arm[0] for arm in cuts)]):
         known = now.flow.rows[name]
@@ -124,7 +124,7 @@ def _isolating(now: Situation, need: Need) -> Repair:
     return _repair(now, list(dict.fromkeys(cuts)), target)
 
 
-def _settles(now: Situation, need: Need, repair: Repair) -> bool:
+def _settles(now: PlanDraft, need: KeyNeed, repair: Repair) -> bool:
     """Whether the step's keys agree once the repair is in; costs a whole walk, so it is asked last."""
     graph = build_graph(apply_repair(now.spec, repair))
     flow = flow_rows(graph)
@@ -132,7 +132,7 @@ def _settles(now: Situation, need: Need, repair: Repair) -> bool:
     return not any(problem.reason is not Reason.BROADCAST_REPEATED for problem in key_problems(after))
 
 
-def _targets(now: Situation, need: Need) -> Iterator[Target]:
+def _targets(now: PlanDraft, need: KeyNeed) -> Iterator[RepairTarget]:
     """What a side already is, each combination of a key and a count that occurs; and everything anew."""
     keys = {need.columns: None}
     for side in need.sides:
@@ -145,18 +145,18 @@ def _targets(now: Situation, need: Need) -> Iterator[Target]:
                 found[count] = found.get(count, 0) + 1
     for partitions in sorted(found, key=lambda count: (-found[count], -count))[:_MOST_TARGETS]:
         for by in keys:
-            yield Target(by, partitions)
+            yield RepairTarget(by, partitions)
     for by in keys:
-        yield Target(by, None)
+        yield RepairTarget(by, None)
 
 
-def _side_counts(now: Situation, side: Side) -> list[int]:
+def _side_counts(now: PlanDraft, side: NeedSide) -> list[int]:
     if side.arm is None:
         return [count for count in (now.count(side.source),) if count is not None]
     return [count for name in now.reaching.along(side.source) if (count := now.count(name)) is not None]
 
 
-def _cuts(now: Situation, need: Need, target: Target) -> list[Arm] | None:
+def _cuts(now: PlanDraft, need: KeyNeed, target: RepairTarget) -> list[Arm] | None:
     """The edges to cut so that every side meets the target; None if a side that can't be cut does not meet it."""
     cuts: list[Arm] = []
     for side in need.sides:
@@ -171,7 +171,7 @@ def _cuts(now: Situation, need: Need, target: Target) -> list[Arm] | None:
     return list(dict.fromkeys(cuts))
 
 
-def _cut_edge(now: Situation, arm: Arm, spread: Spread, target: Target) -> list[Arm]:
+def _cut_edge(now: PlanDraft, arm: Arm, spread: Spread, target: RepairTarget) -> list[Arm]:
     source = _source(now, arm)
     if target.partitions is None:
         return [arm]
@@ -181,11 +181,11 @@ def _cut_edge(now: Situation, arm: Arm, spread: Spread, target: Target) -> list[
     return [arm] if below is None else sorted(below)
 
 
-def _meets(now: Situation, source: str, spread: Spread, target: Target) -> bool:
+def _meets(now: PlanDraft, source: str, spread: Spread, target: RepairTarget) -> bool:
     return now.partitions(source) <= {target.partitions} and _fits_key(spread, target.by)
 
 
-def _cuts_below(now: Situation, source: str, target: Target) -> frozenset[Arm] | None:
+def _cuts_below(now: PlanDraft, source: str, target: RepairTarget) -> frozenset[Arm] | None:
     """The edges further up to cut instead of the one behind `source`; None where moving the cut saves nothing.
 
     Only moving it past a merge saves anything: some of its inputs may be right already. Each step is looked at once,
@@ -203,7 +203,7 @@ def _cuts_below(now: Situation, source: str, target: Target) -> frozenset[Arm] |
     return found.get(source)
 
 
-def _transparent_above(now: Situation, source: str, target: Target) -> list[str]:
+def _transparent_above(now: PlanDraft, source: str, target: RepairTarget) -> list[str]:
     """The steps a cut may be moved across, from the far end towards `source`."""
     seen: set[str] = set()
     todo = [source]
@@ -216,11 +216,11 @@ def _transparent_above(now: Situation, source: str, target: Target) -> list[str]
     return [name for name in now.graph.order if name in seen] if seen else []
 
 
-def _source(now: Situation, arm: Arm) -> str:
+def _source(now: PlanDraft, arm: Arm) -> str:
     return now.graph.steps[arm[0]].inputs[arm[1]]
 
 
-def _passes(now: Situation, step: str, by: tuple[str, ...]) -> bool:
+def _passes(now: PlanDraft, step: str, by: tuple[str, ...]) -> bool:
     """Whether the columns have the same names before and behind a step."""
     passes = now.flow.passes.get(step, {})
     inputs = range(len(now.graph.steps[step].inputs))
@@ -238,7 +238,7 @@ def _fits_key(spread: Spread, by: tuple[str, ...]) -> bool:
     )
 
 
-def _repair(now: Situation, cuts: list[Arm], target: Target, *, reuse: bool = True) -> Repair:
+def _repair(now: PlanDraft, cuts: list[Arm], target: RepairTarget, *, reuse: bool = True) -> Repair:
     """The cuts as changes of the spec; what is repartitioned like that already may be read instead."""
     # Topics of the app's own form would clash with the intermediate stream of a step of that name.
     topics = {stream.topic.removeprefix(f"{now.app}-") for stream in now.graph.streams.values() if stream.topic}
@@ -266,7 +266,7 @@ def _repair(now: Situation, cuts: list[Arm], target: Target, *, reuse: bool = Tr
     return Repair("", tuple(new.values()), tuple(rewired), _superseded(now, cuts, {r.source for r in rewired}))
 
 
-def _superseded(now: Situation, cuts: list[Arm], kept: set[str]) -> tuple[str, ...]:
+def _superseded(now: PlanDraft, cuts: list[Arm], kept: set[str]) -> tuple[str, ...]:
     """Repartition steps whose every reader is cut off from them."""
     cut = {(arm[0], _source(now, arm)) for arm in cuts}
     found = []
@@ -293,7 +293,7 @@ def _fresh_name(source: str, by: tuple[str, ...], taken: set[str]) -> str:
     return name
 
 
-def _counts_after(now: Situation, need: Need, repair: Repair) -> dict[str, Count] | None:
+def _counts_after(now: PlanDraft, need: KeyNeed, repair: Repair) -> dict[str, DecidedCount] | None:
     """All counts once the repair is in; None if the step's streams would still disagree."""
     spec = apply_repair(now.spec, repair)
     graph = build_graph(spec)

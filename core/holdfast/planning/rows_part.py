@@ -10,7 +10,7 @@ from holdfast.planning.graph import Graph
 from holdfast.planning.problems_part import Problem
 from holdfast.planning.rows import declared_table_rows, stream_rows
 from holdfast.planning.step_rows import step_rows
-from holdfast.planning.types.columns import OPEN, UNKNOWN, Rows
+from holdfast.planning.types.columns import OPEN, UNKNOWN, RowType
 from holdfast.planning.types.findings import listed
 from holdfast.reasons import Reason
 
@@ -35,7 +35,7 @@ def flow_rows(graph: Graph) -> Flow:
     return flow
 
 
-def _table_rows(graph: Graph, name: str, flow: Flow) -> Rows | None:
+def _table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
     table = graph.tables[name]
     # Each source is selected from.
     if not _affords(flow, (table.select or ()) * len(table.sources or ()), stream=name):
@@ -48,7 +48,7 @@ def _affords(flow: Flow, texts: tuple[str, ...], *, step: str | None = None, str
     return not _too_much(flow, flow.budget.refused_sql(texts), step=step, stream=stream)
 
 
-def _afforded(flow: Flow, rows: Rows, *, step: str | None = None, stream: str | None = None) -> Rows:
+def _afforded(flow: Flow, rows: RowType, *, step: str | None = None, stream: str | None = None) -> RowType:
     """The rows, if their columns may still be followed."""
     return OPEN if _too_much(flow, flow.budget.refused_columns(rows), step=step, stream=stream) else rows
 
@@ -62,7 +62,7 @@ def _too_much(flow: Flow, why: str | None, *, step: str | None, stream: str | No
     return True
 
 
-def _warn_of_unknown_types(flow: Flow, step: str, inputs: tuple[Rows, ...]) -> None:
+def _warn_of_unknown_types(flow: Flow, step: str, inputs: tuple[RowType, ...]) -> None:
     """Say once, where it begins, that a type can't be told. Rows with findings have said enough."""
     rows = flow.rows[step]
     before = {column.name for given in inputs for column in given.columns if column.type == UNKNOWN}

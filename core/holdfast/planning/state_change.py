@@ -7,15 +7,15 @@ goes is not judged: the runtime fills and drops those.
 from collections.abc import Iterator, Mapping
 
 from holdfast.planning.flow_part import differ
-from holdfast.planning.plan import Known, Plan, PlannedStep, plan
+from holdfast.planning.plan import Plan, PlannedStep, PlanningFacts, plan
 from holdfast.planning.problems_part import Problem
-from holdfast.planning.types.columns import OPEN, Rows
+from holdfast.planning.types.columns import OPEN, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.diff import FieldChange, renamed_steps
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.kept_state import KeptState
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 
 _OF_THE_RUN = frozenset(
     {
@@ -34,7 +34,7 @@ def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Columns whose type changes where state of the old app holds them."""
     renamed = renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
     return tuple(
-        FieldChange(f"state of {name}: {column}", before, after, Change.NEW_RUN)
+        FieldChange(f"state of {name}: {column}", before, after, ChangeCost.NEW_RUN)
         for name, held, now in _held_by_both(plan(old), plan(new), renamed)
         for column, before, after in _changed(held, now)
     )
@@ -46,8 +46,8 @@ def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     found = {change.path: change for change in _shrunk(old, new, before, after)}
     if old.spec.run_id == new.spec.run_id:
         grouping = {task.name: task.inputs for task in before.tasks}
-        record = Record(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec))
-        for problem in plan(new, Known(record=record)).problems:
+        record = PlacementRecord(old.spec.run_id, grouping, {}, {}, state=KeptState().after(old.spec))
+        for problem in plan(new, PlanningFacts(record=record)).problems:
             if problem.reason in _OF_THE_RUN:
                 change = _refused(problem, before, after)
                 found.setdefault(change.path, change)
@@ -68,7 +68,7 @@ def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterat
                 f"spec.streams[{name}].partitions",
                 then[name],
                 now[name],
-                Change.FORBIDDEN,
+                ChangeCost.FORBIDDEN,
                 note,
                 Reason.PARTITIONS_SHRANK,
             )
@@ -76,19 +76,21 @@ def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterat
 
 def _refused(problem: Problem, before: Plan, after: Plan) -> FieldChange:
     if problem.step is not None:
-        return FieldChange(f"spec.steps[{problem.step}]", None, None, Change.NEW_RUN, problem.message, problem.reason)
+        return FieldChange(
+            f"spec.steps[{problem.step}]", None, None, ChangeCost.NEW_RUN, problem.message, problem.reason
+        )
     name = problem.stream or ""
     declared = any(stream.name == name and stream.role != "intermediate" for stream in after.streams)
     path = f"spec.streams[{name}].partitions" if declared else f"partitions of {name}"
     counts = _counts(before).get(name), _counts(after).get(name)
-    return FieldChange(path, *counts, Change.NEW_RUN, problem.message, problem.reason)
+    return FieldChange(path, *counts, ChangeCost.NEW_RUN, problem.message, problem.reason)
 
 
 def _counts(of: Plan) -> dict[str, int]:
     return {stream.name: stream.count.actual for stream in of.streams if stream.count is not None}
 
 
-def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[tuple[str, Rows, Rows]]:
+def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[tuple[str, RowType, RowType]]:
     steps = {step.name: step for step in new.steps}
     for step in old.steps:
         later = steps.get(renamed.get(step.name, step.name))
@@ -100,7 +102,7 @@ def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[
             yield f"table {table.name}", table.rows, tables[table.name].rows
 
 
-def _held(plan: Plan, step: PlannedStep) -> list[Rows]:
+def _held(plan: Plan, step: PlannedStep) -> list[RowType]:
     """What a step keeps: a join the rows of both sides, the keyed verbs what comes out of them."""
     if step.verb == "join":
         rows = {stream.name: stream.rows for stream in plan.streams} | {one.name: one.rows for one in plan.steps}
@@ -108,7 +110,7 @@ def _held(plan: Plan, step: PlannedStep) -> list[Rows]:
     return [step.rows] if step.verb in ("aggregate", "deduplicate") else []
 
 
-def _changed(held: Rows, now: Rows) -> Iterator[tuple[str, str, str]]:
+def _changed(held: RowType, now: RowType) -> Iterator[tuple[str, str, str]]:
     for column in held.columns:
         later = now.find(column.name)
         if later is not None and differ(column.type, later.type):

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from holdfast.planning.flow_part import Flow, Passes, copies, differ, differing, findings_of, missing_columns, selected
 from holdfast.planning.graph import Graph
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, Rows
-from holdfast.planning.types.findings import Finding
+from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, RowType
+from holdfast.planning.types.findings import SqlFinding
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Aggregate, Apply, Join, Lookup, Process, Step
 from holdfast.spec.streams import Stream
 from holdfast.spec.tables import Table
 
-Out = tuple[Rows, Passes]
+Out = tuple[RowType, Passes]
 _WINDOW_BOUNDS = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
 
 _APART = (
@@ -25,7 +25,7 @@ _APART = (
 )
 
 
-def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[Rows, ...]) -> Out:  # noqa: C901, PLR0911
+def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...]) -> Out:  # noqa: C901, PLR0911
     """Columns that come out of a step, and those of them that pass through it unchanged."""
     at = _At(graph, flow, step)
     given = inputs[0]
@@ -35,7 +35,7 @@ def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[Rows, ...]) ->
         checked = check_select(step.select, Scope.of(given))
         at.note(findings_of(checked))
         if step.dead_letter is not None and any(one.makes_rows for one in checked):
-            at.note([Finding(Reason.INVALID_EXPRESSION, _APART)])
+            at.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
         return selected(checked), copies(checked, {"": (0,)})
     elif step.merge is not None:
         return _merge(at, inputs)
@@ -64,18 +64,18 @@ class _At:
     flow: Flow
     step: Step
 
-    def note(self, findings: Iterable[Finding]) -> None:
+    def note(self, findings: Iterable[SqlFinding]) -> None:
         self.flow.at_step(self.step.name, findings)
 
     def say(self, reason: Reason, message: str) -> None:
-        self.note([Finding(reason, message)])
+        self.note([SqlFinding(reason, message)])
 
 
-def _same(rows: Rows, inputs: int = 1) -> Passes:
+def _same(rows: RowType, inputs: int = 1) -> Passes:
     return {name: frozenset((i, name) for i in range(inputs)) for name in rows.names}
 
 
-def _merge(at: _At, inputs: tuple[Rows, ...]) -> Out:
+def _merge(at: _At, inputs: tuple[RowType, ...]) -> Out:
     first = at.step.inputs[0]
     for name, rows in zip(at.step.inputs[1:], inputs[1:], strict=True):
         if difference := differing(inputs[0], rows):
@@ -84,7 +84,7 @@ def _merge(at: _At, inputs: tuple[Rows, ...]) -> Out:
     return inputs[0], _same(inputs[0], len(inputs))
 
 
-def _function(at: _At, verb: Apply | Process, given: Rows) -> Out:
+def _function(at: _At, verb: Apply | Process, given: RowType) -> Out:
     if isinstance(verb, Process):
         at.note(missing_columns(verb.by, given, "by"))
     kept = verb.keeps or ()
@@ -101,7 +101,7 @@ def _function(at: _At, verb: Apply | Process, given: Rows) -> Out:
     return rows, {name: frozenset({(0, name)}) for name in kept}
 
 
-def _aggregate(at: _At, verb: Aggregate, given: Rows) -> Out:
+def _aggregate(at: _At, verb: Aggregate, given: RowType) -> Out:
     at.note(missing_columns(verb.by, given, "by"))
     columns = [given.find(name) or Column(name, UNKNOWN) for name in verb.by]
     if verb.window is not None or verb.session is not None:
@@ -117,10 +117,10 @@ def _aggregate(at: _At, verb: Aggregate, given: Rows) -> Out:
             )
             at.say(Reason.DUPLICATE_COLUMN, message)
         out.setdefault(column.name.casefold(), column)
-    return Rows(tuple(out.values()), closed=computed.closed), {name: frozenset({(0, name)}) for name in verb.by}
+    return RowType(tuple(out.values()), closed=computed.closed), {name: frozenset({(0, name)}) for name in verb.by}
 
 
-def _table(at: _At, verb: Lookup) -> Rows:
+def _table(at: _At, verb: Lookup) -> RowType:
     """The rows of the table that is looked up."""
     table = at.graph.tables[verb.table]
     if {name.casefold() for name in verb.on} != {name.casefold() for name in table.key}:
@@ -142,10 +142,10 @@ def _table(at: _At, verb: Lookup) -> Rows:
     return OPEN
 
 
-def _sides(at: _At, verb: Join | Lookup, left: Rows, right: Rows) -> Out:
+def _sides(at: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
     at.note(missing_columns(verb.on, left, "on (left)"))
     at.note(missing_columns(verb.on, right, "on (right)"))
-    both = Rows(tuple(_on_column(at, name, left, right) for name in verb.on))
+    both = RowType(tuple(_on_column(at, name, left, right) for name in verb.on))
     # The right side of a look-up is no input: its columns come from the table, not from rows that flow.
     sides = (0, 1) if isinstance(verb, Join) else (0,)
     if verb.select is not None:
@@ -172,10 +172,10 @@ def _sides(at: _At, verb: Join | Lookup, left: Rows, right: Rows) -> Out:
     passes = {column.name: frozenset((side, column.name) for side in sides) for column in both.columns}
     passes |= {column.name: frozenset({(0, column.name)}) for column in lefts}
     passes |= {column.name: frozenset((side, column.name) for side in sides[1:]) for column in rights}
-    return Rows((*both.columns, *lefts, *rights), closed=left.closed and right.closed), passes
+    return RowType((*both.columns, *lefts, *rights), closed=left.closed and right.closed), passes
 
 
-def _on_column(at: _At, name: str, left: Rows, right: Rows) -> Column:
+def _on_column(at: _At, name: str, left: RowType, right: RowType) -> Column:
     one, other = left.find(name), right.find(name)
     if one is None or other is None:
         return one or Column(name, UNKNOWN)
@@ -188,7 +188,7 @@ def _on_column(at: _At, name: str, left: Rows, right: Rows) -> Column:
     return one
 
 
-def _write_stream(at: _At, given: Rows, stream: Stream) -> None:
+def _write_stream(at: _At, given: RowType, stream: Stream) -> None:
     at.note(missing_columns(stream.key or (), given, f"the key of stream {stream.name}"))
     if difference := differing(given, at.flow.rows[stream.name]):
         message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
@@ -199,7 +199,7 @@ def _write_stream(at: _At, given: Rows, stream: Stream) -> None:
         at.say(Reason.SCHEMA_MISMATCH, message)
 
 
-def _write_table(at: _At, given: Rows, table: Table) -> None:
+def _write_table(at: _At, given: RowType, table: Table) -> None:
     at.note(missing_columns(table.key, given, f"the key of table {table.name}"))
     known = at.flow.tables.setdefault(table.name, given)
     if difference := differing(given, known):

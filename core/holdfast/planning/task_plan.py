@@ -12,15 +12,15 @@ from holdfast.planning.flow import MOST_PARTITIONS, MOST_PRODUCERS
 from holdfast.planning.graph import Graph
 from holdfast.planning.join_sets import Reaching
 from holdfast.planning.keys import Spread
-from holdfast.planning.partition_counts import Count
+from holdfast.planning.partition_counts import DecidedCount
 from holdfast.planning.problems_part import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import AppSpec
 from holdfast.tasks.expansion import ParentMappingError
-from holdfast.tasks.expansion_part import Expansion, ExpansionRefusedError
+from holdfast.tasks.expansion_part import ExpansionRefusedError, ExpansionRules
 from holdfast.tasks.grouping import GroupingInput, Tasks, group
 from holdfast.tasks.partitions import StreamPartition, partitions_of
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def plan_tasks(
     spec: AppSpec,
     graph: Graph,
     spreads: Mapping[str, Spread],
-    counts: Mapping[str, Count],
-    record: Record | None,
+    counts: Mapping[str, DecidedCount],
+    record: PlacementRecord | None,
     *,
     stateful: bool,
 ) -> TaskPlan:
@@ -71,7 +71,7 @@ def plan_tasks(
         broadcast=frozenset(broadcast),
         by_stream_partition=by_stream_partition,
         stateful=stateful,
-        expansion=Expansion(
+        expansion=ExpansionRules(
             enabled=spec.expansion.enabled,
             parent=spec.expansion.parent,
             unknown_partitioner=frozenset(s.name for s in spec.streams if s.partitioner == "none"),
@@ -95,7 +95,7 @@ def plan_tasks(
 
 
 def assign_tasks(
-    plan: TaskPlan, record: Record | None, processors: Mapping[str, str]
+    plan: TaskPlan, record: PlacementRecord | None, processors: Mapping[str, str]
 ) -> tuple[Mapping[str, tuple[str, ...]], tuple[MovedTask, ...]]:
     """Where the tasks would run, and which would leave their state; nothing without tasks or processors."""
     if not plan.tasks or not processors:
@@ -107,7 +107,7 @@ def assign_tasks(
     return assignment.tasks_of, moved_tasks(assignment, processors, locations)
 
 
-def _read(graph: Graph, counts: Mapping[str, Count]) -> tuple[dict[str, int], dict[str, int]]:
+def _read(graph: Graph, counts: Mapping[str, DecidedCount]) -> tuple[dict[str, int], dict[str, int]]:
     """Streams whose partitions belong to one task each, and those every task reads, with their counts.
 
     Side inputs of a Broadcast table are neither: one designated task per location reads them for all.

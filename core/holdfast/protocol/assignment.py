@@ -12,17 +12,17 @@ from holdfast.bounded_json import load
 from holdfast.errors import UserActionError
 from holdfast.placement.assignment import Assignment
 
-HANDED_KEY = "assignment.json"
+ASSIGNMENT_KEY = "assignment.json"
 """Where it is in its ConfigMap."""
 _MOST_SHOWN = 200
 
 
-class HandedInvalidError(UserActionError):
+class AssignmentInvalidError(UserActionError):
     """Something else than an assignment is where one should be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class VersionedAssignment:
     """One version of an assignment."""
 
     version: int
@@ -45,18 +45,18 @@ class Handed:
         )
 
 
-def read_handed(text: str) -> Handed:
-    """The assignment in this text; raises `HandedInvalidError`."""
+def read_assignment(text: str) -> VersionedAssignment:
+    """The assignment in this text; raises `AssignmentInvalidError`."""
     try:
         tree: Any = load(text)
         tasks_of = {str(name): tuple(map(str, tasks)) for name, tasks in tree["assignment"].items()}
         processors = {str(name): str(location) for name, location in tree["processors"].items()}
-        handed = Handed(int(tree["version"]), int(tree["attempt"]), processors, Assignment(tasks_of))
+        handed = VersionedAssignment(int(tree["version"]), int(tree["attempt"]), processors, Assignment(tasks_of))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"[:_MOST_SHOWN]
-        message = f"{HANDED_KEY} is no assignment: {why}; delete its ConfigMap, it is made anew"
-        raise HandedInvalidError(message) from error
+        message = f"{ASSIGNMENT_KEY} is no assignment: {why}; delete its ConfigMap, it is made anew"
+        raise AssignmentInvalidError(message) from error
     if handed.assignment.tasks_of.keys() != handed.processors.keys():
-        message = f"{HANDED_KEY} does not give a location for each processor; delete its ConfigMap, it is made anew"
-        raise HandedInvalidError(message)
+        message = f"{ASSIGNMENT_KEY} does not give a location for each processor; delete its ConfigMap, it is made anew"
+        raise AssignmentInvalidError(message)
     return handed

@@ -10,12 +10,12 @@ from typing import Any
 
 from holdfast.bounded_json import load
 
-TOLD_KEY = "attempt.json"
+ORDERS_KEY = "attempt.json"
 """Where it is in the attempt's ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AttemptOrders:
     """What an attempt is told."""
 
     app: str
@@ -48,10 +48,10 @@ class Told:
         )
 
 
-def read_told(text: str) -> Told:
+def read_orders(text: str) -> AttemptOrders:
     """What stands in this text; it was written by the operator of the same release."""
     tree: Any = load(text)
-    return Told(
+    return AttemptOrders(
         app=tree["app"],
         namespace=tree["namespace"],
         uid=tree["uid"],

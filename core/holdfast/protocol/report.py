@@ -17,7 +17,7 @@ REPORT_LABEL = "holdfast.dev/report"
 """Label of that ConfigMap; its value is the app's name."""
 _MOST_BYTES, _LARGEST, _MOST_SHOWN = 65_536, 2**63 - 1, 500
 """Of a report, a number in it, and a sentence: an app's own pods may write anything in its place."""
-BEAT = 60_000
+REPORT_INTERVAL = 60_000
 """A report is written again at least so often, though nothing has changed."""
 
 
@@ -25,7 +25,7 @@ _NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DriverReport:
     """What the driver of an attempt has said last."""
 
     attempt: int
@@ -68,12 +68,12 @@ class Report:
         )
 
 
-def report_in(config_map: Mapping[str, Any]) -> Report | None:
+def report_in(config_map: Mapping[str, Any]) -> DriverReport | None:
     """What the driver wrote into this ConfigMap; None where it can't be read."""
     return read_report((config_map.get("data") or {}).get(REPORT_KEY))
 
 
-def read_report(text: object) -> Report | None:
+def read_report(text: object) -> DriverReport | None:
     """What the driver said; None where it can't be read: a report is no reason to fail."""
     try:
         said = load(str(text), most_bytes=_MOST_BYTES)
@@ -86,7 +86,7 @@ def read_report(text: object) -> Report | None:
     progressed = None if done is None else _number(done)
     if not {"attempt", "at"} <= said.keys() or None in numbers.values() or (done is not None and progressed is None):
         return None
-    return Report(
+    return DriverReport(
         progressed=progressed,
         held_back=None if held is None else _sentence(str(held)),
         **{name: number for name, number in numbers.items() if number is not None},

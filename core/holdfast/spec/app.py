@@ -28,17 +28,17 @@ class Condition(SpecModel):
     """The generation of the app this is said about."""
 
 
-Count = Annotated[int | None, Field(ge=0, json_schema_extra={"format": "int64"})]
+StatusCount = Annotated[int | None, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
 class Status(SpecModel):
     """What the operator has observed and intends."""
 
-    observed_generation: Count = None
+    observed_generation: StatusCount = None
     """The generation of the app that was reconciled last."""
     run_id: Annotated[str | None, Field(max_length=63)] = None
     """The run that attempts are counted in."""
-    attempt: Count = None
+    attempt: StatusCount = None
     """Number of the latest attempt of this run; written before its driver is made."""
     spec_hash: Annotated[str | None, Field(max_length=128)] = None
     """Hash of the spec that attempt runs; written with its number."""
@@ -48,17 +48,17 @@ class Status(SpecModel):
     """Why it is asked to end; written before it is asked."""
     ended: Annotated[str | None, Field(max_length=64)] = None
     """How it ended: Drained, Completed, Failed, Refused or Lost."""
-    failures: Count = None
+    failures: StatusCount = None
     """How many attempts failed one after the other."""
     retry_at: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
     """Before this there is no next attempt."""
-    tasks: Count = None
+    tasks: StatusCount = None
     """How many tasks the app has."""
     placed: Annotated[str | None, Field(max_length=32)] = None
     """How many of them run where their state is, e.g. `14/16`."""
-    partitions: Count = None
+    partitions: StatusCount = None
     """How many input partitions are read."""
-    restarts: Count = None
+    restarts: StatusCount = None
     """How many attempts of this run failed and were followed by another."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """Ready, Reconciling, Stalled and what they rest on; each has one writer."""

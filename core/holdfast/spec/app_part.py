@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.runtime import Expansion, Planning, Restart, Runtime, State
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream, System
@@ -19,33 +19,33 @@ KIND = "StreamApp"
 class AppSpec(SpecModel):
     """What an app computes and how it is run."""
 
-    run_id: Annotated[RunId, Change.NEW_RUN] = "1"
+    run_id: Annotated[RunId, ChangeCost.NEW_RUN] = "1"
     """The life of the app's state. A new value starts with empty state. Default: "1"."""
-    systems: Annotated[tuple[System, ...], Change.RESTART, Field(min_length=1, max_length=16)]
+    systems: Annotated[tuple[System, ...], ChangeCost.RESTART, Field(min_length=1, max_length=16)]
     """Places that hold streams."""
-    streams: Annotated[tuple[Stream, ...], Change.RESTART, Field(min_length=1, max_length=500)]
+    streams: Annotated[tuple[Stream, ...], ChangeCost.RESTART, Field(min_length=1, max_length=500)]
     """Streams that are read or written."""
-    tables: Annotated[tuple[Table, ...], Change.RESTART, Field(max_length=100)] = ()
+    tables: Annotated[tuple[Table, ...], ChangeCost.RESTART, Field(max_length=100)] = ()
     """Adjunct stores for look-ups."""
-    steps: Annotated[tuple[Step, ...], Change.RESTART, Field(min_length=1, max_length=1000)]
+    steps: Annotated[tuple[Step, ...], ChangeCost.RESTART, Field(min_length=1, max_length=1000)]
     """The graph: what is done with the rows."""
-    planning: Annotated[Planning, Change.NEW_RUN] = Planning()
+    planning: Annotated[Planning, ChangeCost.NEW_RUN] = Planning()
     """Partition counts of intermediate streams."""
-    grouping: Annotated[Literal["ByPartition", "ByStreamPartition"], Change.NEW_RUN] = "ByPartition"
+    grouping: Annotated[Literal["ByPartition", "ByStreamPartition"], ChangeCost.NEW_RUN] = "ByPartition"
     """ByPartition: task N reads partition N of every stream. ByStreamPartition: one task for each stream partition,
     for apps without state. Default: ByPartition."""
-    expansion: Annotated[Expansion, Change.RESTART] = Expansion()
+    expansion: Annotated[Expansion, ChangeCost.RESTART] = Expansion()
     """What happens to tasks when an input grows partitions."""
-    runtime: Annotated[Runtime, Change.RESTART] = Runtime()
+    runtime: Annotated[Runtime, ChangeCost.RESTART] = Runtime()
     """The Spark application."""
-    state: Annotated[State, Change.RESTART] = State()
+    state: Annotated[State, ChangeCost.RESTART] = State()
     """Where local state lives."""
-    restart: Annotated[Restart, Change.LIVE] = Restart()
+    restart: Annotated[Restart, ChangeCost.LIVE] = Restart()
     """What happens when an attempt fails."""
-    on_partition_growth: Annotated[Literal["Restart", "Live", "Halt"], Change.LIVE] = "Restart"
+    on_partition_growth: Annotated[Literal["Restart", "Live", "Halt"], ChangeCost.LIVE] = "Restart"
     """When an input has grown: drain and start the next attempt, take the partitions up while running, or stop and
     say so. Default: Restart."""
-    suspend: Annotated[bool, Change.LIVE] = False
+    suspend: Annotated[bool, ChangeCost.LIVE] = False
     """True: drain and stay stopped, state kept. Default: false."""
 
     @property
@@ -60,7 +60,7 @@ class Metadata(SpecModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    name: Annotated[AppName, Change.FORBIDDEN]
+    name: Annotated[AppName, ChangeCost.FORBIDDEN]
     """The app's name: lower-case letters, digits and inner dashes, at most 40."""
 
 
@@ -75,13 +75,13 @@ class StreamApp(SpecModel):
             return tree
         return {name: value for name, value in tree.items() if name != "status"}
 
-    api_version: Annotated[Literal["holdfast.dev/v1alpha1"], Change.FORBIDDEN]
+    api_version: Annotated[Literal["holdfast.dev/v1alpha1"], ChangeCost.FORBIDDEN]
     """Version of this schema."""
-    kind: Annotated[Literal["StreamApp"], Change.FORBIDDEN]
+    kind: Annotated[Literal["StreamApp"], ChangeCost.FORBIDDEN]
     """Always StreamApp."""
-    metadata: Annotated[Metadata, Change.FORBIDDEN]
+    metadata: Annotated[Metadata, ChangeCost.FORBIDDEN]
     """Name of the app."""
-    spec: Annotated[AppSpec, Change.RESTART]
+    spec: Annotated[AppSpec, ChangeCost.RESTART]
     """What the app computes and how it is run."""
 
     @property

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fields_part import change_of
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
@@ -30,7 +30,7 @@ class FieldChange:
     """None: it was not there."""
     new: object
     """None: it is not there any more."""
-    cost: Change
+    cost: ChangeCost
     note: str = ""
     """What it means beyond its cost."""
     reason: Reason | None = None
@@ -44,7 +44,7 @@ class Diff:
     changes: tuple[FieldChange, ...]
 
     @property
-    def cost(self) -> Change | None:
+    def cost(self) -> ChangeCost | None:
         """The dearest of them; None where nothing changes."""
         return max((change.cost for change in self.changes), default=None)
 
@@ -59,8 +59,8 @@ class Diff:
         return tuple(
             change
             for change in self.changes
-            if change.cost is Change.FORBIDDEN
-            or (change.cost is Change.NEW_RUN and not self.new_run)
+            if change.cost is ChangeCost.FORBIDDEN
+            or (change.cost is ChangeCost.NEW_RUN and not self.new_run)
             or change.reason is not None
         )
 
@@ -87,7 +87,7 @@ def _models(old: BaseModel, new: BaseModel, path: str) -> Iterator[FieldChange]:
         yield from _values(getattr(old, name), getattr(new, name), here, change_of(field))
 
 
-def _values(old: Any, new: Any, path: str, cost: Change) -> Iterator[FieldChange]:
+def _values(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldChange]:
     if old == new:
         return
     if isinstance(old, BaseModel) and type(old) is type(new):
@@ -105,7 +105,7 @@ def _named(value: object) -> bool:
     return isinstance(value, tuple) and bool(value) and all(isinstance(item, BaseModel) for item in value)
 
 
-def _named_lists(old: Any, new: Any, path: str, cost: Change) -> Iterator[FieldChange]:
+def _named_lists(old: Any, new: Any, path: str, cost: ChangeCost) -> Iterator[FieldChange]:
     before, after = ({item.name: item for item in side} for side in (old, new))
     later = renamed_steps(before, after)
     for name in dict.fromkeys([*before, *after]):
@@ -114,7 +114,7 @@ def _named_lists(old: Any, new: Any, path: str, cost: Change) -> Iterator[FieldC
             yield from _values(before[name], after[name], here, cost)
         elif name in later:
             step = after[later[name]]
-            yield FieldChange(f"{here}.name", name, step.name, Change.RESTART, f"the state of {name} follows")
+            yield FieldChange(f"{here}.name", name, step.name, ChangeCost.RESTART, f"the state of {name} follows")
             yield from _models(before[name], step.model_copy(update={"name": name, "was": before[name].was}), here)
         elif name in later.values():
             continue

@@ -7,7 +7,7 @@ no second list that could disagree.
 from enum import IntEnum
 
 
-class Change(IntEnum):
+class ChangeCost(IntEnum):
     """What it takes for a new value of a field to come into force, cheapest first."""
 
     LIVE = 0
@@ -28,8 +28,8 @@ class Change(IntEnum):
     def sentence(self) -> str:
         """What happens, in words for a terminal or an event."""
         return {
-            Change.LIVE: "applied while the app runs",
-            Change.RESTART: "drains and starts the next attempt; state, order and exactly-once are kept",
-            Change.NEW_RUN: "state cannot follow: set a new spec.runId, and the app starts with empty state",
-            Change.FORBIDDEN: "not possible: create another StreamApp",
+            ChangeCost.LIVE: "applied while the app runs",
+            ChangeCost.RESTART: "drains and starts the next attempt; state, order and exactly-once are kept",
+            ChangeCost.NEW_RUN: "state cannot follow: set a new spec.runId, and the app starts with empty state",
+            ChangeCost.FORBIDDEN: "not possible: create another StreamApp",
         }[self]

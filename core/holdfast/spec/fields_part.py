@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 
 
 def names_in_files(attribute: str, field: FieldInfo) -> tuple[str, ...]:
@@ -19,9 +19,9 @@ def names_in_files(attribute: str, field: FieldInfo) -> tuple[str, ...]:
     return (field.alias or attribute,)
 
 
-def change_of(field: FieldInfo) -> Change:
+def change_of(field: FieldInfo) -> ChangeCost:
     """What changing this field costs."""
-    (change,) = (item for item in field.metadata if isinstance(item, Change))
+    (change,) = (item for item in field.metadata if isinstance(item, ChangeCost))
     return change
 
 

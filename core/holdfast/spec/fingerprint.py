@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fields_part import change_of
 
 
@@ -42,5 +42,5 @@ def _fields(model: BaseModel) -> Iterator[tuple[str, Any]]:
             # `log: {}` says something, `restart: {}` does not.
             if kept or usual is None:
                 yield name, kept
-        elif one != usual and change_of(field) is not Change.LIVE:
+        elif one != usual and change_of(field) is not ChangeCost.LIVE:
             yield name, _kept(one)

@@ -5,17 +5,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.values import (
     Arithmetic,
     Duration,
     Folder,
+    LocationTemplate,
     Memory,
     ModuleName,
     ModuleText,
     ObjectName,
     PartitionCount,
-    Place,
     PositiveDuration,
     Quantity,
     Retention,
@@ -31,21 +31,21 @@ PodTemplate = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-p
 class Planning(SpecModel):
     """How partition counts of intermediate streams are chosen where no join decides them."""
 
-    intermediate_partitions: Annotated[PartitionCount | None, Change.NEW_RUN] = None
+    intermediate_partitions: Annotated[PartitionCount | None, ChangeCost.NEW_RUN] = None
     """The count of intermediate streams. Default: the largest count of the inputs and outputs."""
-    max_intermediate_partitions: Annotated[PartitionCount, Change.NEW_RUN] = 256
+    max_intermediate_partitions: Annotated[PartitionCount, ChangeCost.NEW_RUN] = 256
     """The inferred count is cut to this. Default: 256."""
 
 
 class Expansion(SpecModel):
     """What happens to tasks with state when an input grows partitions."""
 
-    enabled: Annotated[bool, Change.RESTART] = True
+    enabled: Annotated[bool, ChangeCost.RESTART] = True
     """True: a new partition goes to the task that held its keys before. Default: true."""
-    parent: Annotated[Arithmetic, Change.RESTART] = "partition % previous"
+    parent: Annotated[Arithmetic, ChangeCost.RESTART] = "partition % previous"
     """Which old partition held the keys of a new one: arithmetic over `partition`, `previous` and `current`.
     Default: partition % previous."""
-    grace: Annotated[Duration, Change.RESTART] = "0s"
+    grace: Annotated[Duration, ChangeCost.RESTART] = "0s"
     """How long new partitions wait for producers that do not know of them yet; what those put elsewhere later is
     counted as misplaced. Default: 0s."""
 
@@ -53,93 +53,93 @@ class Expansion(SpecModel):
 class Trigger(SpecModel):
     """When a batch starts and how much it reads."""
 
-    interval: Annotated[Duration, Change.RESTART] = "1s"
+    interval: Annotated[Duration, ChangeCost.RESTART] = "1s"
     """Start a batch this often; 0s: as soon as the last one is done. Default: 1s."""
-    max_records_per_partition: Annotated[int, Change.RESTART, Field(ge=1, le=1_000_000_000)] = 50_000
+    max_records_per_partition: Annotated[int, ChangeCost.RESTART, Field(ge=1, le=1_000_000_000)] = 50_000
     """Read at most so many records of a partition in one batch. Default: 50000."""
 
 
 class Checkpoint(SpecModel):
     """Where offsets and durable copies of state are kept."""
 
-    location: Annotated[Folder, Change.NEW_RUN]
+    location: Annotated[Folder, ChangeCost.NEW_RUN]
     """A folder that driver and executors reach, e.g. `s3a://bucket/path` or `file:///shared/path`."""
-    retention: Annotated[Retention, Change.RESTART] = "168h"
+    retention: Annotated[Retention, ChangeCost.RESTART] = "168h"
     """How long a run that was left is kept there, or `Forever`. Default: 168h."""
 
 
 class Driver(SpecModel):
     """The pod that plans batches."""
 
-    cores: Annotated[int, Change.RESTART, Field(ge=1, le=1024)] = 1
+    cores: Annotated[int, ChangeCost.RESTART, Field(ge=1, le=1024)] = 1
     """CPU cores. Default: 1."""
-    memory: Annotated[Memory, Change.RESTART] = "1g"
+    memory: Annotated[Memory, ChangeCost.RESTART] = "1g"
     """Java heap. Default: 1g."""
-    pod_template: Annotated[PodTemplate, Change.RESTART] = Field(default_factory=dict)
+    pod_template: Annotated[PodTemplate, ChangeCost.RESTART] = Field(default_factory=dict)
     """A pod template merged into the driver's pod."""
 
 
 class Executors(SpecModel):
     """The pods that hold tasks and state."""
 
-    count: Annotated[int, Change.RESTART, Field(ge=1, le=10_000)] = 2
+    count: Annotated[int, ChangeCost.RESTART, Field(ge=1, le=10_000)] = 2
     """How many. Default: 2."""
-    cores: Annotated[int, Change.RESTART, Field(ge=1, le=1024)] = 1
+    cores: Annotated[int, ChangeCost.RESTART, Field(ge=1, le=1024)] = 1
     """CPU cores of each. Default: 1."""
-    memory: Annotated[Memory, Change.RESTART] = "1g"
+    memory: Annotated[Memory, ChangeCost.RESTART] = "1g"
     """Java heap of each. Default: 1g."""
-    pod_template: Annotated[PodTemplate, Change.RESTART] = Field(default_factory=dict)
+    pod_template: Annotated[PodTemplate, ChangeCost.RESTART] = Field(default_factory=dict)
     """A pod template merged into each executor's pod."""
 
 
 class Runtime(SpecModel):
     """The Spark application."""
 
-    image: Annotated[Text | None, Change.RESTART] = None
+    image: Annotated[Text | None, ChangeCost.RESTART] = None
     """The image of driver and executors. Default: the runtime image of this release."""
-    code: Annotated[Modules, Change.RESTART] = Field(default_factory=dict)
+    code: Annotated[Modules, ChangeCost.RESTART] = Field(default_factory=dict)
     """Small Python modules, name to text, put on the path of driver and executors."""
-    trigger: Annotated[Trigger, Change.RESTART] = Trigger()
+    trigger: Annotated[Trigger, ChangeCost.RESTART] = Trigger()
     """When a batch starts and how much it reads."""
-    checkpoint: Annotated[Checkpoint | None, Change.NEW_RUN] = None
+    checkpoint: Annotated[Checkpoint | None, ChangeCost.NEW_RUN] = None
     """Where offsets and durable copies of state are kept. On a cluster it is needed."""
-    driver: Annotated[Driver, Change.RESTART] = Driver()
+    driver: Annotated[Driver, ChangeCost.RESTART] = Driver()
     """The pod that plans batches."""
-    executors: Annotated[Executors, Change.RESTART] = Executors()
+    executors: Annotated[Executors, ChangeCost.RESTART] = Executors()
     """The pods that hold tasks and state."""
-    replan: Annotated[int | None, Change.RESTART, Field(ge=1, le=1_000_000_000_000)] = None
+    replan: Annotated[int | None, ChangeCost.RESTART, Field(ge=1, le=1_000_000_000_000)] = None
     """The number of a batch that can't be done: if it is planned and not done, the next attempt plans it anew."""
-    spark_conf: Annotated[Settings, Change.RESTART] = Field(default_factory=dict)
+    spark_conf: Annotated[Settings, ChangeCost.RESTART] = Field(default_factory=dict)
     """Settings of Spark, passed through."""
 
 
 class State(SpecModel):
     """Where local state lives."""
 
-    location: Annotated[Place, Change.RESTART] = "Claim"
+    location: Annotated[LocationTemplate, ChangeCost.RESTART] = "Claim"
     """Claim: a volume claim per executor. Node: a folder of the node. Pod: the pod's own disk, gone with it. Or a
     template over pod and node, e.g. `{node.labels.rack}/{node.name}`. Default: Claim."""
-    storage_class: Annotated[ObjectName | None, Change.NEW_RUN] = None
+    storage_class: Annotated[ObjectName | None, ChangeCost.NEW_RUN] = None
     """Storage class of the claims. Default: the cluster's."""
-    size: Annotated[Quantity, Change.NEW_RUN] = "10Gi"
+    size: Annotated[Quantity, ChangeCost.NEW_RUN] = "10Gi"
     """Size of each claim. Default: 10Gi."""
 
 
 class Backoff(SpecModel):
     """How long to wait between failed attempts; doubled each time."""
 
-    initial: Annotated[PositiveDuration, Change.LIVE] = "5s"
+    initial: Annotated[PositiveDuration, ChangeCost.LIVE] = "5s"
     """The first wait. Default: 5s."""
-    max: Annotated[PositiveDuration, Change.LIVE] = "5m"
+    max: Annotated[PositiveDuration, ChangeCost.LIVE] = "5m"
     """The longest wait. Default: 5m."""
 
 
 class Restart(SpecModel):
     """What happens when an attempt fails."""
 
-    policy: Annotated[Literal["Always", "OnFailure", "Never"], Change.LIVE] = "Always"
+    policy: Annotated[Literal["Always", "OnFailure", "Never"], ChangeCost.LIVE] = "Always"
     """Always: also when an endless app exits by itself. OnFailure: only when it failed. Never. Default: Always."""
-    backoff: Annotated[Backoff, Change.LIVE] = Backoff()
+    backoff: Annotated[Backoff, ChangeCost.LIVE] = Backoff()
     """How long to wait between attempts."""
-    reset_after: Annotated[PositiveDuration, Change.LIVE] = "10m"
+    reset_after: Annotated[PositiveDuration, ChangeCost.LIVE] = "10m"
     """An attempt healthy this long forgets earlier failures. Default: 10m."""

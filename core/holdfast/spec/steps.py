@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]
 Expressions = Annotated[tuple[Expression, ...], Field(min_length=1, max_length=200)]
 # kubectl reads YAML 1.1, where an unquoted `on` is the boolean true: the key arrives at the API server as "true".
-On = Annotated[Columns, Change.NEW_RUN, Field(validation_alias=AliasChoices("on", "true"))]
+On = Annotated[Columns, ChangeCost.NEW_RUN, Field(validation_alias=AliasChoices("on", "true"))]
 
 
 class Merge(SpecModel):
@@ -25,50 +25,50 @@ class Broadcast(SpecModel):
 class Apply(SpecModel):
     """A Python function over Arrow batches, without state."""
 
-    function: Annotated[FunctionPath, Change.RESTART]
+    function: Annotated[FunctionPath, ChangeCost.RESTART]
     """The function, as `package.module:function`: takes and returns a `pyarrow.RecordBatch`."""
-    schema_: Annotated[Ddl | None, Change.RESTART, Field(alias="schema")] = None
+    schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """The columns it returns, as Spark DDL. Default: those it was given."""
-    keeps: Annotated[Columns | None, Change.RESTART] = None
+    keeps: Annotated[Columns | None, ChangeCost.RESTART] = None
     """Columns it returns unchanged. Name the partition key here, or the planner must take it as lost."""
 
 
 class Process(SpecModel):
     """A Python function with state for each key."""
 
-    function: Annotated[FunctionPath, Change.RESTART]
+    function: Annotated[FunctionPath, ChangeCost.RESTART]
     """The function, as `package.module:function`."""
-    by: Annotated[Columns, Change.NEW_RUN]
+    by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The key of the state. It must contain the columns the rows are partitioned by."""
-    schema_: Annotated[Ddl | None, Change.RESTART, Field(alias="schema")] = None
+    schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """The columns it returns, as Spark DDL. Default: those it was given."""
-    keeps: Annotated[Columns | None, Change.RESTART] = None
+    keeps: Annotated[Columns | None, ChangeCost.RESTART] = None
     """Columns it returns unchanged. Name the partition key here, or the planner must take it as lost."""
-    ttl: Annotated[PositiveDuration | None, Change.RESTART] = None
+    ttl: Annotated[PositiveDuration | None, ChangeCost.RESTART] = None
     """State of a key untouched this long is dropped. Default: never."""
 
 
 class Deduplicate(SpecModel):
     """The first row of each key; later ones are dropped."""
 
-    by: Annotated[Columns, Change.NEW_RUN]
+    by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The columns that make two rows the same."""
-    within: Annotated[PositiveDuration | None, Change.RESTART] = None
+    within: Annotated[PositiveDuration | None, ChangeCost.RESTART] = None
     """How long a key is remembered, in event time. Default: for ever."""
 
 
 class Aggregate(SpecModel):
     """Values computed over all rows of a key, or of a key in a window."""
 
-    by: Annotated[Columns, Change.NEW_RUN]
+    by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The columns to group by."""
-    window: Annotated[PositiveDuration | None, Change.NEW_RUN] = None
+    window: Annotated[PositiveDuration | None, ChangeCost.NEW_RUN] = None
     """Length of an event-time window. Rows come out when the watermark has passed its end."""
-    slide: Annotated[PositiveDuration | None, Change.NEW_RUN] = None
+    slide: Annotated[PositiveDuration | None, ChangeCost.NEW_RUN] = None
     """Start a window this often; at most `window`. Default: windows do not overlap."""
-    session: Annotated[PositiveDuration | None, Change.NEW_RUN] = None
+    session: Annotated[PositiveDuration | None, ChangeCost.NEW_RUN] = None
     """A session ends when no row came for this long. Instead of `window`."""
-    compute: Annotated[Expressions, Change.NEW_RUN]
+    compute: Annotated[Expressions, ChangeCost.NEW_RUN]
     """Spark SQL aggregates with names, e.g. `count(*) AS n`."""
 
 
@@ -77,74 +77,74 @@ class Join(SpecModel):
 
     on: On
     """Columns that must be equal; they stand on both sides under the same names."""
-    within: Annotated[Duration, Change.RESTART]
+    within: Annotated[Duration, ChangeCost.RESTART]
     """How far apart the event times of two matching rows may be."""
-    type: Annotated[Literal["Inner", "Left", "Right", "Full"], Change.NEW_RUN] = "Inner"
+    type: Annotated[Literal["Inner", "Left", "Right", "Full"], ChangeCost.NEW_RUN] = "Inner"
     """Whether rows without a partner come out: of neither side, the left, the right, or both. Default: Inner."""
-    select: Annotated[Expressions | None, Change.NEW_RUN] = None
+    select: Annotated[Expressions | None, ChangeCost.NEW_RUN] = None
     """Which columns come out, with `left.` and `right.`. Default: `on` once, then all of both sides."""
 
 
 class Lookup(SpecModel):
     """Each row with the row of a table that has its key."""
 
-    table: Annotated[Name, Change.RESTART]
+    table: Annotated[Name, ChangeCost.RESTART]
     """The table."""
     on: On
     """The key columns of the table; the rows have them under the same names."""
-    type: Annotated[Literal["Inner", "Left"], Change.RESTART] = "Left"
+    type: Annotated[Literal["Inner", "Left"], ChangeCost.RESTART] = "Left"
     """Left: rows without a match come out with nulls. Inner: they are dropped. Default: Left."""
-    select: Annotated[Expressions | None, Change.RESTART] = None
+    select: Annotated[Expressions | None, ChangeCost.RESTART] = None
     """Which columns come out, with `left.` and `right.`. Default: `on` once, then all of both sides."""
 
 
 class Repartition(SpecModel):
     """Rows to the tasks of other keys, through an intermediate stream."""
 
-    by: Annotated[Columns, Change.NEW_RUN]
+    by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The columns the rows will be partitioned by."""
 
 
 class Step(SpecModel):
     """One operator: what it reads, and exactly one verb."""
 
-    name: Annotated[Name, Change.RESTART]
+    name: Annotated[Name, ChangeCost.RESTART]
     """What other steps call it. State, and the intermediate stream it may make, belong to this name."""
-    was: Annotated[Name | None, Change.NEW_RUN] = None
+    was: Annotated[Name | None, ChangeCost.NEW_RUN] = None
     """The name its state is kept under in this run, if it is another one: what the step was called before it was
     renamed. It stays as long as the run does. Default: its name."""
-    inputs: Annotated[tuple[Name, ...], Change.RESTART, Field(alias="from", min_length=1, max_length=16)]
+    inputs: Annotated[tuple[Name, ...], ChangeCost.RESTART, Field(alias="from", min_length=1, max_length=16)]
     """Streams or steps whose rows it reads. `join` reads two, left and right; `merge` any number; all others one."""
-    filter: Annotated[Expression | None, Change.RESTART] = None
+    filter: Annotated[Expression | None, ChangeCost.RESTART] = None
     """Keep rows for which this Spark SQL condition is true."""
-    select: Annotated[Expressions | None, Change.RESTART] = None
+    select: Annotated[Expressions | None, ChangeCost.RESTART] = None
     """Compute columns: Spark SQL expressions, named with AS."""
-    merge: Annotated[Merge | None, Change.RESTART] = None
+    merge: Annotated[Merge | None, ChangeCost.RESTART] = None
     """Put the rows of several inputs together."""
-    apply: Annotated[Apply | None, Change.RESTART] = None
+    apply: Annotated[Apply | None, ChangeCost.RESTART] = None
     """Call a Python function over Arrow batches, without state."""
-    process: Annotated[Process | None, Change.NEW_RUN] = None
+    process: Annotated[Process | None, ChangeCost.NEW_RUN] = None
     """Call a Python function with state for each key."""
-    deduplicate: Annotated[Deduplicate | None, Change.NEW_RUN] = None
+    deduplicate: Annotated[Deduplicate | None, ChangeCost.NEW_RUN] = None
     """Drop rows seen before."""
-    aggregate: Annotated[Aggregate | None, Change.NEW_RUN] = None
+    aggregate: Annotated[Aggregate | None, ChangeCost.NEW_RUN] = None
     """Compute values over rows of a key."""
-    join: Annotated[Join | None, Change.NEW_RUN] = None
+    join: Annotated[Join | None, ChangeCost.NEW_RUN] = None
     """Match rows of two streams."""
-    lookup: Annotated[Lookup | None, Change.RESTART] = None
+    lookup: Annotated[Lookup | None, ChangeCost.RESTART] = None
     """Match rows with a table."""
-    repartition: Annotated[Repartition | None, Change.NEW_RUN] = None
+    repartition: Annotated[Repartition | None, ChangeCost.NEW_RUN] = None
     """Move rows to the tasks of other keys. Ends a chain: readers start from a new intermediate stream."""
-    broadcast: Annotated[Broadcast | None, Change.NEW_RUN] = None
+    broadcast: Annotated[Broadcast | None, ChangeCost.NEW_RUN] = None
     """Send rows to every task. Ends a chain: readers start from a new intermediate stream."""
-    to: Annotated[Name | None, Change.RESTART] = None
+    to: Annotated[Name | None, ChangeCost.RESTART] = None
     """Write rows to a stream, and pass them on."""
-    to_table: Annotated[Name | None, Change.NEW_RUN] = None
+    to_table: Annotated[Name | None, ChangeCost.NEW_RUN] = None
     """Write rows to a table, and pass them on."""
-    on_error: Annotated[Literal["Fail", "DeadLetter"], Change.RESTART] = "Fail"
+    on_error: Annotated[Literal["Fail", "DeadLetter"], ChangeCost.RESTART] = "Fail"
     """What to do with a row on which the expression or function of a filter, select, apply or process fails: stop the
     app, or leave it out and write it to `deadLetter`. Default: Fail."""
-    dead_letter: Annotated[Name | None, Change.RESTART] = None
+    dead_letter: Annotated[Name | None, ChangeCost.RESTART] = None
     """The stream that takes rows on which the step fails, with reason, step and column, and the row as JSON."""
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.values import (
     ColumnName,
     Ddl,
@@ -30,17 +30,17 @@ Partitioner = Literal["murmur2", "crc32", "none"]
 class KafkaSystem(SpecModel):
     """An Apache Kafka cluster."""
 
-    bootstrap_servers: Annotated[Text, Change.RESTART]
+    bootstrap_servers: Annotated[Text, ChangeCost.RESTART]
     """Addresses to start from, `host:port` separated by commas."""
-    config: Annotated[Settings, Change.RESTART] = Field(default_factory=dict)
+    config: Annotated[Settings, ChangeCost.RESTART] = Field(default_factory=dict)
     """Settings of librdkafka. Those that load a library, run a program or take a function are refused. Passwords do not
     belong here: name a Secret in `secretName`."""
-    secret_name: Annotated[ObjectName | None, Change.RESTART] = None
+    secret_name: Annotated[ObjectName | None, ChangeCost.RESTART] = None
     """A Secret of the app's namespace whose entries are settings of librdkafka too, e.g. `sasl.password`."""
-    delivery: Annotated[Literal["ExactlyOnce", "AtLeastOnce"], Change.RESTART] = "ExactlyOnce"
+    delivery: Annotated[Literal["ExactlyOnce", "AtLeastOnce"], ChangeCost.RESTART] = "ExactlyOnce"
     """AtLeastOnce writes without transactions: sooner, with less work for the brokers, and twice after a failure.
     Default: ExactlyOnce."""
-    replication: Annotated[ReplicaCount | None, Change.RESTART] = None
+    replication: Annotated[ReplicaCount | None, ChangeCost.RESTART] = None
     """How many brokers hold each record of topics that Holdfast makes, and must of those it writes that are there.
     Default: the brokers'."""
 
@@ -52,22 +52,22 @@ class LogSystem(SpecModel):
 class GeneratorSystem(SpecModel):
     """Made-up records, the same ones at each replay: rows are a pure function of partition and offset."""
 
-    function: Annotated[FunctionPath, Change.NEW_RUN]
+    function: Annotated[FunctionPath, ChangeCost.NEW_RUN]
     """The Python function that makes a batch of rows, as `package.module:function`."""
-    rows_per_second: Annotated[int, Change.RESTART, Field(ge=1, le=1_000_000_000)] = 1000
+    rows_per_second: Annotated[int, ChangeCost.RESTART, Field(ge=1, le=1_000_000_000)] = 1000
     """How many rows to make each second, over all partitions of a stream. Default: 1000."""
 
 
 class System(SpecModel):
     """A place that holds streams; exactly one kind."""
 
-    name: Annotated[Name, Change.NEW_RUN]
+    name: Annotated[Name, ChangeCost.NEW_RUN]
     """What streams call it."""
-    kafka: Annotated[KafkaSystem | None, Change.NEW_RUN] = None
+    kafka: Annotated[KafkaSystem | None, ChangeCost.NEW_RUN] = None
     """An Apache Kafka cluster."""
-    log: Annotated[LogSystem | None, Change.NEW_RUN] = None
+    log: Annotated[LogSystem | None, ChangeCost.NEW_RUN] = None
     """The embedded log of a single host."""
-    generator: Annotated[GeneratorSystem | None, Change.NEW_RUN] = None
+    generator: Annotated[GeneratorSystem | None, ChangeCost.NEW_RUN] = None
     """Made-up records for demonstrations and load tests."""
 
     @property
@@ -79,51 +79,51 @@ class System(SpecModel):
 class EventTime(SpecModel):
     """Which column says when a record happened, and how late it may come."""
 
-    column: Annotated[ColumnName, Change.NEW_RUN]
+    column: Annotated[ColumnName, ChangeCost.NEW_RUN]
     """A TIMESTAMP column of the stream."""
-    lateness: Annotated[Duration, Change.RESTART] = "0s"
+    lateness: Annotated[Duration, ChangeCost.RESTART] = "0s"
     """How far behind the newest record one may arrive and still count. Default: 0s."""
-    max_ahead: Annotated[Duration, Change.RESTART] = MAX_AHEAD
+    max_ahead: Annotated[Duration, ChangeCost.RESTART] = MAX_AHEAD
     """How far ahead of the clock a record may be. One that is farther moves no watermark, and is late, or a dead letter
     where `onDecodeError` says so. Default: 24h."""
-    idle_after: Annotated[PositiveDuration | None, Change.RESTART] = None
+    idle_after: Annotated[PositiveDuration | None, ChangeCost.RESTART] = None
     """A partition silent this long no longer holds the watermark back. Default: it does for ever."""
 
 
 class Stream(SpecModel):
     """A partitioned sequence of records in a system."""
 
-    name: Annotated[Name, Change.RESTART]
+    name: Annotated[Name, ChangeCost.RESTART]
     """What steps and tables call it. Streams and steps share one space of names."""
-    system: Annotated[Name, Change.NEW_RUN]
+    system: Annotated[Name, ChangeCost.NEW_RUN]
     """The system that holds it."""
-    topic: Annotated[Text | None, Change.NEW_RUN] = None
+    topic: Annotated[Text | None, ChangeCost.NEW_RUN] = None
     """Its name inside the system. Default: the stream's name."""
-    partitions: Annotated[PartitionCount | None, Change.RESTART] = None
+    partitions: Annotated[PartitionCount | None, ChangeCost.RESTART] = None
     """How many partitions a log or generator stream has, or a topic gets if Holdfast creates it."""
-    retention: Annotated[Retention | None, Change.RESTART] = None
+    retention: Annotated[Retention | None, ChangeCost.RESTART] = None
     """How long a topic keeps records if Holdfast makes it, and must if it is there: a duration, or Forever.
     Default: the brokers'."""
-    key: Annotated[tuple[ColumnName, ...] | None, Change.NEW_RUN, Field(min_length=1, max_length=16)] = None
+    key: Annotated[tuple[ColumnName, ...] | None, ChangeCost.NEW_RUN, Field(min_length=1, max_length=16)] = None
     """The columns its records are partitioned by, in this order."""
-    partitioner: Annotated[Partitioner, Change.NEW_RUN] = "murmur2"
+    partitioner: Annotated[Partitioner, ChangeCost.NEW_RUN] = "murmur2"
     """How a key becomes a partition: murmur2 (Java clients and Holdfast), crc32 (librdkafka's default), or none
     (unknown). Default: murmur2."""
-    format: Annotated[Literal["json", "arrow", "string", "binary"], Change.RESTART] = "json"
+    format: Annotated[Literal["json", "arrow", "string", "binary"], ChangeCost.RESTART] = "json"
     """How a record's value is encoded. Default: json."""
-    schema_: Annotated[Ddl | None, Change.RESTART, Field(alias="schema")] = None
+    schema_: Annotated[Ddl | None, ChangeCost.RESTART, Field(alias="schema")] = None
     """Its columns as Spark DDL. Needed where the stream is read; string and binary streams have `value` alone."""
-    event_time: Annotated[EventTime | None, Change.RESTART] = None
+    event_time: Annotated[EventTime | None, ChangeCost.RESTART] = None
     """When records happened; needed by joins and windows."""
-    bounded: Annotated[bool, Change.RESTART] = False
+    bounded: Annotated[bool, ChangeCost.RESTART] = False
     """True: it ends where it ends when the app starts, and the app can complete. Default: false."""
-    control: Annotated[bool, Change.NEW_RUN] = False
+    control: Annotated[bool, ChangeCost.NEW_RUN] = False
     """True: another app writes it and its records carry watermark and end-of-stream messages. Default: false."""
-    on_decode_error: Annotated[Literal["Fail", "Skip", "DeadLetter"], Change.RESTART] = "Fail"
+    on_decode_error: Annotated[Literal["Fail", "Skip", "DeadLetter"], ChangeCost.RESTART] = "Fail"
     """What to do with a record that can't be decoded: stop the app, count and skip it, or write it to `deadLetter`.
     Default: Fail."""
-    on_unwritable: Annotated[Literal["Fail", "DeadLetter"], Change.RESTART] = "Fail"
+    on_unwritable: Annotated[Literal["Fail", "DeadLetter"], ChangeCost.RESTART] = "Fail"
     """What to do with a row whose record the topic will never take, as it is too large: stop the app before the batch
     is decided, or write it to `deadLetter`. Default: Fail."""
-    dead_letter: Annotated[Name | None, Change.RESTART] = None
+    dead_letter: Annotated[Name | None, ChangeCost.RESTART] = None
     """The stream that takes records that can't be decoded or written, with reason, stream, partition and offset."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields import Change
+from holdfast.spec.fields import ChangeCost
 from holdfast.spec.fields_part import change_of, items_of_list, kind_of, names_in_files, object_of
 
 _CEL_WORDS = frozenset(
@@ -88,7 +88,7 @@ def _rules(model: type[BaseModel], place: _Place) -> Iterator[TransitionRule]:
     for attribute, field in model.model_fields.items():
         names = names_in_files(attribute, field)
         name = names[0]
-        costs_run = change_of(field) is Change.NEW_RUN
+        costs_run = change_of(field) is ChangeCost.NEW_RUN
         items, inner = items_of_list(field), object_of(field)
         if items is not None:
             if place.inside or place.items_of:

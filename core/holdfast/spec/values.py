@@ -134,7 +134,7 @@ Arithmetic = Annotated[str, StringConstraints(pattern=_ARITHMETIC, max_length=20
 Folder = Annotated[str, StringConstraints(pattern=_FOLDER, max_length=1024), Field(examples=["s3a://bucket/apps"])]
 """The address of a folder that several hosts reach."""
 
-Place = Annotated[str, StringConstraints(pattern=_PLACE, max_length=253), Field(examples=["Claim"])]
+LocationTemplate = Annotated[str, StringConstraints(pattern=_PLACE, max_length=253), Field(examples=["Claim"])]
 """What makes two executors share a disk."""
 
 Duration = Annotated[str, StringConstraints(pattern=_DURATION, min_length=2, max_length=40), Field(examples=["10m"])]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.tasks.partitions import StreamPartition
 
 
-class Bounds(NamedTuple):
+class SourceBounds(NamedTuple):
     """What there was to read of a partition at start."""
 
     start: int
@@ -21,18 +21,18 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class TableLoading:
     """How far a table is from being loaded."""
 
-    waiting: Mapping[StreamPartition, Bounds]
+    waiting: Mapping[StreamPartition, SourceBounds]
     """Partitions that have not reached their end, with the position they have."""
 
     @classmethod
-    def noted(cls, bounds: Mapping[StreamPartition, Bounds]) -> "Loading":
+    def noted(cls, bounds: Mapping[StreamPartition, SourceBounds]) -> "TableLoading":
         """At the start of an attempt."""
         return cls({partition: bound for partition, bound in bounds.items() if bound.start < bound.end})
 
-    def reached(self, positions: Mapping[StreamPartition, int]) -> "Loading":
+    def reached(self, positions: Mapping[StreamPartition, int]) -> "TableLoading":
         """With these positions: of each partition the next record to read.
 
         Positions are compared, not records seen: the newest record at start may since have been compacted away.
@@ -41,8 +41,8 @@ class Loading:
         for partition, bound in self.waiting.items():
             position = max(bound.start, positions.get(partition, bound.start))
             if position < bound.end:
-                waiting[partition] = Bounds(position, bound.end)
-        return self if waiting == self.waiting else Loading(waiting)
+                waiting[partition] = SourceBounds(position, bound.end)
+        return self if waiting == self.waiting else TableLoading(waiting)
 
     @property
     def loaded(self) -> bool:

@@ -28,7 +28,7 @@ class StoreAction(Enum):
     KEEP = "keep"
 
 
-class StartAt(Enum):
+class SourceStart(Enum):
     """From which offset the sources are read, each partition by itself."""
 
     OLDEST = "the oldest record there is"
@@ -38,7 +38,7 @@ class StartAt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TableFacts:
     """What is known of a table before it is opened."""
 
     bootstrap: bool
@@ -55,11 +55,11 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class TableRecovery:
     """What to do with a table when its task opens."""
 
     store: StoreAction
-    start: StartAt
+    start: SourceStart
     restore_copy: bool = False
     """Fill the new store from the durable copy before reading."""
     main_inputs_wait: bool = False
@@ -68,22 +68,22 @@ class Decision:
     store, for it stays true in later attempts."""
 
 
-def recover(found: Found) -> Decision:
+def recover(found: TableFacts) -> TableRecovery:
     """What to do with a table, by what was found."""
     waits = found.bootstrap
     local = found.local if found.persistent else LocalStore.ABSENT
     if local is LocalStore.VALID:
-        return Decision(StoreAction.KEEP, StartAt.STORED, main_inputs_wait=waits, incomplete=found.lacking)
+        return TableRecovery(StoreAction.KEEP, SourceStart.STORED, main_inputs_wait=waits, incomplete=found.lacking)
     store = StoreAction.CREATE if local is LocalStore.ABSENT else StoreAction.RECREATE
     if found.persistent and found.copy_usable:
         incomplete = found.lacking
-        return Decision(store, StartAt.COPY, restore_copy=True, main_inputs_wait=waits, incomplete=incomplete)
+        return TableRecovery(store, SourceStart.COPY, restore_copy=True, main_inputs_wait=waits, incomplete=incomplete)
     if found.bootstrap:
-        return Decision(store, StartAt.OLDEST, main_inputs_wait=True)
+        return TableRecovery(store, SourceStart.OLDEST, main_inputs_wait=True)
     if not found.read_before:
         # A run's first attempt has nothing to continue from, and starting at the end would lose what is there.
-        return Decision(store, StartAt.OLDEST)
-    return Decision(store, StartAt.RUN, incomplete=True)
+        return TableRecovery(store, SourceStart.OLDEST)
+    return TableRecovery(store, SourceStart.RUN, incomplete=True)
 
 
 def newer_than_oldest(applied: Mapping[StreamPartition, int | None], oldest: Mapping[StreamPartition, int]) -> bool:
@@ -97,7 +97,7 @@ def newer_than_oldest(applied: Mapping[StreamPartition, int | None], oldest: Map
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartingOffset:
     """Where reading of one partition starts."""
 
     offset: int
@@ -106,22 +106,22 @@ class Start:
     """How many offsets between the last one applied and this are no longer there; to be counted and shown."""
 
 
-class OffsetBeyondEndError(UserActionError):
+class TableBeyondSourceError(UserActionError):
     """A table has applied records its source does not have: the topic was deleted and made anew, or truncated."""
 
 
-def starting_offset(applied: int | None, oldest: int, end: int | None = None) -> Start:
+def starting_offset(applied: int | None, oldest: int, end: int | None = None) -> StartingOffset:
     """Behind the last record applied, but never below the oldest; at the oldest where none was applied.
 
     `end` is the offset behind the newest record. Reading from there on silently would hide that the topic is another.
     """
     if applied is None:
-        return Start(oldest, 0)
+        return StartingOffset(oldest, 0)
     following = applied + 1
     if end is not None and following > end:
         message = (
             f"the table has applied offset {applied}, but its source ends before offset {end}: its topic was made anew "
             f"or truncated. Restore the topic, or set a new spec.runId to load the table from what is there now"
         )
-        raise OffsetBeyondEndError(message)
-    return Start(max(following, oldest), max(0, oldest - following))
+        raise TableBeyondSourceError(message)
+    return StartingOffset(max(following, oldest), max(0, oldest - following))

@@ -28,7 +28,7 @@ class StoreFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StoreRequirement:
     """What a store must be to be used now."""
 
     app: str
@@ -55,63 +55,63 @@ class StoreFault(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class StoreRefusal:
     """Why a store is not used, with names and numbers."""
 
     kind: StoreFault
     message: str
 
 
-Check = Callable[[StoreFacts, Wanted], Fault | None]
+Check = Callable[[StoreFacts, StoreRequirement], StoreRefusal | None]
 
 
-def written_by_this_app(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def written_by_this_app(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """Disks outlive apps, and a new app may get the disk of an old one."""
     if store.app == wanted.app:
         return None
-    return Fault(StoreFault.OTHER_APP, f"it was written by app {store.app}, not {wanted.app}")
+    return StoreRefusal(StoreFault.OTHER_APP, f"it was written by app {store.app}, not {wanted.app}")
 
 
-def written_in_this_run(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def written_in_this_run(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """State never crosses runs: a new runId is how a user asks for an empty start."""
     if store.run_id == wanted.run_id:
         return None
-    return Fault(StoreFault.OTHER_RUN, f"it was written in run {store.run_id}, this is run {wanted.run_id}")
+    return StoreRefusal(StoreFault.OTHER_RUN, f"it was written in run {store.run_id}, this is run {wanted.run_id}")
 
 
-def written_for_this_table(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def written_for_this_table(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """Tables may change names between attempts."""
     if store.table == wanted.table:
         return None
-    return Fault(StoreFault.OTHER_TABLE, f"it holds table {store.table}, not {wanted.table}")
+    return StoreRefusal(StoreFault.OTHER_TABLE, f"it holds table {store.table}, not {wanted.table}")
 
 
-def fed_from_the_same_partitions(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def fed_from_the_same_partitions(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """With more, rows of a partition would be missing; with fewer, rows would be kept that nobody updates."""
     if store.partitions == wanted.partitions:
         return None
     more, fewer = wanted.partitions - store.partitions, store.partitions - wanted.partitions
-    return Fault(StoreFault.OTHER_PARTITIONS, f"it lacks {_listed(more)} and was also fed from {_listed(fewer)}")
+    return StoreRefusal(StoreFault.OTHER_PARTITIONS, f"it lacks {_listed(more)} and was also fed from {_listed(fewer)}")
 
 
-def young_enough(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def young_enough(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """A compacted topic forgets its deletes after a while: an older store would keep deleted rows for ever."""
     age = wanted.now - store.written_at
     if wanted.max_age is None or age < wanted.max_age:
         return None
-    return Fault(StoreFault.STALE, f"it is {age} ms old, and maxAge is {wanted.max_age} ms")
+    return StoreRefusal(StoreFault.STALE, f"it is {age} ms old, and maxAge is {wanted.max_age} ms")
 
 
-def complete_enough(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def complete_enough(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """Setting `bootstrap` is how a user cures an incomplete table; a store that stays would keep its gaps for ever."""
     if not (wanted.bootstrap and store.incomplete):
         return None
-    return Fault(StoreFault.INCOMPLETE, "it started incomplete, and bootstrap asks for all rows")
+    return StoreRefusal(StoreFault.INCOMPLETE, "it started incomplete, and bootstrap asks for all rows")
 
 
-def undamaged(store: StoreFacts, _wanted: Wanted) -> Fault | None:
+def undamaged(store: StoreFacts, _wanted: StoreRequirement) -> StoreRefusal | None:
     """Last, since it is the one that costs reading."""
-    return None if store.checksums_good else Fault(StoreFault.DAMAGED, "its checksums do not fit its contents")
+    return None if store.checksums_good else StoreRefusal(StoreFault.DAMAGED, "its checksums do not fit its contents")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -125,7 +125,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def store_fault(store: StoreFacts, wanted: Wanted) -> Fault | None:
+def store_fault(store: StoreFacts, wanted: StoreRequirement) -> StoreRefusal | None:
     """The first reason not to use a store; None: it is valid."""
     return next((fault for check in CHECKS if (fault := check(store, wanted)) is not None), None)
 

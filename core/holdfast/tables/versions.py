@@ -21,7 +21,7 @@ class MarkerOrderError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionVersion:
     """How far one source partition is."""
 
     version: int = FIRST
@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class VersionSwitch:
     """What happens at a batch boundary."""
 
     versions: "Versions"
@@ -43,14 +43,14 @@ class Switch:
 class Versions:
     """The versions of one table's store."""
 
-    parts: Mapping[StreamPartition, Part]
+    parts: Mapping[StreamPartition, PartitionVersion]
     serving: int | None = None
     """What look-ups read; None: no data set is complete yet, so they find nothing."""
 
     @classmethod
     def empty(cls, partitions: Iterable[StreamPartition]) -> "Versions":
         """Of a store that was just created."""
-        return cls({partition: Part() for partition in partitions})
+        return cls({partition: PartitionVersion() for partition in partitions})
 
     def version_for(self, partition: StreamPartition) -> int:
         """The version that the next record of this partition is stored in."""
@@ -64,7 +64,7 @@ class Versions:
         part = self._part(partition)
         if part.marker is not None and offset <= part.marker:
             return self
-        return replace(self, parts={**self.parts, partition: Part(part.version + 1, offset)})
+        return replace(self, parts={**self.parts, partition: PartitionVersion(part.version + 1, offset)})
 
     @property
     def sealed(self) -> int | None:
@@ -72,18 +72,18 @@ class Versions:
         newest = min((part.version for part in self.parts.values()), default=FIRST) - 1
         return newest if newest >= FIRST else None
 
-    def at_boundary(self) -> Switch:
+    def at_boundary(self) -> VersionSwitch:
         """Between two batches: from here on the newest sealed version is served, and older ones may go.
 
         A version sealed and followed by another within one batch is never served.
         """
         sealed = self.sealed
         if sealed is None or sealed == self.serving:
-            return Switch(self, ())
+            return VersionSwitch(self, ())
         oldest = FIRST if self.serving is None else self.serving
-        return Switch(replace(self, serving=sealed), tuple(range(oldest, sealed)))
+        return VersionSwitch(replace(self, serving=sealed), tuple(range(oldest, sealed)))
 
-    def _part(self, partition: StreamPartition) -> Part:
+    def _part(self, partition: StreamPartition) -> PartitionVersion:
         part = self.parts.get(partition)
         if part is None:
             fed_from = ", ".join(map(str, sorted(self.parts)))

@@ -16,7 +16,7 @@ DEFAULT_PARENT = "partition % previous"
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
+class ExpansionRules:
     """How tasks follow a growth."""
 
     enabled: bool = True
@@ -35,7 +35,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ExpansionRefusal:
     """Why a growth can't be followed, with the numbers and what to do."""
 
     reason: Reason
@@ -46,7 +46,7 @@ class Refusal:
 class ExpansionRefusedError(UserActionError):
     """Tasks can't follow; carries one refusal per stream."""
 
-    def __init__(self, refusals: tuple[Refusal, ...]) -> None:
+    def __init__(self, refusals: tuple[ExpansionRefusal, ...]) -> None:
         self.refusals = refusals
         super().__init__("; ".join(refusal.message for refusal in refusals))
 
@@ -54,7 +54,7 @@ class ExpansionRefusedError(UserActionError):
 def keep_with_recorded_tasks(
     base: Mapping[StreamPartition, str],
     recorded: Mapping[str, tuple[StreamPartition, ...]],
-    expansion: Expansion,
+    expansion: ExpansionRules,
 ) -> dict[StreamPartition, str]:
     """Partition -> task, with every recorded partition and every child of one at its recorded task."""
     task_of = {partition: task for task, partitions in recorded.items() for partition in partitions}
@@ -64,7 +64,7 @@ def keep_with_recorded_tasks(
     if refusals:
         raise ExpansionRefusedError(tuple(refusals))
     parent_of = expansion.mapping()
-    kept, vanished, tasks = dict(base), dict[str, Refusal](), set(base.values())
+    kept, vanished, tasks = dict(base), dict[str, ExpansionRefusal](), set(base.values())
     for partition in base:
         stream, number = partition
         if stream not in previous:
@@ -73,7 +73,7 @@ def keep_with_recorded_tasks(
         try:
             parent = parent_of(number, previous[stream], current[stream]) if grown else number
         except ParentMappingError as error:
-            vanished.setdefault(stream, Refusal(Reason.PARTITIONER_UNKNOWN, stream, str(error)))
+            vanished.setdefault(stream, ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, str(error)))
             continue
         task = task_of.get(StreamPartition(stream, parent))
         if task is None or task not in tasks:
@@ -86,8 +86,8 @@ def keep_with_recorded_tasks(
 
 
 def _refusal(
-    stream: str, previous: Mapping[str, int], current: Mapping[str, int], expansion: Expansion
-) -> Refusal | None:
+    stream: str, previous: Mapping[str, int], current: Mapping[str, int], expansion: ExpansionRules
+) -> ExpansionRefusal | None:
     before, now = previous[stream], current[stream]
     if now < before:
         message = (
@@ -95,28 +95,28 @@ def _refusal(
             f"lost: "
             f"restore the stream, or set a new spec.runId to start with empty state"
         )
-        return Refusal(Reason.PARTITIONS_SHRANK, stream, message)
+        return ExpansionRefusal(Reason.PARTITIONS_SHRANK, stream, message)
     if now > before and now % before and not expansion.custom:
         up = -(-now // before) * before
         message = (
             f"{stream} grew from {before} to {now} partitions, which is not a multiple, so keys changed tasks: grow "
             f"it to {up}, give expansion.parent if your partitioner follows another rule, or set a new spec.runId"
         )
-        return Refusal(Reason.NOT_A_MULTIPLE, stream, message)
+        return ExpansionRefusal(Reason.NOT_A_MULTIPLE, stream, message)
     if now > before and stream in expansion.unknown_partitioner and not expansion.custom:
         message = (
             f"{stream} grew from {before} to {now} partitions, but with partitioner none nobody knows where its keys "
             f"went: "
             f"declare its partitioner, or give expansion.parent"
         )
-        return Refusal(Reason.PARTITIONER_UNKNOWN, stream, message)
+        return ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, message)
     return None
 
 
-def _vanished(partition: StreamPartition, parent: int, task: str | None) -> Refusal:
+def _vanished(partition: StreamPartition, parent: int, task: str | None) -> ExpansionRefusal:
     holder = f"task {task}" if task else "a task"
     message = (
         f"{partition} belongs to {holder} of the record (it holds the keys of {partition.stream}/{parent}), but the "
         f"grouping has no such task now: keep spec.grouping as it was, or set a new spec.runId"
     )
-    return Refusal(Reason.TASK_VANISHED, partition.stream, message)
+    return ExpansionRefusal(Reason.TASK_VANISHED, partition.stream, message)

@@ -7,7 +7,7 @@ not know about processors or places.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.tasks.expansion_part import Expansion, keep_with_recorded_tasks
+from holdfast.tasks.expansion_part import ExpansionRules, keep_with_recorded_tasks
 from holdfast.tasks.partitions import StreamPartition
 
 Tasks = dict[str, tuple[StreamPartition, ...]]
@@ -24,7 +24,7 @@ class GroupingInput:
     """Those that every task reads."""
     by_stream_partition: bool = False
     stateful: bool = False
-    expansion: Expansion = field(default_factory=Expansion)
+    expansion: ExpansionRules = field(default_factory=ExpansionRules)
     record: Mapping[str, tuple[StreamPartition, ...]] | None = None
     """Task -> partitions of the last run; None on a first run."""
 

@@ -6,13 +6,13 @@ an old row would follow a new one. Must not read offsets: they come in as argume
 
 from collections.abc import Iterable, Mapping
 
-from holdfast.tasks.expansion_part import Expansion
+from holdfast.tasks.expansion_part import ExpansionRules
 from holdfast.tasks.partitions import StreamPartition, counts_of
-from holdfast.tasks.record import ParentEnd, Record
+from holdfast.tasks.record import ParentEnd, PlacementRecord
 
 
 def parents_of_new(
-    record: Record, partitions: Iterable[StreamPartition], expansion: Expansion
+    record: PlacementRecord, partitions: Iterable[StreamPartition], expansion: ExpansionRules
 ) -> dict[StreamPartition, StreamPartition]:
     """Partition the last run did not have -> the one of the same stream that held its keys."""
     partitions, before = sorted(partitions), record.counts()
@@ -25,7 +25,7 @@ def parents_of_new(
 
 
 def child_after(
-    record: Record, parents: Mapping[StreamPartition, StreamPartition], ends: Mapping[StreamPartition, int]
+    record: PlacementRecord, parents: Mapping[StreamPartition, StreamPartition], ends: Mapping[StreamPartition, int]
 ) -> dict[StreamPartition, ParentEnd]:
     """What the new record says of order: what the last one said, and for each new child where its parent ended.
 

@@ -27,7 +27,7 @@ class ParentEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PlacementRecord:
     """The placement record of one run."""
 
     run_id: str
@@ -55,7 +55,7 @@ class Record:
         return counts
 
 
-def parse_record(tree: object) -> Record:
+def parse_record(tree: object) -> PlacementRecord:
     """The record in this tree; raises `RecordInvalidError` naming the first field that is wrong."""
     fields = _mapping(tree, "the record")
     unknown = sorted(set(fields) - set(_FIELDS))
@@ -68,7 +68,7 @@ def parse_record(tree: object) -> Record:
         raise RecordInvalidError(message)
     grouping = {task: _partitions(task, names) for task, names in _mapping(fields.get("grouping"), "grouping").items()}
     _refuse_doubles(grouping)
-    return Record(
+    return PlacementRecord(
         run_id=run_id,
         grouping=grouping,
         task_location=_texts(fields.get("taskLocation", {}), "taskLocation"),
@@ -78,7 +78,7 @@ def parse_record(tree: object) -> Record:
     )
 
 
-def record_tree(record: Record) -> dict[str, object]:
+def record_tree(record: PlacementRecord) -> dict[str, object]:
     """The tree `parse_record` reads, without fields that have nothing to say."""
     tree: dict[str, object] = {
         "runId": record.run_id,

@@ -16,70 +16,70 @@ from holdfast_operator.cluster.client import (
     NETWORK_POLICY,
     POD,
     STATEFUL_SET,
+    ApiKind,
     Cluster,
     ClusterRefusedError,
     ConflictError,
-    Kind,
 )
 from holdfast_operator.decide.decision import (
     Action,
+    AddFinalizer,
     CollectAttempts,
+    EndExecutorSet,
     EndPod,
-    EndSet,
-    ForgetPod,
+    ForceDeletePod,
     GiveUpClaim,
-    GiveUpClaims,
+    GiveUpRunClaims,
     HandOver,
-    KeepFinalizer,
-    Release,
+    RemoveFinalizer,
     StartDriver,
 )
-from holdfast_operator.decide.facts import FINALIZER, AppSeen, Finding
-from holdfast_operator.manifests.driver_pod import Owner, assignment_config_map, attempt_config_map, driver_pod
-from holdfast_operator.manifests.driver_pod import Release as Installed
+from holdfast_operator.decide.facts import FINALIZER, AppFinding, AppObject
+from holdfast_operator.manifests.driver_pod import AppOwner, assignment_config_map, attempt_config_map, driver_pod
+from holdfast_operator.manifests.driver_pod import Installation as Installed
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
 from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL
-from holdfast_operator.observe.cache import Cache
+from holdfast_operator.observe.cache import WatchCache
 
 Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class ActionRunner:
     """What acting takes."""
 
     cluster: Cluster
-    cache: Cache
+    cache: WatchCache
     """Told of what is written, which is known here before a watch tells."""
     installed: Installed
     network: AppNetwork | None = None
     """None: apps get no NetworkPolicies, and there is no right to make any."""
 
-    async def act(self, action: Action, app: AppSeen) -> Finding | None:
+    async def act(self, action: Action, app: AppObject) -> AppFinding | None:
         """Do it; what the API server refuses to make is an answer, all else that fails is raised."""
-        owner = Owner(app.name, app.namespace, app.uid)
+        owner = AppOwner(app.name, app.namespace, app.uid)
         match action:
-            case KeepFinalizer() | Release():
-                await self._finalizer(app, keep=isinstance(action, KeepFinalizer))
+            case AddFinalizer() | RemoveFinalizer():
+                await self._finalizer(app, keep=isinstance(action, AddFinalizer))
             case StartDriver():
                 return await self._start(action, app, owner)
             case HandOver():
                 await self._hand_over(action, app, owner)
             case EndPod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid)
-            case EndSet():
+            case EndExecutorSet():
                 await self.cluster.delete(STATEFUL_SET, app.namespace, action.name, action.uid)
-            case ForgetPod():
+            case ForceDeletePod():
                 await self.cluster.delete(POD, app.namespace, action.name, action.uid, grace=0)
             case GiveUpClaim():
                 await self.cluster.delete(CLAIM, app.namespace, action.name)
-            case GiveUpClaims():
+            case GiveUpRunClaims():
                 await self._give_up(action, app)
             case CollectAttempts():
                 await self._collect(action, app)
         return None
 
-    async def _finalizer(self, app: AppSeen, *, keep: bool) -> None:
+    async def _finalizer(self, app: AppObject, *, keep: bool) -> None:
         others = [name for name in app.tree["metadata"].get("finalizers") or () if name != FINALIZER]
         finalizers = [*others, FINALIZER] if keep else others
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": app.version}}
@@ -87,7 +87,7 @@ class Hands:
         if written is not None:
             self.cache.wrote_app(written, time.monotonic())
 
-    async def _start(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
+    async def _start(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
         told = attempt_config_map(start, app.tree, owner, self.installed)
         pod = driver_pod(start.app, start.attempt, owner, self.installed)
         try:
@@ -98,10 +98,10 @@ class Hands:
                 if not await self._made(kind, tree, app):
                     return _anothers(kind, tree)
         except ClusterRefusedError as error:
-            return Finding(Reason.CREATE_REFUSED, str(error))
+            return AppFinding(Reason.CREATE_REFUSED, str(error))
         return None
 
-    async def _limit(self, start: StartDriver, app: AppSeen, owner: Owner) -> Finding | None:
+    async def _limit(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
         """Its NetworkPolicies, as the app is now. If somebody writes meanwhile this fails; a later look does it."""
         if self.network is None:
             return None
@@ -119,7 +119,7 @@ class Hands:
                 raise ConflictError(message)
         return None
 
-    async def _made(self, kind: Kind, tree: Tree, app: AppSeen) -> bool:
+    async def _made(self, kind: ApiKind, tree: Tree, app: AppObject) -> bool:
         """Make it, or find that it is ours already: another life of this operator made it."""
         try:
             await self.cluster.create(kind, app.namespace, tree)
@@ -128,7 +128,7 @@ class Hands:
             return there is None or _owned(there, app)
         return True
 
-    async def _hand_over(self, action: HandOver, app: AppSeen, owner: Owner) -> None:
+    async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
         """In the place of whatever is there now; if somebody writes meanwhile, this fails, and a later look decides."""
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
         there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
@@ -138,11 +138,11 @@ class Hands:
         tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
         await self.cluster.replace(CONFIG_MAP, app.namespace, tree)
 
-    async def _give_up(self, action: GiveUpClaims, app: AppSeen) -> None:
+    async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
         for tree in await self.cluster.find(CLAIM, app.namespace, {"spark-app-selector": action.app_id}):
             await self.cluster.delete(CLAIM, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
 
-    async def _collect(self, action: CollectAttempts, app: AppSeen) -> None:
+    async def _collect(self, action: CollectAttempts, app: AppObject) -> None:
         for kind in (POD, CONFIG_MAP):
             for tree in await self.cluster.find(kind, app.namespace, {APP_LABEL: app.name}):
                 attempt = (tree["metadata"].get("labels") or {}).get(ATTEMPT_LABEL, "")
@@ -150,11 +150,11 @@ class Hands:
                     await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
 
 
-def _anothers(kind: Kind, tree: Tree) -> Finding:
+def _anothers(kind: ApiKind, tree: Tree) -> AppFinding:
     name = tree["metadata"]["name"]
     message = f"{kind.name} {name} is there and does not belong to this app; delete it, or rename the app"
-    return Finding(Reason.CREATE_REFUSED, message)
+    return AppFinding(Reason.CREATE_REFUSED, message)
 
 
-def _owned(tree: Tree, app: AppSeen) -> bool:
+def _owned(tree: Tree, app: AppObject) -> bool:
     return any(one.get("uid") == app.uid for one in tree["metadata"].get("ownerReferences") or [])

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from holdfast.errors import HoldfastError
 from holdfast.spec.app_part import API_VERSION, KIND
 from holdfast_operator.cluster.client import EVENT, Cluster
-from holdfast_operator.decide.decision import Told
-from holdfast_operator.decide.facts import AppSeen
+from holdfast_operator.decide.decision import OperatorEvent
+from holdfast_operator.decide.facts import AppObject
 
 _LOG = logging.getLogger("holdfast.events")
 _LONGEST = 1000
@@ -20,7 +20,7 @@ _LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Regarding:
+class EventSubject:
     """What an event is about."""
 
     api_version: str
@@ -31,18 +31,18 @@ class Regarding:
 
 
 @dataclass(frozen=True, slots=True)
-class Teller:
+class EventWriter:
     """Writes events."""
 
     cluster: Cluster
     who: str
 
-    async def say(self, app: AppSeen, told: Told) -> None:
+    async def say(self, app: AppObject, told: OperatorEvent) -> None:
         """Tell it of this app."""
-        regarding = Regarding(API_VERSION, KIND, app.namespace, app.name, app.uid)
+        regarding = EventSubject(API_VERSION, KIND, app.namespace, app.name, app.uid)
         await self.tell(regarding, told.reason.value, told.message, warning=told.warning)
 
-    async def tell(self, of: Regarding, reason: str, message: str, *, warning: bool) -> None:
+    async def tell(self, of: EventSubject, reason: str, message: str, *, warning: bool) -> None:
         """Tell it of whatever it is about."""
         _LOG.info("%s/%s: %s: %s", of.namespace, of.name, reason, message)
         tree = {

@@ -26,11 +26,11 @@ _LOG = logging.getLogger("holdfast")
 _SECONDS, _RETRY = 8.0, 2.0
 _SAFE = _SECONDS - 2.0
 """A leader that could not renew for so long acts no more: the lease may be just about to be lost."""
-Connected = Callable[[], AbstractAsyncContextManager[Cluster]]
+Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LeaseCandidate:
     """Which lease, and who wants it."""
 
     namespace: str
@@ -38,7 +38,7 @@ class Place:
     who: str
 
 
-async def led(place: Place, connected: Connected, lost: Callable[[], None]) -> str:
+async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[], None]) -> str:
     """Return as soon as the lease is held, with what is to be said of that; `lost` is called when it is not any more.
 
     That is in another thread, and nothing is done there after it. `connected` makes the connection of that thread.
@@ -73,7 +73,7 @@ class _Lease:
     """One lease, as one operator sees it."""
 
     cluster: Cluster
-    place: Place
+    place: LeaseCandidate
     story: str = ""
     """Whom it was taken from, and why."""
     _seen: tuple[object, object] = (None, None)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from holdfast.spec.kafka_settings import logs_in
-from holdfast_operator.brokers.protocol import Connection, LoginRefusedError
+from holdfast_operator.brokers.protocol import BrokerConnection, LoginRefusedError
 
 _MOST_ROUNDS = 100_000
 """Of SCRAM, as a broker asks for them. Kafka's own limit is 16 384."""
@@ -49,7 +49,7 @@ class Login:
         mechanism = config.get("sasl.mechanism") or config["sasl.mechanisms"]
         return cls(encryption, mechanism.upper(), config["sasl.username"], config["sasl.password"])
 
-    def make(self, connection: Connection) -> None:
+    def make(self, connection: BrokerConnection) -> None:
         """Log in, if that is asked for."""
         if self.mechanism is None:
             return
@@ -106,7 +106,7 @@ def _file_of(config: Mapping[str, str]) -> Iterator[str]:
             yield named.name
 
 
-def _scram(connection: Connection, name: str, username: str, password: bytes) -> None:
+def _scram(connection: BrokerConnection, name: str, username: str, password: bytes) -> None:
     """RFC 5802, as far as Kafka speaks it."""
 
     def mac(key: bytes, text: bytes) -> bytes:

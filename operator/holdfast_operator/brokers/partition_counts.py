@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.spec.kafka_settings import login_keys, unacceptable_when_asking, without_values
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressRule, Server, servers
 from holdfast_operator.brokers.login import Login, LoginInvalidError
-from holdfast_operator.brokers.protocol import Connection, LoginRefusedError, NoAnswerError, TopicAnswers
+from holdfast_operator.brokers.protocol import BrokerConnection, LoginRefusedError, NoAnswerError, TopicAnswers
 
 _LOOKING_UP = 0.3
 """The part of the time that looking up names takes at most."""
@@ -108,7 +108,7 @@ def _question(
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
+class _ServerAddress:
     """An address of a server; without one, its name was not found in time."""
 
     server: Server
@@ -152,11 +152,11 @@ class _Question:
                 time.sleep(max(0.0, until - time.monotonic()))
         raise self._unreachable(tried)
 
-    def _addresses(self, until: float) -> list[_At]:
+    def _addresses(self, until: float) -> list[_ServerAddress]:
         """At least one for each server. A look-up can't be ended: 8 s were measured with a silent name server."""
         family = _FAMILIES.get(self.config.get("broker.address.family", "").upper(), socket.AF_UNSPEC)
-        found: dict[Server, list[_At]] = {one: [_At(one)] for one in self.servers}
-        answers: queue.SimpleQueue[tuple[Server, list[_At]]] = queue.SimpleQueue()
+        found: dict[Server, list[_ServerAddress]] = {one: [_ServerAddress(one)] for one in self.servers}
+        answers: queue.SimpleQueue[tuple[Server, list[_ServerAddress]]] = queue.SimpleQueue()
         for one in found:
             arguments = (one, family, answers)
             threading.Thread(target=_look_up, args=arguments, name="holdfast-names", daemon=True).start()
@@ -168,7 +168,7 @@ class _Question:
             found[server] = its or found[server]
         return [at for its in found.values() for at in its][:_MOST_ADDRESSES]
 
-    def _answer(self, at: _At, until: float) -> TopicAnswers:
+    def _answer(self, at: _ServerAddress, until: float) -> TopicAnswers:
         if at.address is None:
             message = "there is no such name"
             raise NoAnswerError(message)
@@ -185,7 +185,7 @@ class _Question:
                 return self._told(sealed, until)
 
     def _told(self, opened: socket.socket, until: float) -> TopicAnswers:
-        connection = Connection(opened, until, self.config.get("client.id", "holdfast")[:255])
+        connection = BrokerConnection(opened, until, self.config.get("client.id", "holdfast")[:255])
         self.login.make(connection)
         return connection.topics(self.names)
 
@@ -205,12 +205,12 @@ class _Question:
         )
 
 
-def _look_up(server: Server, family: int, answers: "queue.SimpleQueue[tuple[Server, list[_At]]]") -> None:
+def _look_up(server: Server, family: int, answers: "queue.SimpleQueue[tuple[Server, list[_ServerAddress]]]") -> None:
     try:
         found = socket.getaddrinfo(server.host, server.port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     except (OSError, ValueError):  # a ValueError: no name of any host
         found = []
-    answers.put((server, [_At(server, one[0], one[4]) for one in found]))
+    answers.put((server, [_ServerAddress(server, one[0], one[4]) for one in found]))
 
 
 def _forbidden(system: str, bootstrap: str, topics: Collection[str]) -> TopicForbiddenError:

@@ -42,7 +42,7 @@ class TopicAnswers:
 
 
 @dataclass(slots=True)
-class Connection:
+class BrokerConnection:
     """To whatever is at an address, until a moment."""
 
     socket: socket.socket

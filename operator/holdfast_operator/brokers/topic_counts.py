@@ -19,14 +19,14 @@ from holdfast.spec.app_part import StreamApp
 from holdfast.spec.kafka_settings import asking, unacceptable_when_asking
 from holdfast_operator.brokers.partition_counts import UnansweredError
 from holdfast_operator.decide.facts import Unknown
-from holdfast_operator.observe.cache import Key
+from holdfast_operator.observe.cache import AppKey
 
 _LOG = logging.getLogger("holdfast")
 _AT_ONCE = 64
 _NEW, _SILENT = 16, 4
 """Of each namespace in one round: systems that nobody has asked yet, and those that were silent when last asked. Each
 may take as long as asking may; whoever names more of them waits for himself."""
-Ask = Callable[[str, str, Mapping[str, str], Collection[str]], Mapping[str, int | None]]
+AskBrokers = Callable[[str, str, Mapping[str, str], Collection[str]], Mapping[str, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class _System:
 
 
 @dataclass(slots=True)
-class Topics:
+class TopicCounts:
     """What brokers have answered."""
 
-    ask: Ask
-    changed: Callable[[Key], None]
+    ask: AskBrokers
+    changed: Callable[[AppKey], None]
     """Told which apps read a topic whose count is another one now."""
     wanted: Callable[[], None] = lambda: None
     """Told when somebody wants to know what has not been asked yet."""
     forget_after: float = 3600.0
-    _wanted: dict[_System, dict[str, dict[Key, float]]] = field(default_factory=dict)
+    _wanted: dict[_System, dict[str, dict[AppKey, float]]] = field(default_factory=dict)
     """System -> topic -> who wants to know, and since when nobody asked again."""
     _answers: dict[_System, Mapping[str, int | None] | Unknown] = field(default_factory=dict)
     _asked: dict[_System, float] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Topics:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def counts(
-        self, key: Key, app: StreamApp, secrets: Mapping[str, Mapping[str, str]]
+        self, key: AppKey, app: StreamApp, secrets: Mapping[str, Mapping[str, str]]
     ) -> Mapping[str, int | None] | Unknown:
         """By stream, for all Kafka streams of an app; unknown until all of them are known.
 
@@ -132,7 +132,7 @@ class Topics:
         for key in {key for topic in changed for key in wanted.get(topic, ())}:
             self.changed(key)
 
-    def _answered(self, system: _System, key: Key, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
+    def _answered(self, system: _System, key: AppKey, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
         now = time.monotonic()
         with self._lock:
             wanted = self._wanted.setdefault(system, {})

@@ -14,10 +14,10 @@ import aiohttp
 from kubernetes.aio.client import ApiClient
 
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
-from holdfast.raw_objects import Where, fitted
+from holdfast.raw_objects import ObjectDepth, bounded_objects
 
 Tree = dict[str, Any]
-Called = Callable[[str, str, int], None]
+CallListener = Callable[[str, str, int], None]
 """Told verb, kind and answer of each call; 0: there was no answer."""
 _TIMEOUT = 15.0
 _PAGE = 500
@@ -26,7 +26,7 @@ _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "pat
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ApiKind:
     """A kind of object, as the API server knows it."""
 
     name: str
@@ -42,19 +42,19 @@ class Kind:
         return f"{base}{within}/{self.plural}{rest}"
 
 
-APP = Kind("StreamApp", "streamapps", "holdfast.dev/v1alpha1")
-POD = Kind("Pod", "pods", "v1")
-CONFIG_MAP = Kind("ConfigMap", "configmaps", "v1")
-SECRET = Kind("Secret", "secrets", "v1")
-CLAIM = Kind("PersistentVolumeClaim", "persistentvolumeclaims", "v1")
-STATEFUL_SET = Kind("StatefulSet", "statefulsets", "apps/v1")
-NODE = Kind("Node", "nodes", "v1", namespaced=False)
-STORAGE_CLASS = Kind("StorageClass", "storageclasses", "storage.k8s.io/v1", namespaced=False)
-VOLUME = Kind("PersistentVolume", "persistentvolumes", "v1", namespaced=False)
-NETWORK_POLICY = Kind("NetworkPolicy", "networkpolicies", "networking.k8s.io/v1")
-EVENT = Kind("Event", "events", "events.k8s.io/v1")
-LEASE = Kind("Lease", "leases", "coordination.k8s.io/v1")
-_DISCOVERY = Kind("Discovery", "", "")
+APP = ApiKind("StreamApp", "streamapps", "holdfast.dev/v1alpha1")
+POD = ApiKind("Pod", "pods", "v1")
+CONFIG_MAP = ApiKind("ConfigMap", "configmaps", "v1")
+SECRET = ApiKind("Secret", "secrets", "v1")
+CLAIM = ApiKind("PersistentVolumeClaim", "persistentvolumeclaims", "v1")
+STATEFUL_SET = ApiKind("StatefulSet", "statefulsets", "apps/v1")
+NODE = ApiKind("Node", "nodes", "v1", namespaced=False)
+STORAGE_CLASS = ApiKind("StorageClass", "storageclasses", "storage.k8s.io/v1", namespaced=False)
+VOLUME = ApiKind("PersistentVolume", "persistentvolumes", "v1", namespaced=False)
+NETWORK_POLICY = ApiKind("NetworkPolicy", "networkpolicies", "networking.k8s.io/v1")
+EVENT = ApiKind("Event", "events", "events.k8s.io/v1")
+LEASE = ApiKind("Lease", "leases", "coordination.k8s.io/v1")
+_DISCOVERY = ApiKind("Discovery", "", "")
 """What the API server itself says of its kinds."""
 
 
@@ -73,21 +73,21 @@ class ClusterRefusedError(WorldChangeError):
 class Cluster:
     """The API server, for one operator."""
 
-    def __init__(self, client: ApiClient, called: Called = lambda *_: None) -> None:
+    def __init__(self, client: ApiClient, called: CallListener = lambda *_: None) -> None:
         self._client, self._called = client, called
 
-    async def get(self, kind: Kind, namespace: str | None, name: str) -> Tree | None:
+    async def get(self, kind: ApiKind, namespace: str | None, name: str) -> Tree | None:
         """As it is now; None: it is not there."""
         return await self._call("get", kind, kind.path(namespace, name))
 
-    async def serves(self, kind: Kind) -> bool:
+    async def serves(self, kind: ApiKind) -> bool:
         """Whether it has this kind of a group. Both lists are asked: what a CRD brings is not in both at once."""
         groups = await self._call("get", _DISCOVERY, "/apis") or {}
         version = await self._call("get", _DISCOVERY, f"/apis/{kind.api}") or {}
         versions = (one.get("groupVersion") for group in groups.get("groups") or [] for one in group["versions"])
         return kind.api in versions and any(one.get("name") == kind.plural for one in version.get("resources") or [])
 
-    async def find(self, kind: Kind, namespace: str | None, labels: Mapping[str, str]) -> list[Tree]:
+    async def find(self, kind: ApiKind, namespace: str | None, labels: Mapping[str, str]) -> list[Tree]:
         """All that carry these labels."""
         found: list[Tree] = []
         query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
@@ -100,7 +100,7 @@ class Cluster:
             if not after:
                 return found
 
-    async def create(self, kind: Kind, namespace: str | None, tree: Tree) -> Tree:
+    async def create(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree:
         """Make it; `ConflictError` where one of its name is there."""
         made = await self._call("create", kind, kind.path(namespace), body=tree)
         if made is None:
@@ -108,19 +108,19 @@ class Cluster:
             raise ClusterRefusedError(message)
         return made
 
-    async def replace(self, kind: Kind, namespace: str | None, tree: Tree) -> Tree | None:
+    async def replace(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree | None:
         """Write it over the version in it; None where it is gone."""
         path = kind.path(namespace, tree["metadata"]["name"])
         return await self._call("update", kind, path, body=tree)
 
     async def patch(
-        self, kind: Kind, namespace: str | None, name: str, patch: Tree, part: str | None = None
+        self, kind: ApiKind, namespace: str | None, name: str, patch: Tree, part: str | None = None
     ) -> Tree | None:
         """Merge this into it; with `metadata.resourceVersion` in it only over that version. None where it is gone."""
         return await self._call("patch", kind, kind.path(namespace, name, part), body=patch)
 
     async def delete(
-        self, kind: Kind, namespace: str | None, name: str, uid: str | None = None, grace: int | None = None
+        self, kind: ApiKind, namespace: str | None, name: str, uid: str | None = None, grace: int | None = None
     ) -> None:
         """Let it go, if it still is the one with this uid; gone already is as well. `grace` in seconds."""
         try:
@@ -131,7 +131,12 @@ class Cluster:
             # Another one of the same name: the one that was meant is gone.
 
     async def delete_as(
-        self, kind: Kind, namespace: str | None, name: str, preconditions: Mapping[str, str], grace: int | None = None
+        self,
+        kind: ApiKind,
+        namespace: str | None,
+        name: str,
+        preconditions: Mapping[str, str],
+        grace: int | None = None,
     ) -> None:
         """Let it go, if it still is exactly this one; `ConflictError` where it is not."""
         body: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
@@ -142,7 +147,7 @@ class Cluster:
         await self._call("delete", kind, kind.path(namespace, name), body=body)
 
     async def _call(
-        self, verb: str, kind: Kind, path: str, query: list[tuple[str, str]] | None = None, body: Tree | None = None
+        self, verb: str, kind: ApiKind, path: str, query: list[tuple[str, str]] | None = None, body: Tree | None = None
     ) -> Tree | None:
         content = "application/merge-patch+json" if verb == "patch" else "application/json"
         try:
@@ -163,7 +168,7 @@ class Cluster:
         self._called(verb, kind.name, response.status)
         if response.status == _NOT_FOUND:
             return None
-        answer = _tree(fitted(text, Where.LIST if verb == "list" else Where.OBJECT))
+        answer = _tree(bounded_objects(text, ObjectDepth.LIST if verb == "list" else ObjectDepth.OBJECT))
         if response.status >= _WRONG:
             raise _error(verb, kind, response.status, str(answer.get("message") or text[:500].decode(errors="replace")))
         return answer
@@ -177,7 +182,7 @@ def _tree(text: bytes) -> Tree:
     return tree if isinstance(tree, dict) else {}
 
 
-def _error(verb: str, kind: Kind, status: int, said: str) -> HoldfastError:
+def _error(verb: str, kind: ApiKind, status: int, said: str) -> HoldfastError:
     message = f"{verb} {kind.name}: {said}"
     if status == _CONFLICT:
         return ConflictError(message)

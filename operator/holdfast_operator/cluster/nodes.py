@@ -77,7 +77,7 @@ class Nodes:
         return name in self._seen or name in self._gone
 
 
-def patient(pod: Tree, seconds: int) -> Tree:
+def with_node_tolerations(pod: Tree, seconds: int) -> Tree:
     """The pod, staying so long on a node that does not answer, where nobody has said how long."""
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or []

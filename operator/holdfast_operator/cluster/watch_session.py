@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import kopf
 
-from holdfast.raw_objects import WATCHED, Where, fitted
+from holdfast.raw_objects import WATCHED, ObjectDepth, bounded_objects
 
 
 def watch_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
@@ -48,12 +48,12 @@ class _Content:
         return getattr(self._content, name)
 
     async def read(self) -> bytes:
-        return fitted(await self._content.read(), Where.LIST, WATCHED)
+        return bounded_objects(await self._content.read(), ObjectDepth.LIST, WATCHED)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         rest = b""
         async for data in self._content.iter_chunked(size):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                yield fitted(line, Where.EVENT, WATCHED) + b"\n"
-        yield fitted(rest, Where.EVENT, WATCHED)
+                yield bounded_objects(line, ObjectDepth.EVENT, WATCHED) + b"\n"
+        yield bounded_objects(rest, ObjectDepth.EVENT, WATCHED)

@@ -10,13 +10,13 @@ from enum import StrEnum
 
 from holdfast.bounded_json import load
 from holdfast.reasons import Reason
-from holdfast_operator.decide.facts import Phase, PodSeen
+from holdfast_operator.decide.facts import PodPhase, PodState
 
 _KILLED = 137
 _SHOWN = 1000
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt ended."""
 
     COMPLETED = "Completed"
@@ -33,24 +33,24 @@ class Outcome(StrEnum):
     """Another attempt would end the same way: somebody has to change something."""
 
 
-FAILURES = (Outcome.FAILED, Outcome.STOPPED)
+FAILURES = (AttemptOutcome.FAILED, AttemptOutcome.STOPPED)
 """What counts as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AttemptEnding:
     """How it ended, and why."""
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     reason: Reason
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Last:
+class _EndedDriver:
     """A driver that is over, and what it said last."""
 
-    pod: PodSeen
+    pod: PodState
     draining: bool
     said: Mapping[str, object]
 
@@ -64,13 +64,13 @@ class _Last:
         return (end.message or end.reason if end else self.pod.message or self.pod.reason)[:_SHOWN]
 
 
-def ending_of(pod: PodSeen, *, draining: bool) -> Ending:
+def ending_of(pod: PodState, *, draining: bool) -> AttemptEnding:
     """How the attempt of this pod ended; the pod is over."""
-    last = _Last(pod, draining, _said(pod))
+    last = _EndedDriver(pod, draining, _said(pod))
     return next(ending for ask in ENDINGS if (ending := ask(last)) is not None)
 
 
-def _said(pod: PodSeen) -> Mapping[str, object]:
+def _said(pod: PodState) -> Mapping[str, object]:
     """The driver's termination message, an object in JSON; anything else says nothing."""
     try:
         said = load(pod.ended.message) if pod.ended else None
@@ -79,84 +79,88 @@ def _said(pod: PodSeen) -> Mapping[str, object]:
     return said if isinstance(said, dict) else {}
 
 
-def _node_lost(last: _Last) -> Ending | None:
+def _node_lost(last: _EndedDriver) -> AttemptEnding | None:
     lost = last.pod.node_lost or last.pod.silent_since is not None
-    if last.pod.phase is Phase.SUCCEEDED or not lost:
+    if last.pod.phase is PodPhase.SUCCEEDED or not lost:
         return None
-    return Ending(Outcome.LOST, Reason.NODE_LOST, f"node {last.pod.node} of the driver does not answer any more")
+    return AttemptEnding(
+        AttemptOutcome.LOST, Reason.NODE_LOST, f"node {last.pod.node} of the driver does not answer any more"
+    )
 
 
-def _evicted(last: _Last) -> Ending | None:
-    if last.pod.phase is Phase.SUCCEEDED or last.pod.reason not in ("Evicted", "Preempting", "Preempted"):
+def _evicted(last: _EndedDriver) -> AttemptEnding | None:
+    if last.pod.phase is PodPhase.SUCCEEDED or last.pod.reason not in ("Evicted", "Preempting", "Preempted"):
         return None
-    return Ending(Outcome.LOST, Reason.EVICTED, f"node {last.pod.node} evicted the driver: {last.pod.message}")
+    return AttemptEnding(
+        AttemptOutcome.LOST, Reason.EVICTED, f"node {last.pod.node} evicted the driver: {last.pod.message}"
+    )
 
 
-def _made_room(last: _Last) -> Ending | None:
+def _made_room(last: _EndedDriver) -> AttemptEnding | None:
     """A drain of its node, a preemption: whatever it ended with, it would not have ended."""
     if last.draining or last.pod.disrupted is None:
         return None
     message = f"the driver had to leave node {last.pod.node} ({last.pod.disrupted}); the next attempt starts at once"
-    return Ending(Outcome.LOST, Reason.EVICTED, message)
+    return AttemptEnding(AttemptOutcome.LOST, Reason.EVICTED, message)
 
 
-def _deleted(last: _Last) -> Ending | None:
+def _deleted(last: _EndedDriver) -> AttemptEnding | None:
     """Also one that only says that it drained: the signal was not ours."""
-    told = last.pod.phase is Phase.SUCCEEDED and last.said.get("ended") == "drained"
+    told = last.pod.phase is PodPhase.SUCCEEDED and last.said.get("ended") == "drained"
     if last.draining or (last.pod.deleting_since is None and not told):
         return None
     message = "the driver was told to end by somebody else; the next attempt starts at once"
-    return Ending(Outcome.LOST, Reason.DRIVER_DELETED, message)
+    return AttemptEnding(AttemptOutcome.LOST, Reason.DRIVER_DELETED, message)
 
 
-def _completed(last: _Last) -> Ending | None:
-    if last.pod.phase is not Phase.SUCCEEDED or last.said.get("ended") != "completed":
+def _completed(last: _EndedDriver) -> AttemptEnding | None:
+    if last.pod.phase is not PodPhase.SUCCEEDED or last.said.get("ended") != "completed":
         return None
-    return Ending(Outcome.COMPLETED, Reason.COMPLETED, Reason.COMPLETED.sentence)
+    return AttemptEnding(AttemptOutcome.COMPLETED, Reason.COMPLETED, Reason.COMPLETED.sentence)
 
 
-def _drained(last: _Last) -> Ending | None:
-    if not last.draining or last.pod.phase is not Phase.SUCCEEDED:
+def _drained(last: _EndedDriver) -> AttemptEnding | None:
+    if not last.draining or last.pod.phase is not PodPhase.SUCCEEDED:
         return None
-    return Ending(Outcome.DRAINED, Reason.DRAINING, "the attempt was drained")
+    return AttemptEnding(AttemptOutcome.DRAINED, Reason.DRAINING, "the attempt was drained")
 
 
-def _ended_by_itself(last: _Last) -> Ending | None:
-    if last.pod.phase is not Phase.SUCCEEDED:
+def _ended_by_itself(last: _EndedDriver) -> AttemptEnding | None:
+    if last.pod.phase is not PodPhase.SUCCEEDED:
         return None
     message = "the driver ended without an error though its inputs have no end; see its log for what stopped it"
-    return Ending(Outcome.STOPPED, Reason.ENDED_BY_ITSELF, message)
+    return AttemptEnding(AttemptOutcome.STOPPED, Reason.ENDED_BY_ITSELF, message)
 
 
-def _out_of_memory(last: _Last) -> Ending | None:
+def _out_of_memory(last: _EndedDriver) -> AttemptEnding | None:
     end = last.pod.ended
     if end is None or not (end.reason == "OOMKilled" or (end.exit_code == _KILLED and not end.message)):
         return None
     message = "the driver was killed for its memory; raise spec.runtime.driver.memory or read less per batch"
-    return Ending(Outcome.FAILED, Reason.OUT_OF_MEMORY, message)
+    return AttemptEnding(AttemptOutcome.FAILED, Reason.OUT_OF_MEMORY, message)
 
 
-def _refused(last: _Last) -> Ending | None:
+def _refused(last: _EndedDriver) -> AttemptEnding | None:
     if last.said.get("failed") != "user":
         return None
-    return Ending(Outcome.REFUSED, Reason.DRIVER_REFUSED, last.told)
+    return AttemptEnding(AttemptOutcome.REFUSED, Reason.DRIVER_REFUSED, last.told)
 
 
-def _killed_while_draining(last: _Last) -> Ending | None:
+def _killed_while_draining(last: _EndedDriver) -> AttemptEnding | None:
     if not last.draining:
         return None
     message = "the attempt did not finish its batch in time and was stopped; the next one repeats it"
-    return Ending(Outcome.DRAINED, Reason.DRAINING, message)
+    return AttemptEnding(AttemptOutcome.DRAINED, Reason.DRAINING, message)
 
 
-def _failed(last: _Last) -> Ending:
+def _failed(last: _EndedDriver) -> AttemptEnding:
     end = last.pod.ended
     how = "failed" if end is None else f"ended with exit code {end.exit_code}"
     told = f": {last.told}" if last.told else "; kubectl logs may tell more"
-    return Ending(Outcome.FAILED, Reason.DRIVER_FAILED, f"the driver {how}{told}")
+    return AttemptEnding(AttemptOutcome.FAILED, Reason.DRIVER_FAILED, f"the driver {how}{told}")
 
 
-ENDINGS: tuple[Callable[[_Last], Ending | None], ...] = (
+ENDINGS: tuple[Callable[[_EndedDriver], AttemptEnding | None], ...] = (
     _completed,
     _drained,
     _node_lost,

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 from holdfast.spec.app import Status
 from holdfast.spec.runtime import Restart
-from holdfast_operator.decide.conditions import conditions
-from holdfast_operator.decide.decision import Action, Decision, EndPod, EndSet, ForgetPod, Limits, Said, Wake
-from holdfast_operator.decide.facts import PodSeen, Snapshot
-from holdfast_operator.examine.start_checks import Judged
+from holdfast_operator.decide.conditions import updated_conditions
+from holdfast_operator.decide.decision import (
+    Action,
+    ConditionUpdates,
+    Decision,
+    DecisionLimits,
+    EndExecutorSet,
+    EndPod,
+    ForceDeletePod,
+    NextLook,
+)
+from holdfast_operator.decide.facts import PodState, Snapshot
+from holdfast_operator.examine.start_checks import StartVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +27,9 @@ class Case:
     """What a rule looks at."""
 
     seen: Snapshot
-    judged: Judged
+    judged: StartVerdict
     now: int
-    limits: Limits
+    limits: DecisionLimits
 
     @property
     def status(self) -> Status:
@@ -35,8 +44,8 @@ class Case:
 
 def decision(
     case: Case,
-    said: Said,
-    wake: Wake,
+    said: ConditionUpdates,
+    wake: NextLook,
     actions: tuple[Action, ...] = (),
     *,
     uid: str | None = None,
@@ -46,12 +55,12 @@ def decision(
     return Decision(status_with(case, said, uid=uid, draining=draining), wake, actions)
 
 
-def status_with(case: Case, said: Said, *, uid: str | None = None, draining: str | None = None) -> Status:
+def status_with(case: Case, said: ConditionUpdates, *, uid: str | None = None, draining: str | None = None) -> Status:
     """The status with this said of the app as it is now."""
     generation = case.seen.app.generation
     update: dict[str, object] = {
         "observed_generation": generation,
-        "conditions": conditions(case.status.conditions, said, generation, case.now),
+        "conditions": updated_conditions(case.status.conditions, said, generation, case.now),
     }
     if uid is not None:
         update["driver_uid"] = uid
@@ -60,23 +69,23 @@ def status_with(case: Case, said: Said, *, uid: str | None = None, draining: str
     return case.status.model_copy(update=update)
 
 
-def given_up(case: Case, pod: PodSeen, since: int | None) -> bool:
+def given_up(case: Case, pod: PodState, since: int | None) -> bool:
     """Whether nobody waits for this pod any more; where only the pod says that its node is lost, not at once."""
     if not pod.node_lost:
         return False
     return pod.silent_since is not None or (since is not None and case.now - since > case.limits.lost_after)
 
 
-def ending(case: Case, pods: list[PodSeen]) -> tuple[Action, ...]:
+def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
     """Ask each pod once; one whose node is lost is given up, as nobody else will: its attempt's number fences it.
 
     What would make them again goes first: Spark takes it away where it ends well, and Kubernetes with the driver's pod.
     """
     makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
-    actions: list[Action] = [EndSet(maker.name, maker.uid) for maker in makers]
+    actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers]
     for pod in pods:
         if pod.deleting_since is None:
             actions.append(EndPod(pod.name, pod.uid))
         elif given_up(case, pod, pod.deleting_since + pod.grace):
-            actions.append(ForgetPod(pod.name, pod.uid))
+            actions.append(ForceDeletePod(pod.name, pod.uid))
     return tuple(actions)

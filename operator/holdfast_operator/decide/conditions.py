@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
-from holdfast_operator.decide.decision import Said
+from holdfast_operator.decide.decision import ConditionUpdates
 
-TYPES = (
+CONDITION_TYPES = (
     "Ready",
     "Reconciling",
     "Stalled",
@@ -26,7 +26,9 @@ _LONGEST = 4000
 _TRUTH: Mapping[bool | None, str] = {True: "True", False: "False", None: "Unknown"}
 
 
-def conditions(before: tuple[Condition, ...], said: Said, generation: int, now: int) -> tuple[Condition, ...]:
+def updated_conditions(
+    before: tuple[Condition, ...], said: ConditionUpdates, generation: int, now: int
+) -> tuple[Condition, ...]:
     """All conditions after this was said of the app in this generation."""
     known = {one.type: one for one in before}
     return tuple(
@@ -34,7 +36,7 @@ def conditions(before: tuple[Condition, ...], said: Said, generation: int, now: 
         if kind in said
         else known.get(kind)
         or _said(None, kind, (None, Reason.NOT_YET_KNOWN, Reason.NOT_YET_KNOWN.sentence), generation, now)
-        for kind in TYPES
+        for kind in CONDITION_TYPES
     )
 
 

@@ -7,14 +7,14 @@ pods can matter. So no app can be forgotten. Must not decide.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.protocol.assignment import Handed
+from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.spec.app_part import StreamApp
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class LookAgain:
     """Look again after so many milliseconds, whatever happens."""
 
     after: int
@@ -23,22 +23,22 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
+class WaitForChange:
     """Nothing to do until something changes; a change wakes by itself."""
 
     until: str
 
 
-Wake = Again | Final
+NextLook = LookAgain | WaitForChange
 
 
 @dataclass(frozen=True, slots=True)
-class KeepFinalizer:
+class AddFinalizer:
     """Be told before the object goes; before anything else is made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class RemoveFinalizer:
     """Let the object go: take the finalizer off."""
 
 
@@ -60,7 +60,7 @@ class StartDriver:
 class HandOver:
     """Let the driver know who does what."""
 
-    handed: Handed
+    handed: VersionedAssignment
     moved: int = 0
     """Tasks whose state is elsewhere."""
 
@@ -81,7 +81,7 @@ class EndPod:
 
 
 @dataclass(frozen=True, slots=True)
-class EndSet:
+class EndExecutorSet:
     """Take away what makes pods again that are to end."""
 
     name: str
@@ -89,7 +89,7 @@ class EndSet:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetPod:
+class ForceDeletePod:
     """Take away a pod of a lost node: nobody is there to say that it ended."""
 
     name: str
@@ -97,7 +97,7 @@ class ForgetPod:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUpClaims:
+class GiveUpRunClaims:
     """Delete the volume claims of a run: its local state will not be used again."""
 
     app_id: str
@@ -111,21 +111,21 @@ class CollectAttempts:
 
 
 Action = (
-    KeepFinalizer
-    | Release
+    AddFinalizer
+    | RemoveFinalizer
     | StartDriver
     | HandOver
     | EndPod
-    | EndSet
-    | ForgetPod
+    | EndExecutorSet
+    | ForceDeletePod
     | GiveUpClaim
-    | GiveUpClaims
+    | GiveUpRunClaims
     | CollectAttempts
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OperatorEvent:
     """An event: something that could surprise, said when it happens."""
 
     reason: Reason
@@ -138,22 +138,22 @@ class Decision:
     """What happens now."""
 
     status: Status
-    wake: Wake
+    wake: NextLook
     actions: tuple[Action, ...] = ()
-    events: tuple[Told, ...] = ()
+    events: tuple[OperatorEvent, ...] = ()
 
     @property
     def rests_on_absence(self) -> bool:
         """Whether it would be wrong if there were a pod, or an attempt, that was not seen."""
-        return any(isinstance(action, StartDriver | Release | GiveUpClaims) for action in self.actions)
+        return any(isinstance(action, StartDriver | RemoveFinalizer | GiveUpRunClaims) for action in self.actions)
 
 
-Said = dict[str, tuple[bool | None, Reason, str]]
+ConditionUpdates = dict[str, tuple[bool | None, Reason, str]]
 """Condition -> whether it holds (None: not known), why, and the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DecisionLimits:
     """How long things may take, in milliseconds."""
 
     start: int = 300_000

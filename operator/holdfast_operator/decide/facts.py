@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.protocol.assignment import Handed
-from holdfast.protocol.report import Report
+from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.spec.app_part import StreamApp
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 
 FINALIZER = "holdfast.dev/release"
 
@@ -29,11 +29,11 @@ class Unknown:
 
 
 T = TypeVar("T")
-Seen: TypeAlias = T | Unknown | None
+Observed: TypeAlias = T | Unknown | None
 """There, proven to be absent, or not known."""
 
 
-class Phase(StrEnum):
+class PodPhase(StrEnum):
     """Phases of a pod, as Kubernetes names them."""
 
     PENDING = "Pending"
@@ -53,7 +53,7 @@ class ContainerEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class PodController:
     """A StatefulSet, which makes its pods again as often as they go."""
 
     name: str
@@ -61,12 +61,12 @@ class Maker:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodState:
     """What decisions may rest on of a pod."""
 
     name: str
     uid: str
-    phase: Phase = Phase.UNKNOWN
+    phase: PodPhase = PodPhase.UNKNOWN
     attempt: int | None = None
     """From its label; None: not one of ours, or somebody took the label off."""
     owner: str | None = None
@@ -91,7 +91,7 @@ class PodSeen:
     """When its container began to run."""
     claim: str | None = None
     """Its volume claim for state."""
-    made_by: Maker | None = None
+    made_by: PodController | None = None
     waiting: tuple[str, str] | None = None
     """Reason and message of a container that can't start yet."""
     ended: ContainerEnd | None = None
@@ -99,21 +99,21 @@ class PodSeen:
     @property
     def over(self) -> bool:
         """Whether nothing runs in it any more. The phase says so even where no container has a status."""
-        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
     @property
     def works(self) -> bool:
         """Whether it runs, and will go on as far as anybody knows."""
-        return self.phase is Phase.RUNNING and self.deleting_since is None and not self.node_lost
+        return self.phase is PodPhase.RUNNING and self.deleting_since is None and not self.node_lost
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
+class ExecutorLocations:
     """Executors that may be given tasks, as the API server says now."""
 
     places: Mapping[str, str]
     """Pod -> location."""
-    handed: Handed | None
+    handed: VersionedAssignment | None
     """The assignment that was handed over last in this run."""
     lost_claims: frozenset[str] = frozenset()
     """Claims whose volume only lost nodes reach."""
@@ -122,7 +122,7 @@ class Seats:
 
 
 @dataclass(frozen=True, slots=True)
-class AppSeen:
+class AppObject:
     """The StreamApp object itself."""
 
     name: str
@@ -139,7 +139,7 @@ class AppSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AppFinding:
     """One thing that was found, and what it means."""
 
     reason: Reason
@@ -152,40 +152,40 @@ class Grounds:
 
     namespace: str
     counts: Mapping[str, int | None] | Unknown
-    record: Seen[Record]
+    record: Observed[PlacementRecord]
     missing: tuple[str, ...] | Unknown
-    storage_class: Seen[str]
+    storage_class: Observed[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything one decision rests on."""
 
-    app: AppSeen
-    driver: Seen[PodSeen] = None
+    app: AppObject
+    driver: Observed[PodState] = None
     """The pod of the attempt in the status. That one which was seen is gone is never believed from watches alone."""
-    executors: tuple[PodSeen, ...] | Unknown = ()
+    executors: tuple[PodState, ...] | Unknown = ()
     """Of every attempt of the app."""
-    others: tuple[PodSeen, ...] | Unknown = ()
+    others: tuple[PodState, ...] | Unknown = ()
     """Drivers of other attempts."""
-    strangers: tuple[PodSeen, ...] = ()
+    strangers: tuple[PodState, ...] = ()
     """Drivers of an app of this name that was, or that somebody else labelled so: not ours to end."""
-    running: Seen[StreamApp] = None
+    running: Observed[StreamApp] = None
     """The app as the attempt in the status was told it."""
     counts: Mapping[str, int | None] | Unknown = field(default_factory=dict)
     """Partition counts of topics; None: there is no such topic."""
-    record: Seen[Record] = None
+    record: Observed[PlacementRecord] = None
     missing: tuple[str, ...] | Unknown = ()
     """Objects that pods of the app need and that are not there, e.g. `Secret kafka-auth`."""
-    storage_class: Seen[str] = ""
+    storage_class: Observed[str] = ""
     """The cluster's default, where the app names none for its claims; empty: nobody needs it."""
-    report: Seen[Report] = None
-    seats: Seats | Unknown | None = None
+    report: Observed[DriverReport] = None
+    seats: ExecutorLocations | Unknown | None = None
     """None: the executors are those that were assigned last, and run."""
     highest: int = 0
     """The highest attempt of the run in the spec that has left a trace, whatever the status says: a status can be lost
     (a backup has none), and a run can be taken up again."""
-    refused: Finding | None = None
+    refused: AppFinding | None = None
     """Why the API server did not make the attempt in the status, when it was asked last."""
 
     @property
@@ -194,7 +194,7 @@ class Snapshot:
         return Grounds(self.app.namespace, self.counts, self.record, self.missing, self.storage_class)
 
     @property
-    def pods(self) -> list[PodSeen]:
+    def pods(self) -> list[PodState]:
         """All pods of the app that could be seen."""
         drivers = [] if self.driver is None or isinstance(self.driver, Unknown) else [self.driver]
         seen = [what for what in (self.others, self.executors) if not isinstance(what, Unknown)]

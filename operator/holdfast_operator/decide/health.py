@@ -6,10 +6,10 @@ Must not end anything: a driver that waits for its image or a node is left alone
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
-from holdfast_operator.decide.decision import Limits
-from holdfast_operator.decide.facts import Finding, Phase, PodSeen
+from holdfast_operator.decide.decision import DecisionLimits
+from holdfast_operator.decide.facts import AppFinding, PodPhase, PodState
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
 _REFUSED = frozenset(
@@ -24,16 +24,16 @@ _REFUSED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
+class LivingDriver:
     """A driver that is not over."""
 
-    pod: PodSeen
-    report: Report | None
+    pod: PodState
+    report: DriverReport | None
     """Of this attempt; None: nothing yet."""
     interval: int
     """The app's trigger, in milliseconds."""
     now: int
-    limits: Limits
+    limits: DecisionLimits
 
     @property
     def age(self) -> int:
@@ -41,64 +41,64 @@ class Living:
         return self.now - self.pod.created
 
 
-def unhealthy(living: Living) -> Finding | None:
+def unhealthy(living: LivingDriver) -> AppFinding | None:
     """What is wrong with the driver; None: it starts in time, or runs well."""
-    return next((found for ask in HEALTH if (found := ask(living)) is not None), None)
+    return next((found for ask in HEALTH_CHECKS if (found := ask(living)) is not None), None)
 
 
-def _node_lost(living: Living) -> Finding | None:
+def _node_lost(living: LivingDriver) -> AppFinding | None:
     if living.pod.silent_since is None and not living.pod.node_lost:
         return None
     message = (
         f"node {living.pod.node} of the driver does not answer; "
         f"its pod is given up when the node stays away for {living.limits.lost_after // 1000} s"
     )
-    return Finding(Reason.NODE_LOST, message)
+    return AppFinding(Reason.NODE_LOST, message)
 
 
-def _image(living: Living) -> Finding | None:
+def _image(living: LivingDriver) -> AppFinding | None:
     if living.pod.waiting is None or living.pod.waiting[0] not in _IMAGE:
         return None
     reason, message = living.pod.waiting
-    return Finding(
+    return AppFinding(
         Reason.IMAGE_UNAVAILABLE,
         f"{reason}: {message}; correct spec.runtime.image, or let the nodes reach its registry",
     )
 
 
-def _container(living: Living) -> Finding | None:
+def _container(living: LivingDriver) -> AppFinding | None:
     if living.pod.waiting is None or living.pod.waiting[0] not in _REFUSED:
         return None
     reason, message = living.pod.waiting
-    return Finding(Reason.CONTAINER_REFUSED, f"{reason}: {message}")
+    return AppFinding(Reason.CONTAINER_REFUSED, f"{reason}: {message}")
 
 
-def _unschedulable(living: Living) -> Finding | None:
-    if living.pod.phase is not Phase.PENDING or living.pod.unschedulable is None:
+def _unschedulable(living: LivingDriver) -> AppFinding | None:
+    if living.pod.phase is not PodPhase.PENDING or living.pod.unschedulable is None:
         return None
     message = f"{living.pod.unschedulable}; lower spec.runtime.driver.cores or memory, or add nodes"
-    return Finding(Reason.UNSCHEDULABLE, message)
+    return AppFinding(Reason.UNSCHEDULABLE, message)
 
 
-def _slow_start(living: Living) -> Finding | None:
+def _slow_start(living: LivingDriver) -> AppFinding | None:
     works = living.report is not None and living.report.progressed is not None
     if works or living.age <= living.limits.start:
         return None
-    where = "is not running" if living.pod.phase is not Phase.RUNNING else "runs but has not committed a batch yet"
-    return Finding(
+    where = "is not running" if living.pod.phase is not PodPhase.RUNNING else "runs but has not committed a batch yet"
+    return AppFinding(
         Reason.START_TIMEOUT, f"after {living.age // 1000} s the driver {where}; see kubectl describe and logs"
     )
 
 
-def _silent(living: Living) -> Finding | None:
+def _silent(living: LivingDriver) -> AppFinding | None:
     if living.report is None or living.now - living.report.at <= living.limits.silence:
         return None
-    return Finding(
+    return AppFinding(
         Reason.NO_REPORT, f"the driver has said nothing for {(living.now - living.report.at) // 1000} s; see its log"
     )
 
 
-def _no_progress(living: Living) -> Finding | None:
+def _no_progress(living: LivingDriver) -> AppFinding | None:
     report = living.report
     if report is None or report.lag == 0:
         return None
@@ -106,10 +106,10 @@ def _no_progress(living: Living) -> Finding | None:
     if since <= max(living.limits.silence, living.limits.triggers * living.interval):
         return None
     message = f"{report.lag} records wait, but no batch was committed for {since // 1000} s"
-    return Finding(Reason.NO_PROGRESS, message + (f"; {report.held_back}" if report.held_back else "; see its log"))
+    return AppFinding(Reason.NO_PROGRESS, message + (f"; {report.held_back}" if report.held_back else "; see its log"))
 
 
-HEALTH: tuple[Callable[[Living], Finding | None], ...] = (
+HEALTH_CHECKS: tuple[Callable[[LivingDriver], AppFinding | None], ...] = (
     _node_lost,
     _image,
     _container,

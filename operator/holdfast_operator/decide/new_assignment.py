@@ -7,21 +7,21 @@ Must not read anything.
 from collections.abc import Mapping
 
 from holdfast.placement.assignment import assign
-from holdfast.protocol.assignment import Handed
-from holdfast.protocol.report import Report
+from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.case import Case
 from holdfast_operator.decide.conditions import moment
 from holdfast_operator.decide.decision import HandOver
-from holdfast_operator.decide.facts import PodSeen, Seats, Snapshot
+from holdfast_operator.decide.facts import ExecutorLocations, PodState, Snapshot
 
 
-def new_assignment(case: Case, driver: PodSeen, report: Report | None) -> HandOver | None:
+def new_assignment(case: Case, driver: PodState, report: DriverReport | None) -> HandOver | None:
     """What to hand over to this driver now; None: nothing, or not yet. `report` is what it says."""
     seats, plan, attempt = case.seen.seats, case.judged.plan, driver.attempt or 0
-    if not isinstance(seats, Seats) or not seats.places or plan is None or not plan.valid:
+    if not isinstance(seats, ExecutorLocations) or not seats.places or plan is None or not plan.valid:
         return None
     last, record = _last(seats, attempt), case.seen.record
     if not _due(case, seats, last, attempt):
@@ -33,22 +33,22 @@ def new_assignment(case: Case, driver: PodSeen, report: Report | None) -> HandOv
         before = last.assignment.processor_of()
         tasks = list(before)
         locations = {task: last.processors[name] for task, name in before.items()}
-    elif isinstance(record, Record):
+    elif isinstance(record, PlacementRecord):
         locations, before = record.task_location, record.task_processor
     # Also after somebody took the assignment away: a driver heeds only what is newer than what it has.
     version = max(0 if report is None else report.assignment, 0 if seats.handed is None else seats.handed.version)
-    handed = Handed(version + 1, attempt, seats.places, assign(tasks, seats.places, locations, before))
+    handed = VersionedAssignment(version + 1, attempt, seats.places, assign(tasks, seats.places, locations, before))
     now = handed.assignment.processor_of()
     moved = sum(task in locations and locations[task] != seats.places[now[task]] for task in tasks)
     return HandOver(handed, moved)
 
 
-def _last(seats: Seats, attempt: int) -> Handed | None:
+def _last(seats: ExecutorLocations, attempt: int) -> VersionedAssignment | None:
     """What this attempt was handed last."""
     return seats.handed if seats.handed is not None and seats.handed.attempt == attempt else None
 
 
-def _due(case: Case, seats: Seats, last: Handed | None, attempt: int) -> bool:
+def _due(case: Case, seats: ExecutorLocations, last: VersionedAssignment | None, attempt: int) -> bool:
     if last is not None and dict(last.processors) == dict(seats.places):
         return False
     app, now = case.judged.app, case.now
@@ -61,7 +61,7 @@ def _due(case: Case, seats: Seats, last: Handed | None, attempt: int) -> bool:
     return now - max(started, default=now) >= case.limits.settle
 
 
-def executors(seen: Snapshot, attempt: int | None) -> tuple[PodSeen, ...]:
+def executors(seen: Snapshot, attempt: int | None) -> tuple[PodState, ...]:
     """Those of an attempt."""
     every = seen.executors if isinstance(seen.executors, tuple) else ()
     return tuple(pod for pod in every if pod.attempt == attempt)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition, Status
-from holdfast_operator.decide.decision import Decision, Told
-from holdfast_operator.examine.start_checks import SOON
+from holdfast_operator.decide.decision import Decision, OperatorEvent
+from holdfast_operator.examine.start_checks import PENDING_REASONS
 
 _BAD: Mapping[str, str] = {
     "PlanValid": "False",
@@ -20,7 +20,7 @@ _BAD: Mapping[str, str] = {
 }
 """Condition -> what it says when something is wrong. The first that says it gives the words. Executors come and go, and
 what they lack is theirs to tell: `Assigned` is no news."""
-_NO_FAULT = SOON | {
+_NO_FAULT = PENDING_REASONS | {
     Reason.NOT_YET_KNOWN,
     Reason.STARTING,
     Reason.SUSPENDED,
@@ -36,7 +36,7 @@ _NO_FAULT = SOON | {
 _REASONS = {reason.value: reason for reason in Reason}
 
 
-def news(before: Status, decided: Decision) -> tuple[Told, ...]:
+def condition_events(before: Status, decided: Decision) -> tuple[OperatorEvent, ...]:
     """What the conditions of a decision say anew; what the decision tells itself is left out."""
     known = {_said(one) for one in before.conditions if _bad(one)} | {(told.reason, None) for told in decided.events}
     now = {one.type: one for one in decided.status.conditions if _bad(one)}
@@ -49,7 +49,9 @@ def news(before: Status, decided: Decision) -> tuple[Told, ...]:
         fresh = {said: one for said, one in fresh.items() if said[1] is not None}
     # A condition of another release may have a reason that this one does not know; it is none of this decision.
     return tuple(
-        Told(_REASONS[one.reason], one.message, warning=True) for one in fresh.values() if one.reason in _REASONS
+        OperatorEvent(_REASONS[one.reason], one.message, warning=True)
+        for one in fresh.values()
+        if one.reason in _REASONS
     )
 
 

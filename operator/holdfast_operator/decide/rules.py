@@ -13,19 +13,27 @@ from dataclasses import replace
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
 from holdfast_operator.decide import with_driver, without_driver
-from holdfast_operator.decide.case import Case, decision, ending
-from holdfast_operator.decide.decision import Again, Decision, Final, GiveUpClaims, KeepFinalizer, Limits, Release
+from holdfast_operator.decide.case import Case, actions_to_end, decision
+from holdfast_operator.decide.decision import (
+    AddFinalizer,
+    Decision,
+    DecisionLimits,
+    GiveUpRunClaims,
+    LookAgain,
+    RemoveFinalizer,
+    WaitForChange,
+)
 from holdfast_operator.decide.facts import Snapshot, Unknown
-from holdfast_operator.decide.news import news
+from holdfast_operator.decide.news import condition_events
 from holdfast_operator.decide.words import not_ready, unreadable
-from holdfast_operator.examine.start_checks import Judged
+from holdfast_operator.examine.start_checks import StartVerdict
 
 
-def decide(seen: Snapshot, judged: Judged, now: int, limits: Limits) -> Decision:
+def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimits) -> Decision:
     """What happens now: the first rule that applies."""
     case = Case(seen, judged, now, limits)
     decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
-    return replace(decided, events=(*decided.events, *news(case.status, decided)))
+    return replace(decided, events=(*decided.events, *condition_events(case.status, decided)))
 
 
 def _deleted(case: Case) -> Decision | None:
@@ -34,7 +42,7 @@ def _deleted(case: Case) -> Decision | None:
     if app.deleting_since is None:
         return None
     if not app.finalizer:
-        return decision(case, {}, Final("the object goes"))
+        return decision(case, {}, WaitForChange("the object goes"))
     if (blind := _blind(case)) is not None:
         return blind
     alive = [pod for pod in case.seen.pods if not pod.over]
@@ -42,10 +50,12 @@ def _deleted(case: Case) -> Decision | None:
     alive = [pod for pod in alive if pod.role == "driver"] or alive
     said = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
     if alive:
-        return decision(case, said, Again(case.limits.soon), ending(case, alive), draining=Reason.DELETING.value)
+        return decision(
+            case, said, LookAgain(case.limits.soon), actions_to_end(case, alive), draining=Reason.DELETING.value
+        )
     run = case.status.run_id
-    claims = () if run is None else (GiveUpClaims(app_id(app.name, run)),)
-    return decision(case, said, Final("the object goes"), (*claims, Release()))
+    claims = () if run is None else (GiveUpRunClaims(app_id(app.name, run)),)
+    return decision(case, said, WaitForChange("the object goes"), (*claims, RemoveFinalizer()))
 
 
 def _unguarded(case: Case) -> Decision | None:
@@ -53,7 +63,7 @@ def _unguarded(case: Case) -> Decision | None:
     if case.seen.app.finalizer:
         return None
     # Also an app that runs may lose it: `kubectl replace` takes it off.
-    return Decision(case.status, Again(0), (KeepFinalizer(),))
+    return Decision(case.status, LookAgain(0), (AddFinalizer(),))
 
 
 def _blind(case: Case) -> Decision | None:
@@ -62,7 +72,7 @@ def _blind(case: Case) -> Decision | None:
     why = next((what.why for what in places if isinstance(what, Unknown)), None)
     if why is None:
         return None
-    return decision(case, unreadable("DriverRunning", why), Again(case.limits.soon))
+    return decision(case, unreadable("DriverRunning", why), LookAgain(case.limits.soon))
 
 
 def _leftovers(case: Case) -> Decision | None:
@@ -73,7 +83,7 @@ def _leftovers(case: Case) -> Decision | None:
         return None
     names = ", ".join(pod.name for pod in alive[:3])
     said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {names} to end", moving=True)
-    return decision(case, said, Again(case.limits.soon), ending(case, alive))
+    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, alive))
 
 
 RULES: tuple[Callable[[Case], Decision | None], ...] = (

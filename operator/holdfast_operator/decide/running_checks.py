@@ -6,44 +6,44 @@ Must not end anything itself, and knows nothing of pods.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.diff import diff
-from holdfast.spec.fields import Change
-from holdfast.tasks.record import Record
-from holdfast_operator.decide.facts import Finding, Snapshot
-from holdfast_operator.examine.start_checks import Judged
+from holdfast.spec.fields import ChangeCost
+from holdfast.tasks.record import PlacementRecord
+from holdfast_operator.decide.facts import AppFinding, Snapshot
+from holdfast_operator.examine.start_checks import StartVerdict
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _RunningCase:
     seen: Snapshot
-    judged: Judged
+    judged: StartVerdict
     app: StreamApp
 
 
-def reason_to_end(seen: Snapshot, judged: Judged) -> Finding | None:
+def reason_to_end(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
     """Why the running attempt has to end; None: it goes on."""
     if judged.app is None:
         return None
-    case = _Case(seen, judged, judged.app)
-    return next((found for ask in ENDS if (found := ask(case)) is not None), None)
+    case = _RunningCase(seen, judged, judged.app)
+    return next((found for ask in REASONS_TO_END if (found := ask(case)) is not None), None)
 
 
-def growth_halts(seen: Snapshot, judged: Judged) -> Finding | None:
+def growth_halts(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
     """What has grown, where the spec says to stop then."""
     if judged.app is None or judged.app.spec.on_partition_growth != "Halt" or not (told := _growth(seen, judged)):
         return None
-    return Finding(Reason.GROWTH_HALTED, f"{told} partitions; set spec.onPartitionGrowth to Restart to go on")
+    return AppFinding(Reason.GROWTH_HALTED, f"{told} partitions; set spec.onPartitionGrowth to Restart to go on")
 
 
-def _growth(seen: Snapshot, judged: Judged) -> str:
+def _growth(seen: Snapshot, judged: StartVerdict) -> str:
     """Streams that have more partitions than the run was built for, in words; empty: none."""
     record = seen.record
-    if judged.plan is None or not isinstance(record, Record) or record.run_id != seen.app.status.run_id:
+    if judged.plan is None or not isinstance(record, PlacementRecord) or record.run_id != seen.app.status.run_id:
         return ""
     before = record.counts()
     now = {one.name: one.count.actual for one in judged.plan.streams if one.count is not None}
@@ -51,44 +51,44 @@ def _growth(seen: Snapshot, judged: Judged) -> str:
     return ", ".join(f"{name} from {before[name]} to {now[name]}" for name in grown)
 
 
-def _suspended(case: _Case) -> Finding | None:
-    return Finding(Reason.SUSPENDED, "spec.suspend is true") if case.app.spec.suspend else None
+def _suspended(case: _RunningCase) -> AppFinding | None:
+    return AppFinding(Reason.SUSPENDED, "spec.suspend is true") if case.app.spec.suspend else None
 
 
-def _changed(case: _Case) -> Finding | None:
+def _changed(case: _RunningCase) -> AppFinding | None:
     if not case.judged.differs(case.seen.app.status) or case.judged.against is not None:
         return None
-    return Finding(Reason.SPEC_CHANGED, _cost(case))
+    return AppFinding(Reason.SPEC_CHANGED, _cost(case))
 
 
-def _cost(case: _Case) -> str:
+def _cost(case: _RunningCase) -> str:
     if not isinstance(case.seen.running, StreamApp):
-        return f"the spec differs from what the attempt runs; {Change.RESTART.sentence}"
+        return f"the spec differs from what the attempt runs; {ChangeCost.RESTART.sentence}"
     found = diff(case.seen.running, case.app)
-    named = [one.path for one in found.changes if one.cost >= Change.RESTART]
+    named = [one.path for one in found.changes if one.cost >= ChangeCost.RESTART]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    cost = Change.RESTART.sentence if not found.new_run else "the new run starts with empty state"
+    cost = ChangeCost.RESTART.sentence if not found.new_run else "the new run starts with empty state"
     return f"{', '.join(named[:_SHOWN])}{more} changed: {cost}"
 
 
-def _begun(case: _Case) -> bool:
+def _begun(case: _RunningCase) -> bool:
     """Whether the record is this attempt's: until its driver has begun, it is that of the attempt before."""
     report, status = case.seen.report, case.seen.app.status
-    return isinstance(report, Report) and report.attempt == status.attempt and report.begun
+    return isinstance(report, DriverReport) and report.attempt == status.attempt and report.begun
 
 
-def _halted(case: _Case) -> Finding | None:
+def _halted(case: _RunningCase) -> AppFinding | None:
     return growth_halts(case.seen, case.judged) if _begun(case) else None
 
 
-def _grown(case: _Case) -> Finding | None:
+def _grown(case: _RunningCase) -> AppFinding | None:
     if not _begun(case):
         return None
     told = _growth(case.seen, case.judged)
     if not told or case.app.spec.on_partition_growth != "Restart" or case.judged.against is not None:
         return None
-    return Finding(Reason.PARTITIONS_GREW, f"{told} partitions")
+    return AppFinding(Reason.PARTITIONS_GREW, f"{told} partitions")
 
 
-ENDS: tuple[Callable[[_Case], Finding | None], ...] = (_suspended, _halted, _changed, _grown)
+REASONS_TO_END: tuple[Callable[[_RunningCase], AppFinding | None], ...] = (_suspended, _halted, _changed, _grown)
 """First match counts; none: it goes on."""

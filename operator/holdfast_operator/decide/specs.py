@@ -12,7 +12,7 @@ _SHOWN_ERRORS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ParsedSpec:
     """What an object says an app is."""
 
     app: StreamApp | None
@@ -22,10 +22,10 @@ class Spec:
     """What is invalid about it."""
 
 
-def read_spec(tree: Mapping[str, Any]) -> Spec:
+def read_spec(tree: Mapping[str, Any]) -> ParsedSpec:
     """What this object says, or what is wrong with it."""
     try:
         app = parse_app({name: tree[name] for name in tree if name != "status"})
     except SpecInvalidError as error:
-        return Spec(None, None, "; ".join(str(one) for one in error.errors[:_SHOWN_ERRORS]))
-    return Spec(app, fingerprint(app.spec))
+        return ParsedSpec(None, None, "; ".join(str(one) for one in error.errors[:_SHOWN_ERRORS]))
+    return ParsedSpec(app, fingerprint(app.spec))

@@ -5,36 +5,36 @@ Must not start another: that is `without_driver`'s business.
 
 from dataclasses import dataclass, replace
 
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.values import millis
-from holdfast_operator.decide.attempt_endings import FAILURES, Ending, Outcome, ending_of
-from holdfast_operator.decide.case import Case, decision, ending, given_up, status_with
+from holdfast_operator.decide.attempt_endings import FAILURES, AttemptEnding, AttemptOutcome, ending_of
+from holdfast_operator.decide.case import Case, actions_to_end, decision, given_up, status_with
 from holdfast_operator.decide.conditions import stamp
 from holdfast_operator.decide.decision import (
     Action,
-    Again,
     CollectAttempts,
+    ConditionUpdates,
     Decision,
     EndPod,
-    ForgetPod,
+    ForceDeletePod,
     GiveUpClaim,
-    Said,
-    Told,
+    LookAgain,
+    OperatorEvent,
 )
-from holdfast_operator.decide.facts import Phase, PodSeen, Seats, Unknown
-from holdfast_operator.decide.health import Living, unhealthy
+from holdfast_operator.decide.facts import ExecutorLocations, PodPhase, PodState, Unknown
+from holdfast_operator.decide.health import LivingDriver, unhealthy
 from holdfast_operator.decide.new_assignment import executors, missing_since, new_assignment
 from holdfast_operator.decide.running_checks import reason_to_end
 from holdfast_operator.decide.words import (
-    does_well,
     executors_missing,
+    growth_conditions,
     is_ready,
+    locality_conditions,
     no_location,
     not_ready,
-    of_growth,
-    of_places,
-    of_plan,
+    plan_conditions,
+    running_conditions,
     unreadable,
 )
 
@@ -45,20 +45,20 @@ _JITTER = 0.2
 def driver_ends(case: Case) -> Decision | None:
     """It is being ended, by us or by others: wait for it, and give it up only with its node."""
     driver = case.seen.driver
-    if not isinstance(driver, PodSeen) or driver.over or driver.deleting_since is None:
+    if not isinstance(driver, PodState) or driver.over or driver.deleting_since is None:
         return None
     if given_up(case, driver, driver.deleting_since + driver.grace):
         return _lost(case, driver)
     why = case.status.draining or Reason.DRIVER_DELETED.value
     said = not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
     said = {**said, "DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
-    return decision(case, said, Again(case.limits.soon), ending(case, [driver]), uid=driver.uid)
+    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, [driver]), uid=driver.uid)
 
 
 def driver_over(case: Case) -> Decision | None:
     """It ended: say how, and when there may be another."""
     driver = case.seen.driver
-    if not isinstance(driver, PodSeen) or not driver.over or case.status.ended is not None:
+    if not isinstance(driver, PodState) or not driver.over or case.status.ended is not None:
         return None
     return _ended(case, ending_of(driver, draining=case.status.draining is not None), driver.uid)
 
@@ -69,17 +69,17 @@ def driver_gone(case: Case) -> Decision | None:
         return None
     if case.status.draining == Reason.NODE_LOST:
         message = "the driver was given up with its node; the next attempt starts at once"
-        return _ended(case, Ending(Outcome.LOST, Reason.NODE_LOST, message))
+        return _ended(case, AttemptEnding(AttemptOutcome.LOST, Reason.NODE_LOST, message))
     if case.status.draining is not None:
-        return _ended(case, Ending(Outcome.DRAINED, Reason.DRAINING, "the attempt was drained"))
+        return _ended(case, AttemptEnding(AttemptOutcome.DRAINED, Reason.DRAINING, "the attempt was drained"))
     message = "the driver's pod was deleted by somebody else; the next attempt starts at once"
-    return _ended(case, Ending(Outcome.LOST, Reason.DRIVER_DELETED, message))
+    return _ended(case, AttemptEnding(AttemptOutcome.LOST, Reason.DRIVER_DELETED, message))
 
 
 def driver_runs(case: Case) -> Decision | None:
     """It has to end, or goes on and is asked how it does."""
     driver = case.seen.driver
-    if not isinstance(driver, PodSeen) or driver.over:
+    if not isinstance(driver, PodState) or driver.over:
         return None
     if given_up(case, driver, None):
         return _lost(case, driver)
@@ -91,35 +91,39 @@ def driver_runs(case: Case) -> Decision | None:
     said = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
     said |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
     ends = (EndPod(driver.name, driver.uid),)
-    decided = decision(case, said, Again(case.limits.soon), ends, uid=driver.uid, draining=why)
+    decided = decision(case, said, LookAgain(case.limits.soon), ends, uid=driver.uid, draining=why)
     return (
-        replace(decided, events=(Told(wish.reason, wish.message),)) if wish is not None and begun is None else decided
+        replace(decided, events=(OperatorEvent(wish.reason, wish.message),))
+        if wish is not None and begun is None
+        else decided
     )
 
 
-def _lost(case: Case, driver: PodSeen) -> Decision:
+def _lost(case: Case, driver: PodState) -> Decision:
     """Nobody is there to say that it ended: it is asked to end, and then taken away."""
     first = case.status.draining is None
     message = f"node {driver.node} has not answered for {case.limits.lost_after // 1000} s: {driver.name} is given up"
     said = not_ready(Reason.NODE_LOST, message, moving=True)
     said |= {"DriverRunning": (False, Reason.NODE_LOST, message)}
     why = Reason.NODE_LOST.value if first else None
-    decided = decision(case, said, Again(case.limits.soon), ending(case, [driver]), uid=driver.uid, draining=why)
-    return replace(decided, events=(Told(Reason.NODE_LOST, message, warning=True),)) if first else decided
+    decided = decision(
+        case, said, LookAgain(case.limits.soon), actions_to_end(case, [driver]), uid=driver.uid, draining=why
+    )
+    return replace(decided, events=(OperatorEvent(Reason.NODE_LOST, message, warning=True),)) if first else decided
 
 
-def _living(case: Case, driver: PodSeen) -> Decision:
+def _living(case: Case, driver: PodState) -> Decision:
     report = case.seen.report
-    mine = report if isinstance(report, Report) and report.attempt == driver.attempt else None
+    mine = report if isinstance(report, DriverReport) and report.attempt == driver.attempt else None
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
-    found = unhealthy(Living(driver, mine, interval, case.now, case.limits))
-    running = driver.phase is Phase.RUNNING
-    said: Said = {
+    found = unhealthy(LivingDriver(driver, mine, interval, case.now, case.limits))
+    running = driver.phase is PodPhase.RUNNING
+    said: ConditionUpdates = {
         "DriverRunning": (running, Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}")
         if found is None
         else (running, found.reason, found.message)
     }
-    said |= of_plan(case.judged) | of_growth(case.judged)
+    said |= plan_conditions(case.judged) | growth_conditions(case.judged)
     if found is not None:
         said |= not_ready(
             found.reason, found.message, moving=mine is None, stalled=found.reason is Reason.START_TIMEOUT
@@ -127,11 +131,13 @@ def _living(case: Case, driver: PodSeen) -> Decision:
     elif mine is None or mine.progressed is None:
         said |= not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
     else:
-        said |= of_places(mine) | does_well(case.judged, case.status, mine)
+        said |= locality_conditions(mine) | running_conditions(case.judged, case.status, mine)
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)
-    wake = Again(case.limits.look, well=applied) if healthy else Again(min(case.limits.look, 5 * case.limits.soon))
+    wake = (
+        LookAgain(case.limits.look, well=applied) if healthy else LookAgain(min(case.limits.look, 5 * case.limits.soon))
+    )
     seated = _seated(case, driver, mine)
     status = status_with(case, said | seated.said, uid=driver.uid)
     if mine is not None:
@@ -146,66 +152,68 @@ def _living(case: Case, driver: PodSeen) -> Decision:
     return Decision(status, _before_lost(case, seated.wake or wake), (*seated.actions, *collects), seated.events)
 
 
-def _before_lost(case: Case, wake: Again) -> Again:
+def _before_lost(case: Case, wake: LookAgain) -> LookAgain:
     """Also look when the first node that does not answer now counts as lost."""
     silent = [pod.silent_since for pod in case.seen.pods if pod.silent_since is not None and not pod.node_lost]
     if not silent:
         return wake
     left = min(silent) + case.limits.lost_after - case.now
-    return Again(min(wake.after, max(1, left)))
+    return LookAgain(min(wake.after, max(1, left)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Seated:
+class _ExecutorEffects:
     """What executors bring about."""
 
-    said: Said
-    wake: Again | None = None
+    said: ConditionUpdates
+    wake: LookAgain | None = None
     actions: tuple[Action, ...] = ()
-    events: tuple[Told, ...] = ()
+    events: tuple[OperatorEvent, ...] = ()
 
 
-def _seated(case: Case, driver: PodSeen, report: Report | None) -> _Seated:
+def _seated(case: Case, driver: PodState, report: DriverReport | None) -> _ExecutorEffects:
     """Executors that come up get tasks; those that stay away are said, waited for, and given up with their node."""
     if case.judged.app is None or not driver.works:
-        return _Seated({})
+        return _ExecutorEffects({})
     mine, seats = executors(case.seen, driver.attempt), case.seen.seats
     wanted, up = case.judged.app.spec.runtime.executors.count, sum(pod.works for pod in mine)
     since = missing_since(case.status)
     hands = new_assignment(case, driver, report)
     hands_over: tuple[Action, ...] = () if hands is None else (hands,)
     young = case.now - driver.created < case.limits.start
-    wake = None if seats is None else Again(case.limits.soon if young else case.limits.look)
+    wake = None if seats is None else LookAgain(case.limits.soon if young else case.limits.look)
     if isinstance(seats, Unknown):
-        return _Seated(unreadable("Assigned", seats.why), wake)
+        return _ExecutorEffects(unreadable("Assigned", seats.why), wake)
     if up >= wanted:
-        wrong = seats.wrong if isinstance(seats, Seats) else ""
-        return _Seated(no_location(wrong) if wrong else {}, wake, hands_over)
+        wrong = seats.wrong if isinstance(seats, ExecutorLocations) else ""
+        return _ExecutorEffects(no_location(wrong) if wrong else {}, wake, hands_over)
     ends, told = _given_up(case, mine, since)
     if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
-        return _Seated({}, wake, (*hands_over, *ends), told)
-    return _Seated(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
+        return _ExecutorEffects({}, wake, (*hands_over, *ends), told)
+    return _ExecutorEffects(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
 
 
-def _given_up(case: Case, mine: tuple[PodSeen, ...], since: int | None) -> tuple[tuple[Action, ...], tuple[Told, ...]]:
+def _given_up(
+    case: Case, mine: tuple[PodState, ...], since: int | None
+) -> tuple[tuple[Action, ...], tuple[OperatorEvent, ...]]:
     """Pods on nodes that are lost, and claims whose volumes nobody else reaches, once a pod waits for such a one."""
     seats = case.seen.seats
     actions: list[Action] = []
-    told: list[Told] = []
+    told: list[OperatorEvent] = []
     for pod in mine:
         if given_up(case, pod, since):
-            actions.append(ForgetPod(pod.name, pod.uid))
-        elif isinstance(seats, Seats) and pod.claim in seats.lost_claims:
-            actions += (GiveUpClaim(pod.claim), ForgetPod(pod.name, pod.uid))
+            actions.append(ForceDeletePod(pod.name, pod.uid))
+        elif isinstance(seats, ExecutorLocations) and pod.claim in seats.lost_claims:
+            actions += (GiveUpClaim(pod.claim), ForceDeletePod(pod.name, pod.uid))
             message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
-            told.append(Told(Reason.CLAIM_GIVEN_UP, message, warning=True))
+            told.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
     return tuple(actions), tuple(told)
 
 
-def _ended(case: Case, ending: Ending, uid: str | None = None) -> Decision:
+def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decision:
     """Write down how the attempt ended. What follows from it is the next look's business."""
     failed = ending.outcome in FAILURES
-    again = failed or ending.outcome is Outcome.LOST
+    again = failed or ending.outcome is AttemptOutcome.LOST
     failures = (case.status.failures or 0) + (1 if failed else 0)
     said = {"DriverRunning": (False, ending.reason, ending.message)} | not_ready(
         ending.reason, ending.message, moving=True
@@ -219,8 +227,8 @@ def _ended(case: Case, ending: Ending, uid: str | None = None) -> Decision:
             "retry_at": stamp(case.now + _wait(case, failures)) if failed else None,
         }
     )
-    warning = ending.outcome not in (Outcome.COMPLETED, Outcome.DRAINED)
-    return Decision(status, Again(0), (), (Told(ending.reason, ending.message, warning),))
+    warning = ending.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.DRAINED)
+    return Decision(status, LookAgain(0), (), (OperatorEvent(ending.reason, ending.message, warning),))
 
 
 def _wait(case: Case, failures: int) -> int:

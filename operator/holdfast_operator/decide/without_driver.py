@@ -7,25 +7,34 @@ from collections import Counter
 
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
-from holdfast.tasks.record import Record
-from holdfast_operator.decide.attempt_endings import FAILURES, Outcome
-from holdfast_operator.decide.case import Case, decision, ending, status_with
+from holdfast.tasks.record import PlacementRecord
+from holdfast_operator.decide.attempt_endings import FAILURES, AttemptOutcome
+from holdfast_operator.decide.case import Case, actions_to_end, decision, status_with
 from holdfast_operator.decide.conditions import moment
-from holdfast_operator.decide.decision import Action, Again, Decision, Final, GiveUpClaims, StartDriver, Told, Wake
+from holdfast_operator.decide.decision import (
+    Action,
+    Decision,
+    GiveUpRunClaims,
+    LookAgain,
+    NextLook,
+    OperatorEvent,
+    StartDriver,
+    WaitForChange,
+)
 from holdfast_operator.decide.facts import Unknown
 from holdfast_operator.decide.running_checks import growth_halts
-from holdfast_operator.decide.words import last_words, no_driver, not_ready, of_growth, of_plan, settled
-from holdfast_operator.examine.start_checks import SOON
+from holdfast_operator.decide.words import growth_conditions, last_words, no_driver, not_ready, plan_conditions, settled
+from holdfast_operator.examine.start_checks import PENDING_REASONS
 
 
 def forgives(case: Case) -> Decision | None:
     """Somebody changed the app after it failed, maybe just what it takes: nothing is held against it any more."""
     status = case.status
-    held = status.ended in (*FAILURES, Outcome.REFUSED)
+    held = status.ended in (*FAILURES, AttemptOutcome.REFUSED)
     if not held or status.observed_generation == case.seen.app.generation:
         return None
-    update = {"ended": Outcome.DRAINED.value, "failures": 0, "retry_at": None}
-    return Decision(status_with(case, {}).model_copy(update=update), Again(0))
+    update = {"ended": AttemptOutcome.DRAINED.value, "failures": 0, "retry_at": None}
+    return Decision(status_with(case, {}).model_copy(update=update), LookAgain(0))
 
 
 def executors_left(case: Case) -> Decision | None:
@@ -36,7 +45,7 @@ def executors_left(case: Case) -> Decision | None:
     if not alive or (status.ended is None and status.attempt is not None):
         return None
     said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
-    return decision(case, said, Again(case.limits.soon), ending(case, alive))
+    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, alive))
 
 
 def suspended(case: Case) -> Decision | None:
@@ -44,24 +53,24 @@ def suspended(case: Case) -> Decision | None:
     if case.judged.app is None or not case.judged.app.spec.suspend:
         return None
     said = not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
-    return decision(case, said | no_driver(Reason.SUSPENDED), Final("spec.suspend is false"))
+    return decision(case, said | no_driver(Reason.SUSPENDED), WaitForChange("spec.suspend is false"))
 
 
 def completed(case: Case) -> Decision | None:
     """There is nothing left to do."""
-    if case.status.ended != Outcome.COMPLETED or case.judged.differs(case.status):
+    if case.status.ended != AttemptOutcome.COMPLETED or case.judged.differs(case.status):
         return None
     said = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
-    return decision(case, said | no_driver(Reason.COMPLETED), Final("the spec changes"))
+    return decision(case, said | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"))
 
 
 def stays_refused(case: Case) -> Decision | None:
     """The driver said that somebody has to act; the same spec would end the same way."""
-    if case.status.ended != Outcome.REFUSED or case.judged.differs(case.status):
+    if case.status.ended != AttemptOutcome.REFUSED or case.judged.differs(case.status):
         return None
     message = last_words(case.status) or Reason.DRIVER_REFUSED.sentence
     said = not_ready(Reason.DRIVER_REFUSED, message, moving=False, stalled=True)
-    return decision(case, said, Final("the spec changes"))
+    return decision(case, said, WaitForChange("the spec changes"))
 
 
 def stays_halted(case: Case) -> Decision | None:
@@ -70,19 +79,19 @@ def stays_halted(case: Case) -> Decision | None:
     if found is None:
         return None
     said = not_ready(found.reason, found.message, moving=False, stalled=True)
-    return decision(case, said | no_driver(found.reason), Again(case.limits.look))
+    return decision(case, said | no_driver(found.reason), LookAgain(case.limits.look))
 
 
 def may_not_restart(case: Case) -> Decision | None:
     """The restart policy allows no other attempt."""
     ended, policy = case.status.ended, case.restart.policy
-    if ended not in (*FAILURES, Outcome.LOST) or policy == "Always" or case.judged.differs(case.status):
+    if ended not in (*FAILURES, AttemptOutcome.LOST) or policy == "Always" or case.judged.differs(case.status):
         return None
-    if policy == "OnFailure" and ended != Outcome.STOPPED:
+    if policy == "OnFailure" and ended != AttemptOutcome.STOPPED:
         return None
     message = f"{last_words(case.status)}; spec.restart.policy is {policy}"
     said = not_ready(Reason.RESTART_NEVER, message, moving=False, stalled=True)
-    return decision(case, said, Final("the spec changes"))
+    return decision(case, said, WaitForChange("the spec changes"))
 
 
 def cannot_start(case: Case) -> Decision | None:
@@ -90,12 +99,12 @@ def cannot_start(case: Case) -> Decision | None:
     against = case.judged.against
     if against is None:
         return None
-    soon = against.reason in SOON
-    said = of_plan(case.judged) | of_growth(case.judged)
+    soon = against.reason in PENDING_REASONS
+    said = plan_conditions(case.judged) | growth_conditions(case.judged)
     said |= not_ready(against.reason, against.message, moving=soon, stalled=not soon)
-    wake: Wake = Again(case.limits.soon if soon else case.limits.look)
+    wake: NextLook = LookAgain(case.limits.soon if soon else case.limits.look)
     if not case.judged.may_change and not _needs_topics(case):
-        wake = Final("the spec changes")
+        wake = WaitForChange("the spec changes")
     return decision(case, said | no_driver(against.reason), wake)
 
 
@@ -106,7 +115,7 @@ def waits(case: Case) -> Decision | None:
         return None
     message = f"{last_words(case.status)}; the next attempt starts at {case.status.retry_at}"
     said = not_ready(Reason.WAITING_TO_RESTART, message, moving=True)
-    return decision(case, said, Again(until - case.now))
+    return decision(case, said, LookAgain(until - case.now))
 
 
 def strangers_there(case: Case) -> Decision | None:
@@ -116,7 +125,7 @@ def strangers_there(case: Case) -> Decision | None:
         return None
     message = f"{names[0]} drives an app of this name and is not this one's; delete it if nobody else does"
     said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, message, moving=False, stalled=True)
-    return decision(case, said, Again(case.limits.look))
+    return decision(case, said, LookAgain(case.limits.look))
 
 
 def starts(case: Case) -> Decision:
@@ -127,7 +136,7 @@ def starts(case: Case) -> Decision:
     under_way = status.attempt is not None and status.ended is None and not new_run
     last = max(0 if new_run else status.attempt or 0, case.seen.highest)
     number = status.attempt if under_way and status.attempt is not None else last + 1
-    said = of_plan(case.judged) | not_ready(Reason.STARTING, f"attempt {number} starts", moving=True)
+    said = plan_conditions(case.judged) | not_ready(Reason.STARTING, f"attempt {number} starts", moving=True)
     said |= {"DriverRunning": (False, Reason.STARTING, f"attempt {number} starts")}
     if case.seen.refused is not None:
         why = case.seen.refused
@@ -148,27 +157,34 @@ def starts(case: Case) -> Decision:
     counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
     storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
     actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case), storage),)
-    events: tuple[Told, ...] = (
-        () if under_way else (Told(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
+    events: tuple[OperatorEvent, ...] = (
+        () if under_way else (OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
     )
     if new_run and status.run_id is not None:
-        actions = (GiveUpClaims(app_id(app.name, status.run_id)), *actions)
-        events = (*events, Told(Reason.SPEC_CHANGED, f"run {status.run_id} is over, its local state is given up"))
+        actions = (GiveUpRunClaims(app_id(app.name, status.run_id)), *actions)
+        events = (
+            *events,
+            OperatorEvent(Reason.SPEC_CHANGED, f"run {status.run_id} is over, its local state is given up"),
+        )
     if not under_way:
         events += _left_behind(case)
-    return Decision(after, Again(case.limits.soon if case.seen.refused is None else case.limits.look), actions, events)
+    return Decision(
+        after, LookAgain(case.limits.soon if case.seen.refused is None else case.limits.look), actions, events
+    )
 
 
-def _left_behind(case: Case) -> tuple[Told, ...]:
+def _left_behind(case: Case) -> tuple[OperatorEvent, ...]:
     """State of the run that goes with steps that are gone."""
     warnings = () if case.judged.plan is None else case.judged.plan.warnings
-    return tuple(Told(one.reason, one.message, warning=True) for one in warnings if one.reason is Reason.STATE_GIVEN_UP)
+    return tuple(
+        OperatorEvent(one.reason, one.message, warning=True) for one in warnings if one.reason is Reason.STATE_GIVEN_UP
+    )
 
 
 def _holding_state(case: Case) -> dict[str, int]:
     """Node -> tasks whose state is there, where nodes are what state is bound to."""
     record, app = case.seen.record, case.judged.app
-    if not isinstance(record, Record) or app is None or app.spec.state.location != "Node":
+    if not isinstance(record, PlacementRecord) or app is None or app.spec.state.location != "Node":
         return {}
     return dict(Counter(record.task_location.values()))
 

@@ -3,15 +3,15 @@
 Must not decide when it is said.
 """
 
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
-from holdfast_operator.decide.decision import Said
-from holdfast_operator.decide.facts import PodSeen
-from holdfast_operator.examine.start_checks import Judged
+from holdfast_operator.decide.decision import ConditionUpdates
+from holdfast_operator.decide.facts import PodState
+from holdfast_operator.examine.start_checks import StartVerdict
 
 
-def settled(reason: Reason, message: str) -> Said:
+def settled(reason: Reason, message: str) -> ConditionUpdates:
     """All is as it should be."""
     return {
         "Ready": (True, reason, message),
@@ -20,7 +20,7 @@ def settled(reason: Reason, message: str) -> Said:
     }
 
 
-def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> Said:
+def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> ConditionUpdates:
     """It is not; `moving`: something is under way. `stalled`: somebody has to act."""
     return {
         "Ready": (False, reason, message),
@@ -29,7 +29,7 @@ def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = Fal
     }
 
 
-def does_well(judged: Judged, status: Status, report: Report) -> Said:
+def running_conditions(judged: StartVerdict, status: Status, report: DriverReport) -> ConditionUpdates:
     """It runs well; but what was applied last may not be what runs."""
     against = judged.against
     if against is not None and judged.may_change and judged.differs(status):
@@ -41,7 +41,7 @@ def does_well(judged: Judged, status: Status, report: Report) -> Said:
     return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
 
 
-def of_plan(judged: Judged) -> Said:
+def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
     """What planning says; nothing where it could not be done."""
     if judged.app is None and judged.against is not None:
         return {"PlanValid": (False, judged.against.reason, judged.against.message)}
@@ -59,7 +59,7 @@ def of_plan(judged: Judged) -> Said:
     return {"PlanValid": (False, first.reason, message)}
 
 
-def of_growth(judged: Judged) -> Said:
+def growth_conditions(judged: StartVerdict) -> ConditionUpdates:
     """Whether the state of the run fits to what the app is now."""
     refused = {
         Reason.NOT_A_MULTIPLE,
@@ -78,7 +78,7 @@ def of_growth(judged: Judged) -> Said:
     return {}
 
 
-def of_places(report: Report) -> Said:
+def locality_conditions(report: DriverReport) -> ConditionUpdates:
     """Whether tasks run where their state is."""
     away = report.tasks - report.placed
     return {
@@ -89,7 +89,7 @@ def of_places(report: Report) -> Said:
     }
 
 
-def executors_missing(up: int, wanted: int, executors: tuple[PodSeen, ...]) -> Said:
+def executors_missing(up: int, wanted: int, executors: tuple[PodState, ...]) -> ConditionUpdates:
     """Fewer executors run than are asked for, and what one of them waits for."""
     waiting = next((pod for pod in executors if pod.unschedulable is not None or pod.waiting is not None), None)
     why = ""
@@ -99,17 +99,17 @@ def executors_missing(up: int, wanted: int, executors: tuple[PodSeen, ...]) -> S
     return {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{why}")}
 
 
-def no_location(why: str) -> Said:
+def no_location(why: str) -> ConditionUpdates:
     """An executor can't be given tasks."""
     return {"Assigned": (False, Reason.LOCATION_MISSING, why)}
 
 
-def unreadable(condition: str, why: str) -> Said:
+def unreadable(condition: str, why: str) -> ConditionUpdates:
     """What this condition rests on could not be read."""
     return {condition: (None, Reason.CLUSTER_UNREADABLE, why)}
 
 
-def no_driver(reason: Reason) -> Said:
+def no_driver(reason: Reason) -> ConditionUpdates:
     """There is none, and why: nobody has tasks then, and nobody lacks them."""
     said = "there is no driver"
     return {"DriverRunning": (False, reason, said), "Assigned": (None, reason, said)}

@@ -15,25 +15,25 @@ from typing import Any
 from holdfast.raw_objects import UNREAD
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
-from holdfast_operator.decide.facts import Finding, Grounds
-from holdfast_operator.decide.specs import Spec
-from holdfast_operator.examine.lanes import Lanes, NotAnsweredError, TooMuch
-from holdfast_operator.examine.questions import Failed
-from holdfast_operator.examine.start_checks import Judged
+from holdfast_operator.decide.facts import AppFinding, Grounds
+from holdfast_operator.decide.specs import ParsedSpec
+from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
+from holdfast_operator.examine.questions import AnswerFault
+from holdfast_operator.examine.start_checks import StartVerdict
 from holdfast_operator.manifests.pod_policy import PodPolicy
-from holdfast_operator.observe.cache import Key
-from holdfast_operator.observe.remembered import Remembered
+from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.observe.remembered import RecentValues
 
 _LOG = logging.getLogger("holdfast")
 _MOMENT = 0.25
 """Seconds that a look waits."""
 _MOST, _HEAVIEST, _MOST_REFUSED = 512, 16 << 20, 1 << 16
 """Answers, the bytes they came in (which are five times as many in memory), and what there is no answer for."""
-Which = tuple[str, str]
+QuestionKey = tuple[str, str]
 """Uid of an app, and what is asked about it."""
 
 
-class BeingExaminedError(Exception):
+class ExaminationPendingError(Exception):
     """There is no answer yet; the app is looked at again when there is."""
 
 
@@ -41,43 +41,43 @@ class BeingExaminedError(Exception):
 class Examiner:
     """What is known of specs."""
 
-    lanes: Lanes
-    changed: Callable[[Key], None]
+    lanes: ExaminerLanes
+    changed: Callable[[AppKey], None]
     """Told of whom there is an answer that nobody waits for any more."""
     policy: PodPolicy
     refused: Callable[[Reason], None] = lambda _: None
     """Told why an app may not start."""
-    _answers: Remembered[Which, Any] = field(default_factory=lambda: Remembered(_MOST, _HEAVIEST))
-    _refused: Remembered[Which, str] = field(default_factory=lambda: Remembered(_MOST_REFUSED))
+    _answers: RecentValues[QuestionKey, Any] = field(default_factory=lambda: RecentValues(_MOST, _HEAVIEST))
+    _refused: RecentValues[QuestionKey, str] = field(default_factory=lambda: RecentValues(_MOST_REFUSED))
     """Why there is no answer, and will be none."""
-    _asked: dict[Which, "asyncio.Task[None]"] = field(default_factory=dict)
+    _asked: dict[QuestionKey, "asyncio.Task[None]"] = field(default_factory=dict)
 
-    async def spec(self, key: Key, tree: Mapping[str, Any]) -> Spec:
+    async def spec(self, key: AppKey, tree: Mapping[str, Any]) -> ParsedSpec:
         """What this object says an app is."""
         metadata = tree["metadata"]
         unread = (tree.get(UNREAD) or {}).get("spec")
         if unread is not None:
-            return Spec(None, None, f"spec: it can't be read: {unread}")
+            return ParsedSpec(None, None, f"spec: it can't be read: {unread}")
         since, named = metadata.get("generation"), {"metadata": {"name": metadata["name"]}}
         kept = {name: tree[name] for name in ("apiVersion", "kind", "spec") if name in tree} | named
         answer = await self._answer(key, (metadata["uid"], "spec"), since, kept)
-        return answer if isinstance(answer, Spec) else Spec(None, None, answer)
+        return answer if isinstance(answer, ParsedSpec) else ParsedSpec(None, None, answer)
 
-    async def told(self, key: Key, uid: str, text: str) -> StreamApp | None:
+    async def told(self, key: AppKey, uid: str, text: str) -> StreamApp | None:
         """The app in what an attempt was told; None where it can't be read."""
         answer = await self._answer(key, (uid, "told"), hashlib.sha256(text.encode()).digest(), text)
-        return answer.app if isinstance(answer, Spec) else None
+        return answer.app if isinstance(answer, ParsedSpec) else None
 
-    async def verdict(self, key: Key, uid: str, generation: int, spec: Spec, grounds: Grounds) -> Judged:
+    async def verdict(self, key: AppKey, uid: str, generation: int, spec: ParsedSpec, grounds: Grounds) -> StartVerdict:
         """Whether an attempt of the app, as it is now, may start."""
         if spec.app is None:
-            return Judged(None, None, Finding(Reason.INVALID_SPEC, spec.wrong))
+            return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
         answer = await self._answer(key, (uid, "verdict"), (generation, grounds), spec.app, grounds, self.policy)
-        if isinstance(answer, Judged):
+        if isinstance(answer, StartVerdict):
             return replace(answer, app=spec.app, fingerprint=spec.fingerprint)
-        return Judged(None, None, Finding(Reason.INVALID_SPEC, answer))
+        return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, answer))
 
-    async def _answer(self, key: Key, which: Which, since: object, *arguments: Any) -> Any:
+    async def _answer(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> Any:
         """What was answered, or a sentence why that is not possible."""
         while (known := self._refused.get(which, since) or self._answers.get(which, since)) is None:
             if which not in self._asked:
@@ -85,10 +85,10 @@ class Examiner:
             asked = self._asked[which]
             await asyncio.wait({asked}, timeout=_MOMENT)
             if not asked.done():
-                raise BeingExaminedError
+                raise ExaminationPendingError
         return known
 
-    async def _ask(self, key: Key, which: Which, since: object, *arguments: Any) -> None:
+    async def _ask(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> None:
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -101,11 +101,11 @@ class Examiner:
             if clock() - began >= _MOMENT:
                 self.changed(key)
 
-    def _learn(self, key: Key, which: Which, since: object, answer: Any, size: int) -> None:
+    def _learn(self, key: AppKey, which: QuestionKey, since: object, answer: Any, size: int) -> None:
         wrong = None
-        if isinstance(answer, TooMuch):
+        if isinstance(answer, TooExpensive):
             wrong = f"spec: it can't be planned: {answer.why}; make it smaller"
-        elif isinstance(answer, Failed):
+        elif isinstance(answer, AnswerFault):
             wrong = f"spec: it can't be planned, by a fault of Holdfast ({answer.code}); the operator's log has it"
             _LOG.error("%s/%s: %s\n%s", key.namespace, key.name, wrong, answer.traceback)
         if wrong is not None:
@@ -113,5 +113,5 @@ class Examiner:
             self.refused(Reason.INVALID_SPEC)
             return
         self._answers.put(which, since, answer, size)
-        if isinstance(answer, Judged) and answer.against is not None:
+        if isinstance(answer, StartVerdict) and answer.against is not None:
             self.refused(answer.against.reason)

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import RetrySoonError
-from holdfast_operator.examine.questions import Ended, OutOfMemory
-from holdfast_operator.examine.sandbox import HEADER, Lane
+from holdfast_operator.examine.questions import WorkerExit, WorkerOutOfMemory
+from holdfast_operator.examine.sandbox import HEADER, ExaminerLane
 
-QUICK = Lane(cpu=0.25, memory=192 << 20)
-SLOW = Lane(cpu=10.0, memory=192 << 20, nice=10)
+QUICK = ExaminerLane(cpu=0.25, memory=192 << 20)
+SLOW = ExaminerLane(cpu=10.0, memory=192 << 20, nice=10)
 _PAUSE = 1.0
 """Seconds before processes that are gone are made anew."""
 _PATIENCE = 120.0
@@ -34,7 +34,7 @@ class NotAnsweredError(RetrySoonError):
 
 
 @dataclass(frozen=True, slots=True)
-class TooMuch:
+class TooExpensive:
     """A question that takes more than it may."""
 
     why: str
@@ -44,14 +44,14 @@ class TooMuch:
 class _Turns:
     """Questions that wait, by namespace; who has had a turn goes to the end."""
 
-    waiting: dict[str, deque["_Asked"]] = field(default_factory=dict)
+    waiting: dict[str, deque["_Question"]] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, asked: "_Asked") -> None:
+    def put(self, asked: "_Question") -> None:
         self.waiting.setdefault(asked.namespace, deque()).append(asked)
         self.news.set()
 
-    async def next(self) -> "_Asked":
+    async def next(self) -> "_Question":
         while not self.waiting:
             self.news.clear()
             await self.news.wait()
@@ -64,17 +64,17 @@ class _Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Question:
     namespace: str
     question: bytes
     answer: "asyncio.Future[Any]"
 
 
 @dataclass(slots=True)
-class Lanes:
+class ExaminerLanes:
     """The processes, and what is asked of them."""
 
-    lanes: Sequence[Lane] = (QUICK, SLOW)
+    lanes: Sequence[ExaminerLane] = (QUICK, SLOW)
     """From the quickest on."""
     _turns: list[_Turns] = field(default_factory=list)
 
@@ -82,8 +82,8 @@ class Lanes:
         self._turns = [_Turns() for _ in self.lanes]
 
     async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:
-        """The answer, or `TooMuch`; and how many bytes it came in."""
-        asked = _Asked(namespace, pickle.dumps((question, *arguments)), asyncio.get_running_loop().create_future())
+        """The answer, or `TooExpensive`; and how many bytes it came in."""
+        asked = _Question(namespace, pickle.dumps((question, *arguments)), asyncio.get_running_loop().create_future())
         self._turns[0].put(asked)
         answer, size = await asked.answer
         return answer, size
@@ -133,7 +133,7 @@ class Lanes:
                     message = f"what reads specs is gone ({type(error).__name__}), and is started anew"
                     _tell(asked, NotAnsweredError(message))
                     raise
-                if isinstance(answer, Ended) and answer.by == signal.SIGPROF and at + 1 < len(self._turns):
+                if isinstance(answer, WorkerExit) and answer.by == signal.SIGPROF and at + 1 < len(self._turns):
                     self._turns[at + 1].put(asked)
                 else:
                     _tell(asked, (_judged(answer, lane), size))
@@ -143,7 +143,7 @@ class Lanes:
                 await writer.wait_closed()
 
 
-def _words(theirs: socket.socket, lane: Lane) -> list[str]:
+def _words(theirs: socket.socket, lane: ExaminerLane) -> list[str]:
     return [str(theirs.fileno()), *lane.words()]
 
 
@@ -154,17 +154,17 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, qu
     return pickle.loads(await reader.readexactly(size)), size  # noqa: S301 - from a process of our own
 
 
-def _judged(answer: Any, lane: Lane) -> Any:
-    if isinstance(answer, OutOfMemory):
-        return TooMuch(f"it takes more than {lane.memory >> 20} MiB of memory")
-    if isinstance(answer, Ended) and answer.by == signal.SIGPROF:
-        return TooMuch(f"it takes more than {lane.cpu:g} s of CPU time")
-    if isinstance(answer, Ended):
-        return TooMuch(f"it ended the process that did it (signal {answer.by})")
+def _judged(answer: Any, lane: ExaminerLane) -> Any:
+    if isinstance(answer, WorkerOutOfMemory):
+        return TooExpensive(f"it takes more than {lane.memory >> 20} MiB of memory")
+    if isinstance(answer, WorkerExit) and answer.by == signal.SIGPROF:
+        return TooExpensive(f"it takes more than {lane.cpu:g} s of CPU time")
+    if isinstance(answer, WorkerExit):
+        return TooExpensive(f"it ended the process that did it (signal {answer.by})")
     return answer
 
 
-def _tell(asked: _Asked, answer: Any) -> None:
+def _tell(asked: _Question, answer: Any) -> None:
     if asked.answer.done():
         return
     if isinstance(answer, BaseException):

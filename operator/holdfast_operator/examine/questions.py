@@ -14,15 +14,15 @@ from holdfast.bounded_json import load
 from holdfast.safely import PlanningFailedError, safely
 from holdfast.spec.app_part import StreamApp
 from holdfast_operator.decide.facts import Grounds
-from holdfast_operator.decide.specs import Spec, read_spec
-from holdfast_operator.examine.start_checks import Judged, judge
+from holdfast_operator.decide.specs import ParsedSpec, read_spec
+from holdfast_operator.examine.start_checks import StartVerdict, judge
 from holdfast_operator.manifests.pod_policy import PodPolicy
 
 _LONGEST_TRACEBACK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AnswerFault:
     """Something was raised that nobody expected."""
 
     code: str
@@ -31,7 +31,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WorkerExit:
     """The worker was ended before it could answer."""
 
     by: int
@@ -39,7 +39,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class OutOfMemory:
+class WorkerOutOfMemory:
     """The worker had no memory left to answer."""
 
 
@@ -52,25 +52,25 @@ def answered(question: bytes) -> bytes:
         if isinstance(failed.__cause__, MemoryError):
             raise failed.__cause__ from None
         told = "".join(traceback.format_exception(failed.__cause__))
-        return pickle.dumps(Failed(failed.code, told[-_LONGEST_TRACEBACK:]))
+        return pickle.dumps(AnswerFault(failed.code, told[-_LONGEST_TRACEBACK:]))
 
 
-def _spec(tree: Mapping[str, Any]) -> Spec:
+def _spec(tree: Mapping[str, Any]) -> ParsedSpec:
     return read_spec(tree)
 
 
-def _told(text: str) -> Spec:
+def _told(text: str) -> ParsedSpec:
     """What is in what an attempt was told."""
     try:
         tree = load(text)
     except ValueError as error:
-        return Spec(None, None, str(error))
-    return read_spec(tree) if isinstance(tree, dict) else Spec(None, None, "it is no object")
+        return ParsedSpec(None, None, str(error))
+    return read_spec(tree) if isinstance(tree, dict) else ParsedSpec(None, None, "it is no object")
 
 
-def _verdict(app: StreamApp, grounds: Grounds, policy: PodPolicy) -> Judged:
+def _verdict(app: StreamApp, grounds: Grounds, policy: PodPolicy) -> StartVerdict:
     """Without the app: whoever asks has it."""
-    return replace(judge(grounds, Spec(app, None), policy), app=None)
+    return replace(judge(grounds, ParsedSpec(app, None), policy), app=None)
 
 
 _ANSWERS: Mapping[str, Callable[..., Any]] = {"spec": _spec, "told": _told, "verdict": _verdict}

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast_operator.examine.questions import Ended, OutOfMemory, answered
+from holdfast_operator.examine.questions import WorkerExit, WorkerOutOfMemory, answered
 
 HEADER = struct.Struct(">Q")
 """Before each question and each answer: its length."""
@@ -35,7 +35,7 @@ _SUCCESSOR = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ExaminerLane:
     """What a worker may take."""
 
     cpu: float
@@ -61,14 +61,14 @@ def main(arguments: Sequence[str]) -> None:
             for other in sockets:
                 if other is not mine:
                     other.close()
-            _keep(mine, Lane(float(cpu), int(memory), int(nice)))
+            _keep(mine, ExaminerLane(float(cpu), int(memory), int(nice)))
     for one in sockets:
         one.close()
     for keeper in keepers:
         os.waitpid(keeper, 0)
 
 
-def _keep(asked: socket.socket, lane: Lane) -> None:
+def _keep(asked: socket.socket, lane: ExaminerLane) -> None:
     os.nice(lane.nice)
     while True:
         worker = os.fork()
@@ -76,12 +76,12 @@ def _keep(asked: socket.socket, lane: Lane) -> None:
             _work(asked, lane)
         _, status = os.waitpid(worker, 0)
         if os.WIFSIGNALED(status):
-            _send(asked, pickle.dumps(Ended(os.WTERMSIG(status))))
+            _send(asked, pickle.dumps(WorkerExit(os.WTERMSIG(status))))
         elif os.WEXITSTATUS(status) != _SUCCESSOR:
             os._exit(0)  # nobody asks any more, or what is asked could not be received
 
 
-def _work(asked: socket.socket, lane: Lane) -> None:
+def _work(asked: socket.socket, lane: ExaminerLane) -> None:
     most = _data() + lane.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -95,7 +95,7 @@ def _work(asked: socket.socket, lane: Lane) -> None:
             answer = answered(question)
         except MemoryError:
             signal.setitimer(signal.ITIMER_PROF, 0)
-            _send(asked, pickle.dumps(OutOfMemory()))
+            _send(asked, pickle.dumps(WorkerOutOfMemory()))
             break
         signal.setitimer(signal.ITIMER_PROF, 0)
         _send(asked, answer)

@@ -7,33 +7,33 @@ not read anything: what could not be read is in the snapshot as such.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.topics import setting_problems
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.spec.app_part import StreamApp
-from holdfast_operator.decide.facts import Finding, Grounds, Unknown
-from holdfast_operator.decide.specs import Spec
+from holdfast_operator.decide.facts import AppFinding, Grounds, Unknown
+from holdfast_operator.decide.specs import ParsedSpec
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
 
 _SHOWN_PROBLEMS = 10
-SOON = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
-WORLD = frozenset(
+PENDING_REASONS = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
+WORLD_REASONS = frozenset(
     {Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.STORAGE_CLASS_MISSING, Reason.TOPIC_MISSING}
 )
 """What can go away without a change of the app."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class StartVerdict:
     """What the app is now, and what stands against starting it."""
 
     app: StreamApp | None
     """None: the spec is invalid."""
     plan: Plan | None
     """None: it could not be made."""
-    against: Finding | None
+    against: AppFinding | None
     """None: it may start."""
     fingerprint: str | None = None
     """Of the spec, where it is valid."""
@@ -41,7 +41,7 @@ class Judged:
     @property
     def may_change(self) -> bool:
         """Whether what stands against it can go away by itself."""
-        return self.against is not None and self.against.reason in SOON | WORLD
+        return self.against is not None and self.against.reason in PENDING_REASONS | WORLD_REASONS
 
     def differs(self, status: Status) -> bool:
         """Whether the app is another one than its last attempt ran; a spec that can't be read is not."""
@@ -56,71 +56,71 @@ class _Case:
     policy: PodPolicy
 
 
-def judge(seen: Grounds, spec: Spec, policy: PodPolicy) -> Judged:
+def judge(seen: Grounds, spec: ParsedSpec, policy: PodPolicy) -> StartVerdict:
     """Whether an attempt of the app, as it is now, may start."""
     app = spec.app
     if app is None:
-        return Judged(None, None, Finding(Reason.INVALID_SPEC, spec.wrong))
+        return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
     planned = None
     if not isinstance(seen.counts, Unknown) and not isinstance(seen.record, Unknown):
-        planned = plan(app, Known(topics=seen.counts, record=seen.record))
+        planned = plan(app, PlanningFacts(topics=seen.counts, record=seen.record))
     case = _Case(seen, app, planned, policy)
-    against = next((found for ask in START if (found := ask(case)) is not None), None)
-    return Judged(app, planned, against, spec.fingerprint)
+    against = next((found for ask in START_CHECKS if (found := ask(case)) is not None), None)
+    return StartVerdict(app, planned, against, spec.fingerprint)
 
 
-def _no_embedded_log(case: _Case) -> Finding | None:
+def _no_embedded_log(case: _Case) -> AppFinding | None:
     names = [one.name for one in case.app.spec.systems if one.log is not None]
     if not names:
         return None
     message = f"spec.systems: {', '.join(names)} is an embedded log, which is on one host; use Kafka on a cluster"
-    return Finding(Reason.SYSTEM_NOT_REACHABLE, message)
+    return AppFinding(Reason.SYSTEM_NOT_REACHABLE, message)
 
 
-def _checkpoint(case: _Case) -> Finding | None:
+def _checkpoint(case: _Case) -> AppFinding | None:
     if case.app.spec.runtime.checkpoint is not None:
         return None
     message = (
         "spec.runtime.checkpoint.location is missing; give a folder that driver and executors reach, e.g. "
         "s3a://bucket/path, or file:///path on a volume that all of them mount"
     )
-    return Finding(Reason.CHECKPOINT_MISSING, message)
+    return AppFinding(Reason.CHECKPOINT_MISSING, message)
 
 
-def _settings(case: _Case) -> Finding | None:
+def _settings(case: _Case) -> AppFinding | None:
     """Before brokers are asked, which the plan comes after."""
     problem = next(setting_problems(case.app.spec.systems), None)
-    return None if problem is None else Finding(problem.reason, problem.message)
+    return None if problem is None else AppFinding(problem.reason, problem.message)
 
 
-def _templates(case: _Case) -> Finding | None:
+def _templates(case: _Case) -> AppFinding | None:
     try:
         check_templates(case.app.spec.runtime)
     except TemplateRefusedError as error:
-        return Finding(Reason.POD_TEMPLATE_REFUSED, str(error))
+        return AppFinding(Reason.POD_TEMPLATE_REFUSED, str(error))
     return None
 
 
-def _pods(case: _Case) -> Finding | None:
+def _pods(case: _Case) -> AppFinding | None:
     against = case.policy.against(case.app)
     if not against:
         return None
     more = f"; and {len(against) - _SHOWN_PROBLEMS} more" if len(against) > _SHOWN_PROBLEMS else ""
     allowed = f"this release allows {case.policy.profile} pods (value apps.podTemplates)"
-    return Finding(Reason.PODS_NOT_ALLOWED, f"{allowed}; {'; '.join(against[:_SHOWN_PROBLEMS])}{more}")
+    return AppFinding(Reason.PODS_NOT_ALLOWED, f"{allowed}; {'; '.join(against[:_SHOWN_PROBLEMS])}{more}")
 
 
-def _readable(case: _Case) -> Finding | None:
+def _readable(case: _Case) -> AppFinding | None:
     for what in (case.seen.record, case.seen.missing, case.seen.storage_class):
         if isinstance(what, Unknown):
-            return Finding(Reason.CLUSTER_UNREADABLE, what.why)
+            return AppFinding(Reason.CLUSTER_UNREADABLE, what.why)
     counts = case.seen.counts
     if isinstance(counts, Unknown):
-        return Finding(Reason.BROKER_UNREACHABLE if counts.asked else Reason.ASKING_BROKERS, counts.why)
+        return AppFinding(Reason.BROKER_UNREACHABLE if counts.asked else Reason.ASKING_BROKERS, counts.why)
     return None
 
 
-def _plan_valid(case: _Case) -> Finding | None:
+def _plan_valid(case: _Case) -> AppFinding | None:
     if case.plan is None or case.plan.valid:
         return None
     told = [
@@ -129,35 +129,35 @@ def _plan_valid(case: _Case) -> Finding | None:
         for one in case.plan.problems[:_SHOWN_PROBLEMS]
     ]
     more = len(case.plan.problems) - len(told)
-    return Finding(case.plan.problems[0].reason, "; ".join(told) + (f"; and {more} more" if more else ""))
+    return AppFinding(case.plan.problems[0].reason, "; ".join(told) + (f"; and {more} more" if more else ""))
 
 
-def _built(case: _Case) -> Finding | None:
+def _built(case: _Case) -> AppFinding | None:
     if case.plan is None or not case.plan.not_built:
         return None
     told = [one.message for one in case.plan.not_built]
     more = f"; and {len(told) - _SHOWN_PROBLEMS} more" if len(told) > _SHOWN_PROBLEMS else ""
-    return Finding(Reason.NOT_BUILT, "; ".join(told[:_SHOWN_PROBLEMS]) + more)
+    return AppFinding(Reason.NOT_BUILT, "; ".join(told[:_SHOWN_PROBLEMS]) + more)
 
 
-def _objects_there(case: _Case) -> Finding | None:
+def _objects_there(case: _Case) -> AppFinding | None:
     missing = case.seen.missing
     if isinstance(missing, Unknown) or not missing:
         return None
-    return Finding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.namespace}")
+    return AppFinding(Reason.OBJECT_MISSING, f"{', '.join(missing)}: create it in namespace {case.seen.namespace}")
 
 
-def _storage_class(case: _Case) -> Finding | None:
+def _storage_class(case: _Case) -> AppFinding | None:
     if case.seen.storage_class is not None:
         return None
     message = (
         "spec.state.storageClass is missing, and the cluster has no default StorageClass that the operator can see: "
         "name one, or make one the default"
     )
-    return Finding(Reason.STORAGE_CLASS_MISSING, message)
+    return AppFinding(Reason.STORAGE_CLASS_MISSING, message)
 
 
-START: tuple[Callable[[_Case], Finding | None], ...] = (
+START_CHECKS: tuple[Callable[[_Case], AppFinding | None], ...] = (
     _no_embedded_log,
     _settings,
     _checkpoint,

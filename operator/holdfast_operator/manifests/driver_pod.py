@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.protocol.assignment import HANDED_KEY, Handed
-from holdfast.protocol.attempt import TOLD_KEY, Told
+from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
+from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders
 from holdfast.protocol.names import app_id, assignment_name, attempt_name, report_name
 from holdfast.spec.app_part import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
-from holdfast_operator.cluster.nodes import patient
+from holdfast_operator.cluster.nodes import with_node_tolerations
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.pod_templates import MAIN, merged
 from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, STATE_VOLUME
@@ -44,7 +44,7 @@ _POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Installation:
     """What an installation of the operator gives to pods."""
 
     image: str
@@ -57,7 +57,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class AppOwner:
     """The app object that everything belongs to."""
 
     name: str
@@ -77,7 +77,7 @@ class Owner:
         }
 
 
-def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> Tree:
+def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installation) -> Tree:
     """The pod of an attempt."""
     name, driver = attempt_name(app.name, app.spec.run_id, attempt), app.spec.runtime.driver
     container: Tree = {
@@ -92,7 +92,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> 
             {"name": "HOLDFAST_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         ],
         "resources": _resources(driver.cores, driver.memory),
-        "securityContext": _closed(),
+        "securityContext": _container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "holdfast-app", "mountPath": _FOLDER, "readOnly": True}, *_secret_mounts(app)],
     }
@@ -112,14 +112,14 @@ def driver_pod(app: StreamApp, attempt: int, owner: Owner, release: Release) -> 
             "volumes": [{"name": "holdfast-app", "configMap": {"name": name}}, *_secret_volumes(app)],
         },
     }
-    return patient(merged(pod, driver.pod_template), release.lost_after)
+    return with_node_tolerations(merged(pod, driver.pod_template), release.lost_after)
 
 
-def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner, release: Release) -> Tree:
+def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOwner, release: Installation) -> Tree:
     """What an attempt is told: the app as it is now, and how Spark is to run it. It never changes."""
     app, attempt = start.app, start.attempt
     run = app.spec.run_id
-    who = Told(
+    who = AttemptOrders(
         app.name,
         owner.namespace,
         owner.uid,
@@ -141,14 +141,14 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: Owner
         "immutable": True,
         "data": {
             APP_KEY: json.dumps(told, ensure_ascii=False, sort_keys=True),
-            TOLD_KEY: who.text(),
+            ORDERS_KEY: who.text(),
             EXECUTOR_KEY: json.dumps(executor_template(start, owner, release), sort_keys=True),
             SPARK_KEY: json.dumps(spark_settings(app, attempt, owner, release, start.storage_class), sort_keys=True),
         },
     }
 
 
-def assignment_config_map(handed: Handed, run: str, owner: Owner) -> Tree:
+def assignment_config_map(handed: VersionedAssignment, run: str, owner: AppOwner) -> Tree:
     """Who does what in an attempt, for its driver."""
     return {
         "apiVersion": "v1",
@@ -158,16 +158,16 @@ def assignment_config_map(handed: Handed, run: str, owner: Owner) -> Tree:
             "labels": {APP_LABEL: owner.name, "holdfast.dev/assignment": owner.name},
             "ownerReferences": [owner.reference()],
         },
-        "data": {HANDED_KEY: handed.text()},
+        "data": {ASSIGNMENT_KEY: handed.text()},
     }
 
 
-def executor_template(start: StartDriver, owner: Owner, release: Release) -> Tree:
+def executor_template(start: StartDriver, owner: AppOwner, release: Installation) -> Tree:
     """The template Spark makes executors from; Spark adds image, command, resources and the state volume."""
     app, attempt = start.app, start.attempt
-    affinity: Tree = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(app)]}}
+    affinity: Tree = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_anti_affinity(app)]}}
     if start.nodes:
-        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": _towards(start.nodes)}
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": _state_affinity(start.nodes)}
     template: Tree = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -180,7 +180,7 @@ def executor_template(start: StartDriver, owner: Owner, release: Release) -> Tre
             "containers": [
                 {
                     "name": MAIN["executors"],
-                    "securityContext": _closed(),
+                    "securityContext": _container_security(),
                     # Spark tells the driver of it: executors are known by their pods, whatever number Spark gives them.
                     "env": [
                         {"name": _POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -197,11 +197,11 @@ def executor_template(start: StartDriver, owner: Owner, release: Release) -> Tre
     if account := pod["spec"].get("serviceAccountName"):
         # Spark looks at this field alone, and where it is empty puts the driver's account over the template's.
         pod["spec"]["serviceAccount"] = account
-    return patient(pod, release.lost_after)
+    return with_node_tolerations(pod, release.lost_after)
 
 
 def spark_settings(
-    app: StreamApp, attempt: int, owner: Owner, release: Release, storage_class: str = ""
+    app: StreamApp, attempt: int, owner: AppOwner, release: Installation, storage_class: str = ""
 ) -> dict[str, str]:
     """What Spark needs to be told in client mode; each was measured on a cluster. `storage_class`: its default."""
     spec, run = app.spec, app_id(app.name, app.spec.run_id)
@@ -246,7 +246,7 @@ def drain_seconds(app: StreamApp) -> int:
     return min(_LONGEST_DRAIN, max(_DRAIN, 2 * millis(app.spec.runtime.trigger.interval) // 1000))
 
 
-def needed(app: StreamApp) -> tuple[str, ...]:
+def secrets_needed(app: StreamApp) -> tuple[str, ...]:
     """Names of the Secrets that pods of the app mount."""
     names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
     return tuple(sorted({name for name in names if name is not None}))
@@ -267,7 +267,7 @@ def _labels(app: StreamApp, attempt: int) -> dict[str, str]:
     }
 
 
-def _pod_basics(release: Release) -> Tree:
+def _pod_basics(release: Installation) -> Tree:
     basics: Tree = {
         "serviceAccountName": release.service_account,
         "enableServiceLinks": False,
@@ -284,17 +284,17 @@ def _pod_basics(release: Release) -> Tree:
     return basics
 
 
-def _closed() -> Tree:
+def _container_security() -> Tree:
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def _apart(app: StreamApp) -> Tree:
+def _anti_affinity(app: StreamApp) -> Tree:
     """Executors on nodes of their own, where there are enough: a lost node then takes less state."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {APP_LABEL: app.name}}}
     return {"weight": 100, "podAffinityTerm": term}
 
 
-def _towards(nodes: Mapping[str, int]) -> list[Tree]:
+def _state_affinity(nodes: Mapping[str, int]) -> list[Tree]:
     """The nodes that hold most state, in proportion; the API server takes weights up to 100."""
     most = sorted(nodes.items(), key=lambda one: (-one[1], one[0]))[:_NODES]
     top = most[0][1]
@@ -312,13 +312,13 @@ def takes_node_folder(app: StreamApp) -> bool:
     return app.spec.state.location not in ("Claim", "Pod")
 
 
-def node_folder(app: StreamApp, owner: Owner) -> Tree:
+def node_folder(app: StreamApp, owner: AppOwner) -> Tree:
     """The volume of such an app: a folder of its own among all apps of all namespaces."""
     path = f"{_STATE}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
     return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
 
 
-def _add_local_state(spec: Tree, app: StreamApp, owner: Owner) -> None:
+def _add_local_state(spec: Tree, app: StreamApp, owner: AppOwner) -> None:
     own: Tree = {"name": STATE_VOLUME, "emptyDir": {"sizeLimit": app.spec.state.size}}
     spec["volumes"] = [*spec["volumes"], node_folder(app, owner) if takes_node_folder(app) else own]
     (container,) = spec["containers"]
@@ -326,13 +326,13 @@ def _add_local_state(spec: Tree, app: StreamApp, owner: Owner) -> None:
 
 
 def _secret_volumes(app: StreamApp) -> list[Tree]:
-    return [{"name": f"secret-{at}", "secret": {"secretName": name}} for at, name in enumerate(needed(app))]
+    return [{"name": f"secret-{at}", "secret": {"secretName": name}} for at, name in enumerate(secrets_needed(app))]
 
 
 def _secret_mounts(app: StreamApp) -> list[Tree]:
     return [
         {"name": f"secret-{at}", "mountPath": f"{_FOLDER}/secrets/{name}", "readOnly": True}
-        for at, name in enumerate(needed(app))
+        for at, name in enumerate(secrets_needed(app))
     ]
 
 

@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter
 from holdfast.protocol.names import api_policy_name, policy_name
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.streams import KafkaSystem
-from holdfast_operator.manifests.driver_pod import Owner
+from holdfast_operator.manifests.driver_pod import AppOwner
 from holdfast_operator.manifests.pods import APP_LABEL, ROLE_LABEL
 
 Tree = dict[str, Any]
@@ -60,7 +60,9 @@ def read_app_network(text: str) -> AppNetwork:
     return _NETWORK.validate_json(text)
 
 
-def network_policies(app: StreamApp, owner: Owner, labels: Mapping[str, str], network: AppNetwork) -> tuple[Tree, ...]:
+def network_policies(
+    app: StreamApp, owner: AppOwner, labels: Mapping[str, str], network: AppNetwork
+) -> tuple[Tree, ...]:
     """All that are to be there before a pod of the app is; `labels`: what an installation puts on its objects."""
 
     def policy(name: str, pods: Mapping[str, str], rules: Tree) -> Tree:

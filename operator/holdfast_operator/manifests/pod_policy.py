@@ -13,8 +13,8 @@ from typing import Any
 from holdfast.spec.app_part import StreamApp
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (
-    Owner,
-    Release,
+    AppOwner,
+    Installation,
     driver_pod,
     executor_template,
     node_folder,
@@ -33,7 +33,7 @@ from holdfast_operator.manifests.pod_security import (
 
 Tree = Mapping[str, Any]
 ANY_ACCOUNT = "*"
-_SOMEBODY = Owner("app", "namespace", "uid")
+_SOMEBODY = AppOwner("app", "namespace", "uid")
 _EXECUTOR = "spark.kubernetes.executor"
 _ACCOUNT = re.compile(r"spark\.kubernetes\.authenticate\.(.+\.)?serviceAccountName")
 
@@ -88,7 +88,7 @@ _SETTINGS = (
 class PodPolicy:
     """What an installation lets apps have."""
 
-    release: Release
+    release: Installation
     profile: PodProfile = PodProfile.RESTRICTED
     accounts: tuple[str, ...] = ()
     """Service accounts that templates may name, beside the release's own; `*`: all."""

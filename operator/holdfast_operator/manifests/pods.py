@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast_operator.decide.conditions import moment
-from holdfast_operator.decide.facts import ContainerEnd, Maker, Phase, PodSeen
+from holdfast_operator.decide.facts import ContainerEnd, PodController, PodPhase, PodState
 
 ATTEMPT_LABEL = "holdfast.dev/attempt"
 APP_LABEL = "holdfast.dev/app"
@@ -19,11 +19,11 @@ _NUMBER = re.compile(r"-?[0-9]{1,11}")
 _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
 
 
-def pod_seen(tree: object) -> PodSeen:
+def pod_state(tree: object) -> PodState:
     """The facts in a pod as the API server gives it."""
     metadata, spec, status = (_object(_object(tree).get(name)) for name in ("metadata", "spec", "status"))
     containers = [_object(one) for one in _list(status.get("containerStatuses"))]
-    return PodSeen(
+    return PodState(
         name=_text(metadata.get("name")),
         uid=_text(metadata.get("uid")),
         phase=_phase(status.get("phase")),
@@ -47,8 +47,8 @@ def pod_seen(tree: object) -> PodSeen:
     )
 
 
-def _phase(value: object) -> Phase:
-    return next((phase for phase in Phase if phase == value), Phase.UNKNOWN)
+def _phase(value: object) -> PodPhase:
+    return next((phase for phase in PodPhase if phase == value), PodPhase.UNKNOWN)
 
 
 def _controller(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,10 +56,10 @@ def _controller(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return next((one for one in owners if one.get("controller") is True), {})
 
 
-def _made_by(controller: Mapping[str, Any]) -> Maker | None:
+def _made_by(controller: Mapping[str, Any]) -> PodController | None:
     if controller.get("kind") != "StatefulSet":
         return None
-    return Maker(_text(controller.get("name")), _text(controller.get("uid")))
+    return PodController(_text(controller.get("name")), _text(controller.get("uid")))
 
 
 def _deleting_since(metadata: Mapping[str, Any]) -> int | None:

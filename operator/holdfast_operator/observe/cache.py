@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.protocol.report import Report, report_in
+from holdfast.protocol.report import DriverReport, report_in
 from holdfast.raw_objects import UNREAD
 from holdfast_operator.cluster.nodes import Nodes
-from holdfast_operator.decide.facts import PodSeen
-from holdfast_operator.manifests.pods import APP_LABEL, pod_seen
+from holdfast_operator.decide.facts import PodState
+from holdfast_operator.manifests.pods import APP_LABEL, pod_state
 
 Tree = dict[str, Any]
 _MOST_KEPT = 64 << 20
@@ -21,7 +21,7 @@ _MOST_KEPT = 64 << 20
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Key:
+class AppKey:
     """Which app."""
 
     namespace: str
@@ -29,7 +29,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class _App:
+class _CachedApp:
     """An app as its text: a tree takes six times the memory, all of it looked through for garbage again and again."""
 
     uid: str
@@ -41,23 +41,23 @@ class _App:
 
 
 @dataclass(slots=True)
-class Cache:
+class WatchCache:
     """Apps, their pods, what drivers reported, which nodes answer."""
 
-    reports: dict[tuple[str, str], Report] = field(default_factory=dict)
+    reports: dict[tuple[str, str], DriverReport] = field(default_factory=dict)
     """By namespace and name of the ConfigMap."""
     nodes: Nodes = field(default_factory=Nodes)
-    seated: dict[Key, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
+    seated: dict[AppKey, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
     """App -> its executors when their assignment was found to be right."""
-    _apps: dict[Key, _App] = field(default_factory=dict)
+    _apps: dict[AppKey, _CachedApp] = field(default_factory=dict)
     _kept: int = 0
     """How long their texts are in all."""
-    _unheard: dict[Key, tuple[int, float]] = field(default_factory=dict)
+    _unheard: dict[AppKey, tuple[int, float]] = field(default_factory=dict)
     """App -> the version we wrote last, and since when a watch has been silent about it."""
-    _pods: dict[Key, dict[str, PodSeen]] = field(default_factory=dict)
+    _pods: dict[AppKey, dict[str, PodState]] = field(default_factory=dict)
     """App -> name -> pod."""
 
-    def app(self, key: Key) -> Tree | None:
+    def app(self, key: AppKey) -> Tree | None:
         """An app as it was told of; None: it was not, or is not kept."""
         known = self._apps.get(key)
         return None if known is None or known.text is None else json.loads(known.text)
@@ -66,11 +66,11 @@ class Cache:
         """Of each app, status and reason of its condition Ready."""
         return (known.ready for known in self._apps.values())
 
-    def distrust_app(self, key: Key) -> None:
+    def distrust_app(self, key: AppKey) -> None:
         """What was believed of an app is not so any more: whoever wants to know it asks."""
         self._kept -= _length(self._apps.pop(key, None))
 
-    def saw_app(self, tree: Tree) -> Key:
+    def saw_app(self, tree: Tree) -> AppKey:
         """A watch told of an app: it is so, unless we wrote something newer ourselves."""
         key = self._newest(tree)
         waited = self._unheard.get(key)
@@ -91,21 +91,21 @@ class Cache:
         """Since when a watch has not told of what we wrote; None: it has told of everything."""
         return min((since for _, since in self._unheard.values()), default=None)
 
-    def _newest(self, tree: Tree) -> Key:
+    def _newest(self, tree: Tree) -> AppKey:
         key, metadata = _key_of(tree), tree["metadata"]
         known, version = self._apps.get(key), _version(tree)
         if known is None or known.uid != metadata["uid"] or version >= known.version:
-            self._keep(key, _App(metadata["uid"], version, _ready(tree), _text(tree)))
+            self._keep(key, _CachedApp(metadata["uid"], version, _ready(tree), _text(tree)))
         return key
 
-    def _keep(self, key: Key, app: _App) -> None:
+    def _keep(self, key: AppKey, app: _CachedApp) -> None:
         before = self._apps.pop(key, None)
         self._kept -= _length(before)
         fits = self._kept + _length(app) <= _MOST_KEPT
         self._apps[key] = app if fits else replace(app, text=None)
         self._kept += _length(self._apps[key])
 
-    def forget_app(self, tree: Tree) -> Key:
+    def forget_app(self, tree: Tree) -> AppKey:
         """An app is gone."""
         key = _key_of(tree)
         known = self._apps.get(key)
@@ -115,7 +115,7 @@ class Cache:
             self.seated.pop(key, None)
         return key
 
-    def saw_pod(self, tree: Tree, *, gone: bool) -> Key | None:
+    def saw_pod(self, tree: Tree, *, gone: bool) -> AppKey | None:
         """A pod changed; whose it is."""
         key = whose_pod(tree)
         if key is None:
@@ -123,7 +123,7 @@ class Cache:
         name, uid = str(tree["metadata"].get("name")), tree["metadata"].get("uid")
         pods = self._pods.setdefault(key, {})
         if not gone:
-            pods[name] = pod_seen(tree)
+            pods[name] = pod_state(tree)
         elif name in pods and pods[name].uid == uid:
             # Not its successor of the same name, of which kopf may tell before.
             del pods[name]
@@ -136,7 +136,7 @@ class Cache:
         if _place_of(tree) not in self.reports:
             self.saw_report(tree, gone=False)
 
-    def saw_report(self, tree: Tree, *, gone: bool) -> tuple[Report | None, Report | None]:
+    def saw_report(self, tree: Tree, *, gone: bool) -> tuple[DriverReport | None, DriverReport | None]:
         """A driver reported; what it had said before, and what it says now."""
         place = _place_of(tree)
         before, after = self.reports.pop(place, None), None if gone else report_in(tree)
@@ -148,15 +148,15 @@ class Cache:
         """A node changed; whether it answers differently from before."""
         return self.nodes.saw(str((tree.get("metadata") or {}).get("name")), None if gone else tree)
 
-    def on_node(self, node: str) -> list[Key]:
+    def on_node(self, node: str) -> list[AppKey]:
         """Apps with pods there."""
         return [key for key, pods in self._pods.items() if any(pod.node == node for pod in pods.values())]
 
-    def pods(self, key: Key) -> dict[str, PodSeen]:
+    def pods(self, key: AppKey) -> dict[str, PodState]:
         """The pods of an app that were told of, without what is known of their nodes."""
         return dict(self._pods.get(key, {}))
 
-    def placed(self, pod: PodSeen) -> PodSeen:
+    def placed(self, pod: PodState) -> PodState:
         """A pod with what is known of its node now."""
         since = None if pod.node is None else self.nodes.silent_since(pod.node)
         if pod.node is None or since is None:
@@ -173,15 +173,15 @@ def _text(tree: Tree) -> str | None:
     return json.dumps(kept, separators=(",", ":"))
 
 
-def _length(app: _App | None) -> int:
+def _length(app: _CachedApp | None) -> int:
     return 0 if app is None or app.text is None else len(app.text)
 
 
-def whose_pod(tree: Tree) -> Key | None:
+def whose_pod(tree: Tree) -> AppKey | None:
     """The app of a pod; None: it is nobody's."""
     metadata = tree.get("metadata") or {}
     app = (metadata.get("labels") or {}).get(APP_LABEL)
-    return Key(str(metadata.get("namespace")), app) if isinstance(app, str) else None
+    return AppKey(str(metadata.get("namespace")), app) if isinstance(app, str) else None
 
 
 def _ready(tree: Tree) -> tuple[str, str]:
@@ -194,8 +194,8 @@ def _place_of(tree: Tree) -> tuple[str, str]:
     return str(tree["metadata"]["namespace"]), str(tree["metadata"]["name"])
 
 
-def _key_of(tree: Tree) -> Key:
-    return Key(*_place_of(tree))
+def _key_of(tree: Tree) -> AppKey:
+    return AppKey(*_place_of(tree))
 
 
 def _version(tree: Tree) -> int:

@@ -14,22 +14,24 @@ from holdfast.placement.location import (
     PodNotScheduledError,
     location_of,
 )
-from holdfast.protocol.assignment import HANDED_KEY, Handed, HandedInvalidError, read_handed
+from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.names import assignment_name
 from holdfast_operator.cluster.client import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
-from holdfast_operator.decide.facts import PodSeen, Seats
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, pod_seen
-from holdfast_operator.observe.cache import Cache, Key
+from holdfast_operator.decide.facts import ExecutorLocations, PodState
+from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, pod_state
+from holdfast_operator.observe.cache import AppKey, WatchCache
 from holdfast_operator.observe.volumes import out_of_reach
 
 Tree = dict[str, Any]
 
 
-async def read_seats(cluster: Cluster, cache: Cache, key: Key, run: str, attempt: int, kind: str) -> Seats:
+async def read_executor_locations(
+    cluster: Cluster, cache: WatchCache, key: AppKey, run: str, attempt: int, kind: str
+) -> ExecutorLocations:
     """The executors of an attempt, and what they were handed; `kind`: what a location is."""
     labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
     trees = await cluster.find(POD, key.namespace, labels)
-    seen = [(tree, cache.placed(pod_seen(tree))) for tree in trees]
+    seen = [(tree, cache.placed(pod_state(tree))) for tree in trees]
     places, wrong = {}, ""
     for tree, pod in seen:
         if pod.works:
@@ -38,10 +40,10 @@ async def read_seats(cluster: Cluster, cache: Cache, key: Key, run: str, attempt
             except (LocationMissingError, PodNotScheduledError) as error:
                 wrong = str(error)
     stuck = [pod.claim for _, pod in seen if pod.unschedulable is not None and pod.claim is not None]
-    return Seats(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
+    return ExecutorLocations(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
 
 
-async def _place(cluster: Cluster, tree: Tree, pod: PodSeen, kind: str) -> LocationId:
+async def _place(cluster: Cluster, tree: Tree, pod: PodState, kind: str) -> LocationId:
     metadata = tree["metadata"]
     facts = PodFacts(
         pod.name,
@@ -54,7 +56,7 @@ async def _place(cluster: Cluster, tree: Tree, pod: PodSeen, kind: str) -> Locat
     return location_of(kind, facts, await _node(cluster, pod, kind))
 
 
-async def _node(cluster: Cluster, pod: PodSeen, kind: str) -> NodeFacts | None:
+async def _node(cluster: Cluster, pod: PodState, kind: str) -> NodeFacts | None:
     if pod.node is None:
         return None
     if "node.labels" not in kind and "node.annotations" not in kind:
@@ -64,17 +66,17 @@ async def _node(cluster: Cluster, pod: PodSeen, kind: str) -> NodeFacts | None:
     return NodeFacts(pod.node, metadata.get("labels") or {}, metadata.get("annotations") or {})
 
 
-async def _handed(cluster: Cluster, key: Key, run: str) -> Handed | None:
+async def _handed(cluster: Cluster, key: AppKey, run: str) -> VersionedAssignment | None:
     tree = await cluster.get(CONFIG_MAP, key.namespace, assignment_name(key.name, run))
     if tree is None:
         return None
     try:
-        return read_handed((tree.get("data") or {}).get(HANDED_KEY, ""))
-    except HandedInvalidError:
+        return read_assignment((tree.get("data") or {}).get(ASSIGNMENT_KEY, ""))
+    except AssignmentInvalidError:
         return None  # somebody spoilt it; the next one takes its place
 
 
-async def _lost(cluster: Cluster, cache: Cache, key: Key, claims: Iterable[str]) -> frozenset[str]:
+async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterable[str]) -> frozenset[str]:
     """Those of the claims whose volume only lost nodes reach. Without seeing nodes, nobody knows of any."""
     lost = set()
     for name in claims if cache.nodes.told else ():

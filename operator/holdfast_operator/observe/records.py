@@ -12,23 +12,23 @@ from holdfast.errors import HoldfastError
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import ContentUnreadableError
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.cluster.client import CONFIG_MAP, Cluster
-from holdfast_operator.observe.cache import Key
-from holdfast_operator.observe.remembered import Remembered
+from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.observe.remembered import RecentValues
 
 Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class PlacementRecords:
     """The records of all apps, of which the last few are remembered."""
 
     cluster: Cluster
-    _last: Remembered[tuple[Key, str], tuple[Record | None]] = field(default_factory=Remembered)
+    _last: RecentValues[tuple[AppKey, str], tuple[PlacementRecord | None]] = field(default_factory=RecentValues)
     """In a tuple, as that there is none is remembered too."""
 
-    async def read(self, key: Key, run: str, *, since: object, live: bool) -> Record | None:
+    async def read(self, key: AppKey, run: str, *, since: object, live: bool) -> PlacementRecord | None:
         """The record of this run; None: there is none yet.
 
         As it was read last, if that was after the same news of its driver, unless `live`.
@@ -38,7 +38,7 @@ class Records:
             known = self._last.put((key, run), since, (await self._fresh(key, run),))
         return known[0]
 
-    async def _fresh(self, key: Key, run: str) -> Record | None:
+    async def _fresh(self, key: AppKey, run: str) -> PlacementRecord | None:
         try:
             return await _read(self.cluster, key, run)
         except ContentUnreadableError:
@@ -46,8 +46,8 @@ class Records:
             return await _read(self.cluster, key, run)
 
 
-async def _read(cluster: Cluster, key: Key, run: str) -> Record | None:
-    fetched = _Fetched()
+async def _read(cluster: Cluster, key: AppKey, run: str) -> PlacementRecord | None:
+    fetched = _FetchedConfigMaps()
     store = RecordStore(ConfigMapStore(fetched, key.name, {}), key.name)
     while True:
         try:
@@ -65,7 +65,7 @@ class _NotFetchedError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Fetched:
+class _FetchedConfigMaps:
     """ConfigMaps as they were when they were fetched; for reading only."""
 
     trees: dict[str, Tree | None] = field(default_factory=dict)

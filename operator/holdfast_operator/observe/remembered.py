@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered(Generic[K, V]):
+class RecentValues(Generic[K, V]):
     """The values that were used last."""
 
     limit: int = 256

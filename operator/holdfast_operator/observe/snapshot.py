@@ -15,45 +15,56 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.protocol.names import attempt_name, report_name
-from holdfast.protocol.report import Report, report_in
+from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status
 from holdfast.spec.app_part import StreamApp
 from holdfast_operator.cluster.client import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
 from holdfast_operator.decide.conditions import moment
-from holdfast_operator.decide.facts import FINALIZER, AppSeen, Finding, PodSeen, Seats, Seen, Snapshot, Unknown
-from holdfast_operator.decide.specs import Spec
-from holdfast_operator.manifests.driver_pod import APP_KEY, needed, needs_default_class
-from holdfast_operator.manifests.pods import APP_LABEL, pod_seen
-from holdfast_operator.observe.cache import Cache, Key
-from holdfast_operator.observe.executor_locations import read_seats
-from holdfast_operator.observe.records import Records
+from holdfast_operator.decide.facts import (
+    FINALIZER,
+    AppFinding,
+    AppObject,
+    ExecutorLocations,
+    Observed,
+    PodState,
+    Snapshot,
+    Unknown,
+)
+from holdfast_operator.decide.specs import ParsedSpec
+from holdfast_operator.manifests.driver_pod import APP_KEY, needs_default_class, secrets_needed
+from holdfast_operator.manifests.pods import APP_LABEL, pod_state
+from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.observe.executor_locations import read_executor_locations
+from holdfast_operator.observe.records import PlacementRecords
 from holdfast_operator.observe.storage_class import StorageClasses
 
 Tree = dict[str, Any]
 T = TypeVar("T")
-Secrets = Mapping[str, Mapping[str, str]]
+SecretSettings = Mapping[str, Mapping[str, str]]
 """Name -> the settings in it."""
-Counts = Callable[[Key, StreamApp, Secrets], Mapping[str, int | None] | Unknown]
+CountsSource = Callable[[AppKey, StreamApp, SecretSettings], Mapping[str, int | None] | Unknown]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SnapshotSources:
     """Where facts come from."""
 
     cluster: Cluster
-    cache: Cache
-    counts: Counts
+    cache: WatchCache
+    counts: CountsSource
     """Partition counts of an app's topics, as they are watched."""
-    records: Records
+    records: PlacementRecords
     storage: StorageClasses
-    told: Callable[[Key, str, str], Awaitable[StreamApp | None]]
+    told: Callable[[AppKey, str, str], Awaitable[StreamApp | None]]
     """The app in the text that an attempt was told, by key and uid of its app."""
 
 
-async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, *, live: bool) -> Snapshot:
+async def gather(
+    world: SnapshotSources, tree: Tree, told: ParsedSpec, refused: AppFinding | None, *, live: bool
+) -> Snapshot:
     """Everything a decision about this app may rest on; `live`: that a pod or a report is not there is asked."""
-    app = app_seen(tree)
-    key, status = Key(app.namespace, app.name), app.status
+    app = app_object(tree)
+    key, status = AppKey(app.namespace, app.name), app.status
     name = _attempt(app.name, status)
     pods = await _tried(_listed(world, key) if live else _watched(world, key, name if status.driver_uid else None))
     if isinstance(pods, Unknown):
@@ -63,7 +74,7 @@ async def gather(world: World, tree: Tree, told: Spec, refused: Finding | None, 
     return seen if told.app is None else await _with_spec(world, seen, told.app, told.fingerprint, live=live)
 
 
-def _with_pods(app: AppSeen, driver: str | None, pods: Mapping[str, PodSeen]) -> Snapshot:
+def _with_pods(app: AppObject, driver: str | None, pods: Mapping[str, PodState]) -> Snapshot:
     # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
     drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
     return Snapshot(
@@ -75,9 +86,11 @@ def _with_pods(app: AppSeen, driver: str | None, pods: Mapping[str, PodSeen]) ->
     )
 
 
-async def _with_spec(world: World, seen: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool) -> Snapshot:
+async def _with_spec(
+    world: SnapshotSources, seen: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool
+) -> Snapshot:
     """What only a spec that can be read says where to find."""
-    key, run = Key(seen.app.namespace, seen.app.name), spec.spec.run_id
+    key, run = AppKey(seen.app.namespace, seen.app.name), spec.spec.run_id
     last = seen.report if run == seen.app.status.run_id else await _tried(_report(world, key, run, live=live))
     if isinstance(last, Unknown):
         raise ClusterUnreachableError(last.why)  # without it a number could be given twice
@@ -94,10 +107,10 @@ async def _with_spec(world: World, seen: Snapshot, spec: StreamApp, fingerprint:
     )
 
 
-def app_seen(tree: Tree) -> AppSeen:
+def app_object(tree: Tree) -> AppObject:
     """The object; a status that somebody else has spoilt counts as none."""
     metadata = tree["metadata"]
-    return AppSeen(
+    return AppObject(
         name=str(metadata["name"]),
         namespace=str(metadata["namespace"]),
         uid=str(metadata["uid"]),
@@ -117,23 +130,23 @@ def _status(tree: object) -> Status:
         return Status()
 
 
-async def _watched(world: World, key: Key, driver: str | None) -> Mapping[str, PodSeen]:
+async def _watched(world: SnapshotSources, key: AppKey, driver: str | None) -> Mapping[str, PodState]:
     """The pods that watches told of; a driver they did not tell of is asked for."""
     pods = world.cache.pods(key)
     if driver is not None and driver not in pods:
         tree = await world.cluster.get(POD, key.namespace, driver)
         if tree is not None:
-            pods[driver] = pod_seen(tree)
+            pods[driver] = pod_state(tree)
     return await _placed(world, pods)
 
 
-async def _listed(world: World, key: Key) -> Mapping[str, PodSeen]:
+async def _listed(world: SnapshotSources, key: AppKey) -> Mapping[str, PodState]:
     """All pods of an app, asked for."""
     trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
-    return await _placed(world, {pod.name: pod for pod in map(pod_seen, trees)})
+    return await _placed(world, {pod.name: pod for pod in map(pod_state, trees)})
 
 
-async def _placed(world: World, pods: Mapping[str, PodSeen]) -> Mapping[str, PodSeen]:
+async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
     """With what is known of their nodes. That a node is lost is never believed from watches alone."""
     nodes = world.cache.nodes
     for name in {pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}:
@@ -141,12 +154,12 @@ async def _placed(world: World, pods: Mapping[str, PodSeen]) -> Mapping[str, Pod
     return {name: world.cache.placed(pod) for name, pod in pods.items()}
 
 
-def _news(report: Seen[Report]) -> object:
+def _news(report: Observed[DriverReport]) -> object:
     """A driver writes the record before it says that it has begun, or that it has applied an assignment."""
-    return (report.attempt, report.begun, report.assignment) if isinstance(report, Report) else None
+    return (report.attempt, report.begun, report.assignment) if isinstance(report, DriverReport) else None
 
 
-async def _running(world: World, key: Key, app: AppSeen, fingerprint: str | None) -> Seen[StreamApp]:
+async def _running(world: SnapshotSources, key: AppKey, app: AppObject, fingerprint: str | None) -> Observed[StreamApp]:
     """What the attempt was told, which matters only where it is something else now."""
     name = _attempt(key.name, app.status)
     if name is None or app.status.spec_hash == fingerprint:
@@ -162,13 +175,13 @@ def _attempt(app: str, status: Status) -> str | None:
     return None if status.attempt is None else attempt_name(app, status.run_id or "1", status.attempt)
 
 
-def _highest(seen: Snapshot, run: str, last: Report | None) -> int:
+def _highest(seen: Snapshot, run: str, last: DriverReport | None) -> int:
     drivers = [pod for pod in seen.pods if pod.role == "driver"]
     numbers = [pod.attempt or 0 for pod in drivers if pod.name == attempt_name(seen.app.name, run, pod.attempt or 0)]
     return max([*numbers, 0 if last is None else last.attempt])
 
 
-async def _report(world: World, key: Key, run: str | None, *, live: bool) -> Report | None:
+async def _report(world: SnapshotSources, key: AppKey, run: str | None, *, live: bool) -> DriverReport | None:
     if run is None:
         return None
     name = report_name(key.name, run)
@@ -179,17 +192,17 @@ async def _report(world: World, key: Key, run: str | None, *, live: bool) -> Rep
     return None if tree is None else report_in(tree)
 
 
-async def _seats(world: World, key: Key, app: StreamApp, seen: Snapshot) -> Seats | None:
+async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snapshot) -> ExecutorLocations | None:
     """Where executors are, if they are others than those that were found to be seated rightly."""
     driver = seen.driver
-    if not isinstance(driver, PodSeen):
+    if not isinstance(driver, PodState):
         return None
     mine = [pod for pod in seen.pods if pod.role == "executor" and pod.attempt == driver.attempt]
     now = frozenset((pod.name, pod.uid, pod.works) for pod in mine)
     if not driver.works or not mine or driver.attempt is None or world.cache.seated.get(key) == now:
         return None
     run, kind = app.spec.run_id, app.spec.state.location
-    seats = await read_seats(world.cluster, world.cache, key, run, driver.attempt, kind)
+    seats = await read_executor_locations(world.cluster, world.cache, key, run, driver.attempt, kind)
     handed = seats.handed
     stuck = any(pod.unschedulable is not None for pod in mine)  # its claim may become one of a lost node
     same = handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places)
@@ -198,10 +211,10 @@ async def _seats(world: World, key: Key, app: StreamApp, seen: Snapshot) -> Seat
     return seats
 
 
-async def _secrets(world: World, key: Key, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:
+async def _secrets(world: SnapshotSources, key: AppKey, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:
     """What pods mount; None: there is no such Secret. Their values go to the Kafka client and nowhere else."""
     try:
-        found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in needed(app)}
+        found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in secrets_needed(app)}
     except HoldfastError as error:
         return Unknown(str(error))
     return {name: None if tree is None else _settings(tree) for name, tree in found.items()}
@@ -221,7 +234,7 @@ def _settings(tree: Tree) -> dict[str, str]:
 
 
 def _counts(
-    world: World, key: Key, app: StreamApp, secrets: Mapping[str, dict[str, str] | None] | Unknown
+    world: SnapshotSources, key: AppKey, app: StreamApp, secrets: Mapping[str, dict[str, str] | None] | Unknown
 ) -> Mapping[str, int | None] | Unknown:
     if isinstance(secrets, Unknown):
         return secrets

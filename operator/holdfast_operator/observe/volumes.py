@@ -9,12 +9,12 @@ from typing import Any
 
 from holdfast_operator.cluster.nodes import HOST, Nodes
 
-Tree = dict[str, Any]
+StorageTree = dict[str, Any]
 MADE_FOR = "volume.kubernetes.io/selected-node"
 """By this annotation of a claim the scheduler says for which node a volume is to be made."""
 
 
-def out_of_reach(claim: Tree, volume: Tree | None, nodes: Nodes) -> bool:
+def out_of_reach(claim: StorageTree, volume: StorageTree | None, nodes: Nodes) -> bool:
     """Whether only lost nodes reach what this claim is bound to, or would be."""
     made_for = (claim["metadata"].get("annotations") or {}).get(MADE_FOR)
     if not (claim.get("spec") or {}).get("volumeName"):
@@ -24,12 +24,12 @@ def out_of_reach(claim: Tree, volume: Tree | None, nodes: Nodes) -> bool:
     return bool(terms) and all(_only_lost(term, made_for, nodes) for term in terms)
 
 
-def _only_lost(term: Tree, made_for: object, nodes: Nodes) -> bool:
+def _only_lost(term: StorageTree, made_for: object, nodes: Nodes) -> bool:
     """One of the requirements of a term is enough: all of them must hold."""
     return any(all(nodes.lost_host(name) for name in names) for names in _nodes_of(term, made_for, nodes))
 
 
-def _nodes_of(term: Tree, made_for: object, nodes: Nodes) -> Iterator[Iterable[str]]:
+def _nodes_of(term: StorageTree, made_for: object, nodes: Nodes) -> Iterator[Iterable[str]]:
     """The nodes that each requirement of a term names, as far as it names nodes.
 
     Drivers of volumes have labels of their own for a node, e.g. `topology.topolvm.io/node`; its value tells it from a

@@ -12,7 +12,7 @@ _LOG = logging.getLogger("holdfast")
 _EVERY = 2.0
 
 
-async def crd_served(cluster: Cluster) -> None:
+async def wait_for_crd(cluster: Cluster) -> None:
     """Return as soon as apps can be watched."""
     served = await _served(cluster)
     if not served:

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from holdfast_operator.decide.decision import Again, Wake
-from holdfast_operator.observe.cache import Key
+from holdfast_operator.decide.decision import LookAgain, NextLook
+from holdfast_operator.observe.cache import AppKey
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _AT_LEAST_EVERY = 1800.0
@@ -23,35 +23,35 @@ _WORKERS = 16
 
 
 @dataclass(slots=True)
-class Looks:
+class LookQueue:
     """The queue and its workers."""
 
-    look: Callable[[Key], Awaitable[Wake]]
-    failed: Callable[[Key, Exception], None]
+    look: Callable[[AppKey], Awaitable[NextLook]]
+    failed: Callable[[AppKey, Exception], None]
     looked: Callable[[float, float | None], None] = lambda *_: None
     """Told how long a look took, and how long before its end something had changed."""
     workers: int = _WORKERS
-    _due: dict[Key, float] = field(default_factory=dict)
+    _due: dict[AppKey, float] = field(default_factory=dict)
     """When each app is to be looked at."""
-    _heap: list[tuple[float, int, Key]] = field(default_factory=list)
+    _heap: list[tuple[float, int, AppKey]] = field(default_factory=list)
     """When somebody has to see whether it is to be looked at."""
-    _heaped: dict[Key, float] = field(default_factory=dict)
+    _heaped: dict[AppKey, float] = field(default_factory=dict)
     """Which entry of the heap counts; others of the same app are out of date. What comes first is put in as if it were
     due for long."""
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
-    _busy: set[Key] = field(default_factory=set)
-    _again: set[Key] = field(default_factory=set)
+    _busy: set[AppKey] = field(default_factory=set)
+    _again: set[AppKey] = field(default_factory=set)
     """Changed while it was being looked at."""
-    _waits: dict[Key, float] = field(default_factory=dict)
-    _looked: dict[Key, float] = field(default_factory=dict)
+    _waits: dict[AppKey, float] = field(default_factory=dict)
+    _looked: dict[AppKey, float] = field(default_factory=dict)
     """When each app was looked at last."""
-    _well: set[Key] = field(default_factory=set)
+    _well: set[AppKey] = field(default_factory=set)
     """Apps of which the last look found that all is well."""
-    _changed: dict[Key, float] = field(default_factory=dict)
+    _changed: dict[AppKey, float] = field(default_factory=dict)
     """Since when something has changed that no look has taken up."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def soon(self, key: Key, *, first: bool = False) -> None:
+    def soon(self, key: AppKey, *, first: bool = False) -> None:
         """Something changed; `first`: before all that only waits for its turn."""
         self._changed.setdefault(key, asyncio.get_running_loop().time())
         if key in self._busy:
@@ -59,7 +59,7 @@ class Looks:
         else:
             self._put(key, 0.0, _AHEAD if first else 0.0)
 
-    def put_off(self, key: Key, seconds: float) -> None:
+    def put_off(self, key: AppKey, seconds: float) -> None:
         """All goes well: the next look can wait so long from now. One that is asked for at once can't."""
         now, due = asyncio.get_running_loop().time(), self._due.get(key)
         if due is not None and due > now and key in self._well:
@@ -67,7 +67,7 @@ class Looks:
             # The heap is told when the earlier moment comes: reports are many, looks few.
             self._due[key] = max(due, min(now + seconds, latest))
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: AppKey) -> None:
         """The app is gone."""
         for known in (self._due, self._heaped, self._waits, self._looked, self._changed):
             known.pop(key, None)
@@ -110,7 +110,7 @@ class Looks:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _pop(self, now: float) -> Key | None:
+    def _pop(self, now: float) -> AppKey | None:
         """Whom the first entry means, if it is to be looked at now."""
         at, _, key = heapq.heappop(self._heap)
         if self._heaped.get(key) != at:
@@ -125,11 +125,11 @@ class Looks:
         del self._due[key]
         return key
 
-    def _push(self, key: Key, due: float) -> None:
+    def _push(self, key: AppKey, due: float) -> None:
         self._heaped[key] = due
         heapq.heappush(self._heap, (due, next(self._order), key))
 
-    async def _one(self, key: Key) -> None:
+    async def _one(self, key: AppKey) -> None:
         clock = asyncio.get_running_loop().time
         began = self._looked[key] = clock()
         changed = self._changed.pop(key, None)
@@ -142,7 +142,7 @@ class Looks:
             self._waits.pop(key, None)
             self.looked(clock() - began, None if changed is None else clock() - changed)
             self._well.discard(key)
-            if isinstance(wake, Again):
+            if isinstance(wake, LookAgain):
                 self._put(key, wake.after / 1000)
                 if wake.well:
                     self._well.add(key)
@@ -153,14 +153,14 @@ class Looks:
                 self._put(key, 0.0)
             self._news.set()
 
-    def _waited(self, key: Key, error: Exception) -> None:
+    def _waited(self, key: AppKey, error: Exception) -> None:
         wait = min(_LONGEST_WAIT, self._waits.get(key, _FIRST_WAIT / 2) * 2)
         self._waits[key] = wait
         self._well.discard(key)
         self.failed(key, error)
         self._put(key, wait)
 
-    def _put(self, key: Key, after: float, ahead: float = 0.0) -> None:
+    def _put(self, key: AppKey, after: float, ahead: float = 0.0) -> None:
         due = asyncio.get_running_loop().time() + after
         if key in self._due and self._due[key] <= due and not ahead:
             return

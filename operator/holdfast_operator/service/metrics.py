@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from holdfast_operator.observe.cache import Cache
+from holdfast_operator.observe.cache import WatchCache
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -29,7 +29,7 @@ class Metrics:
         self._moved = self._counter("moved_tasks", "Tasks that were given to an executor at another location.")
         self._calls = self._counter("api_calls", "Calls of the API server.", "verb", "kind", "code")
 
-    def watch(self, cache: Cache) -> None:
+    def watch(self, cache: WatchCache) -> None:
         """Count apps and their tasks too."""
         self._all.register(_Apps(cache))
 
@@ -74,7 +74,7 @@ class Metrics:
 class _Apps(Collector):
     """What can be counted in the cache."""
 
-    cache: Cache
+    cache: WatchCache
 
     def collect(self) -> Iterator[Metric]:
         """Apps by what is said of their Ready, and tasks by where they run."""

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from holdfast_operator.observe.cache import Cache
-from holdfast_operator.service.look_queue import Looks
+from holdfast_operator.observe.cache import WatchCache
+from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.metrics import Metrics
 
 LONGEST_OVERDUE = 120.0
 LONGEST_SILENCE = 180.0
 """Seconds a watch may take to tell of our own writes: longer than kopf takes to notice that one is dead."""
-Check = Callable[[], str | None]
+HealthCheck = Callable[[], str | None]
 
 
 @dataclass(slots=True)
 class Health:
     """What is asked by a probe."""
 
-    checks: list[Check] = field(default_factory=list)
+    checks: list[HealthCheck] = field(default_factory=list)
     """Each says what is wrong, if something is."""
 
     def problems(self) -> list[str]:
@@ -33,13 +33,13 @@ class Health:
         return [said for check in self.checks if (said := check()) is not None]
 
 
-def late_looks(looks: Looks, now: float) -> str | None:
+def late_looks(looks: LookQueue, now: float) -> str | None:
     """What is wrong if looks are not done in time."""
     late = looks.overdue(now)
     return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
 
 
-def silent_watch(cache: Cache, now: float) -> str | None:
+def silent_watch(cache: WatchCache, now: float) -> str | None:
     """What is wrong if a watch does not tell what we know to be so."""
     since = cache.unheard()
     silent = since is not None and now - since > LONGEST_SILENCE
@@ -47,7 +47,7 @@ def silent_watch(cache: Cache, now: float) -> str | None:
 
 
 @asynccontextmanager
-async def served(ports: Collection[int], health: Health, metrics: Metrics) -> AsyncIterator[None]:
+async def health_server(ports: Collection[int], health: Health, metrics: Metrics) -> AsyncIterator[None]:
     """Answer /healthz and /metrics on these ports."""
 
     async def healthz(_: web.Request) -> web.Response:

@@ -10,14 +10,14 @@ from typing import Any
 
 import kopf
 
-from holdfast.protocol.report import REPORT_LABEL, Report
+from holdfast.protocol.report import REPORT_LABEL, DriverReport
 from holdfast.spec.app_part import API_VERSION
 from holdfast_operator.cluster.client import APP
 from holdfast_operator.cluster.watch_session import watch_session
-from holdfast_operator.decide.decision import Limits
+from holdfast_operator.decide.decision import DecisionLimits
 from holdfast_operator.manifests.pods import APP_LABEL
-from holdfast_operator.observe.cache import Cache, Key, whose_pod
-from holdfast_operator.service.look_queue import Looks
+from holdfast_operator.observe.cache import AppKey, WatchCache, whose_pod
+from holdfast_operator.service.look_queue import LookQueue
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
 """Seconds: a watch that says nothing for longer than the server lets it live is dead, whatever its connection says."""
@@ -25,7 +25,7 @@ _CHUNK = 10
 """Objects of a list at once: each may have a megabyte or two."""
 
 
-def registry(cache: Cache, looks: Looks, *, nodes: bool) -> kopf.OperatorRegistry:
+def registry(cache: WatchCache, looks: LookQueue, *, nodes: bool) -> kopf.OperatorRegistry:
     """The watches of an operator; `nodes`: whether it may see nodes."""
     made, watches, (group, version) = kopf.OperatorRegistry(), _Watches(cache, looks), API_VERSION.split("/")
     kopf.on.login(registry=made)(_login)
@@ -97,8 +97,8 @@ class _Watches:
     Coroutines, as kopf runs plain functions in threads.
     """
 
-    cache: Cache
-    looks: Looks
+    cache: WatchCache
+    looks: LookQueue
 
     async def app(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
         """An app changed."""
@@ -125,9 +125,9 @@ class _Watches:
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
         """A driver reported; one that only says that it goes on well makes a look unnecessary for a while."""
         before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
-        key = Key(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
+        key = AppKey(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
         if before is not None and after is not None and goes_on(before, after):
-            self.looks.put_off(key, Limits().silence / 1000)
+            self.looks.put_off(key, DecisionLimits().silence / 1000)
         else:
             self.looks.soon(key, first=True)
 
@@ -138,7 +138,7 @@ class _Watches:
                 self.looks.soon(key, first=True)
 
 
-def goes_on(before: Report, after: Report) -> bool:
+def goes_on(before: DriverReport, after: DriverReport) -> bool:
     """Whether nothing has changed but that time has passed, and the driver has worked if there was work."""
     same = replace(after, at=before.at, batch=before.batch, progressed=before.progressed, lag=before.lag) == before
     worked = after.progressed is not None and (after.lag == 0 or after.progressed != before.progressed)

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.object_storage import ObjectStorage, Service
+from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.storage import Storage
 
 _S3 = ("s3a", "s3")
@@ -53,7 +53,7 @@ def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str]) -> O
     return ObjectStorage(_service(bucket, conf), bucket, "/".join(steps))
 
 
-def _service(bucket: str, conf: Mapping[str, str]) -> Service:
+def _service(bucket: str, conf: Mapping[str, str]) -> S3Service:
     """As S3A reads its settings: those of the bucket count over those of all."""
     _check_secrets(bucket, conf)
 
@@ -75,7 +75,7 @@ def _service(bucket: str, conf: Mapping[str, str]) -> Service:
     if endpoint is not None and "://" in endpoint:
         scheme, endpoint = endpoint.split("://", 1)
         encrypted = scheme.casefold() != "http"
-    return Service(
+    return S3Service(
         endpoint=endpoint.rstrip("/") if endpoint else None,
         encrypted=encrypted,
         region=said("endpoint.region"),

@@ -43,7 +43,7 @@ _CURES = {
 
 
 @contextmanager
-def usable(data: Path) -> Iterator[None]:
+def disk_refusals(data: Path) -> Iterator[None]:
     """Turn what a disk refuses into `DataUnusableError`; all else goes on as it is."""
     try:
         yield

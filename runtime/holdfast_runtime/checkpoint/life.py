@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast_runtime.state.storage import Storage
-from holdfast_runtime.streams.markers import PlacedMarker, ahead
+from holdfast_runtime.streams.markers import PlacedMarker, outputs_ahead
 from holdfast_runtime.streams.records import Marker
 
 _NAME = re.compile(r"life-(\d{10})-([0-9a-f]{16})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Life:
+class CheckpointLife:
     """Of a checkpoint, in the order of attempts."""
 
     attempt: int
@@ -33,11 +33,11 @@ class Life:
         return f"life-{self.attempt:010}-{self.id}"
 
 
-def check_outputs(markers: Iterable[PlacedMarker], life: Life | None, turns: Mapping[str, int]) -> None:
+def check_outputs(markers: Iterable[PlacedMarker], life: CheckpointLife | None, turns: Mapping[str, int]) -> None:
     """Refuse outputs that this checkpoint has not led to; `turns`: task -> the last batch it has planned."""
     for placed in markers:
         if (why := _foreign(placed.marker, life, turns.get(placed.marker.task, 0))) is not None:
-            raise ahead(placed, why)
+            raise outputs_ahead(placed, why)
 
 
 def take_up(
@@ -50,7 +50,7 @@ def take_up(
     lives = _lives(checkpoint.names())
     life = max(lives, default=None)
     check_outputs(markers, life, turns)
-    now = Life(attempt, fresh if life is None else life.id)
+    now = CheckpointLife(attempt, fresh if life is None else life.id)
     checkpoint.write(now.name, [b"%d\n" % attempt])
     # Not those of later attempts: one that is shut out may come this far.
     for _ in checkpoint.delete(one.name for one in lives if one < now):
@@ -58,7 +58,7 @@ def take_up(
     return now.id
 
 
-def _foreign(marker: Marker, life: Life | None, planned: int) -> str | None:
+def _foreign(marker: Marker, life: CheckpointLife | None, planned: int) -> str | None:
     if life is None:
         return "but its checkpoint is gone"
     if marker.life != life.id:
@@ -70,6 +70,6 @@ def _foreign(marker: Marker, life: Life | None, planned: int) -> str | None:
     return None
 
 
-def _lives(names: Iterable[str]) -> list[Life]:
+def _lives(names: Iterable[str]) -> list[CheckpointLife]:
     matches = (_NAME.fullmatch(name) for name in names)
-    return [Life(int(match[1]), match[2]) for match in matches if match is not None]
+    return [CheckpointLife(int(match[1]), match[2]) for match in matches if match is not None]

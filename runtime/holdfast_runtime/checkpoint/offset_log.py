@@ -22,7 +22,7 @@ _CURE = "put the checkpoint back from a copy, with all else that the run keeps, 
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class OffsetLogState:
     """What the logs of a run say."""
 
     done: Offsets
@@ -31,7 +31,7 @@ class Logged:
     """After the batch that is planned and not done: it is run next, as it is."""
 
 
-def read_offset_log(query: Path) -> Logged | None:
+def read_offset_log(query: Path) -> OffsetLogState | None:
     """Where the run stands that has this checkpoint; None: no batch of it is planned."""
     for left in reversed(range(_TRIES)):
         try:
@@ -121,12 +121,12 @@ def _is_commit(lines: list[str]) -> bool:
     return lines[0] == _VERSION and isinstance(json.loads(lines[1])["nextBatchWatermarkMs"], int)
 
 
-def _logged(query: Path) -> Logged | None:
+def _logged(query: Path) -> OffsetLogState | None:
     # In this order: read the other way round, a batch that ends meanwhile would be done and not planned.
     done, planned = _last(query / "commits"), _last(query / "offsets")
     if planned is None:
         return None
-    return Logged(
+    return OffsetLogState(
         Offsets() if done is None else _entry(query / "offsets" / str(done)),
         _entry(query / "offsets" / str(planned)) if done is None or planned > done else None,
     )

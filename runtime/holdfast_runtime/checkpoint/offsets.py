@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.grace import Noticed
+from holdfast_runtime.loop.grace import NewPartition
 from holdfast_runtime.sealed_json import sealed, unsealed
 
 FORMAT = 2
@@ -45,7 +45,7 @@ class Offsets:
     """Where partitions stood that the batch begins to read elsewhere, because a user has set it."""
     jump: str = ""
     """The id of the last jump that was made."""
-    noticed: Mapping[StreamPartition, Noticed] = field(default_factory=dict)
+    noticed: Mapping[StreamPartition, NewPartition] = field(default_factory=dict)
     """Partitions that came while the run was read."""
     skew: int = 0
     """How far the batch clock is ahead of the host's: see `batch_clock`."""
@@ -102,7 +102,9 @@ class Offsets:
             ids = {str(stream): str(id_) for stream, id_ in tree.get("ids", {}).items()}
             jumped, jump = _read(tree.get("jumped", {})), str(tree.get("jump", ""))
             noticed = {
-                parse_partition(child): Noticed(parse_partition(parent), int(at), None if end is None else int(end))
+                parse_partition(child): NewPartition(
+                    parse_partition(parent), int(at), None if end is None else int(end)
+                )
                 for child, (parent, at, end) in tree.get("noticed", {}).items()
             }
             return cls(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 
-from holdfast_runtime.checkpoint.run_owner import COLLECTED, LEFT, OWNER, Owner, is_claim, read_owner
+from holdfast_runtime.checkpoint.run_owner import COLLECTED, LEFT, OWNER, RunOwner, is_claim, read_owner
 from holdfast_runtime.state.storage import Storage
 
 _LOG = logging.getLogger("holdfast")
@@ -36,7 +36,7 @@ _QUERY = ("query",), ("query", "offsets"), ("query", "commits")
 class OldRun:
     """What is seen of a run."""
 
-    owner: Owner | None
+    owner: RunOwner | None
     claims: Mapping[str, int] = field(default_factory=dict)
     """When each was made, milliseconds since 1970."""
     newest: int = 0
@@ -47,7 +47,7 @@ class OldRun:
     """It is marked so: the claims the mark names."""
 
 
-class Step(Enum):
+class CleanupStep(Enum):
     """What is done with a run."""
 
     KEEP = "keep"
@@ -56,7 +56,7 @@ class Step(Enum):
     CLEAR = "clear"
 
 
-def steps(own: OldRun, others: Mapping[str, OldRun], retention: int | None, now: int) -> dict[str, Step]:
+def cleanup_steps(own: OldRun, others: Mapping[str, OldRun], retention: int | None, now: int) -> dict[str, CleanupStep]:
     """What is due, for each run of this app but its own; `retention`: milliseconds, None: for ever."""
     same = {name: run for name, run in others.items() if run.owner is not None and run.owner == own.owner}
     mine = max(own.claims.values(), default=None)
@@ -66,14 +66,14 @@ def steps(own: OldRun, others: Mapping[str, OldRun], retention: int | None, now:
     return {name: _step(run, retention, now) for name, run in same.items()}
 
 
-def _step(run: OldRun, retention: int | None, now: int) -> Step:
+def _step(run: OldRun, retention: int | None, now: int) -> CleanupStep:
     if run.collected is not None:
-        return Step.CLEAR if may_clear(run) else Step.KEEP
+        return CleanupStep.CLEAR if may_clear(run) else CleanupStep.KEEP
     if retention is None:
-        return Step.KEEP
+        return CleanupStep.KEEP
     if not run.noted:
-        return Step.NOTE
-    return Step.MARK if now - run.newest > retention else Step.KEEP
+        return CleanupStep.NOTE
+    return CleanupStep.MARK if now - run.newest > retention else CleanupStep.KEEP
 
 
 def may_clear(run: OldRun) -> bool:
@@ -81,7 +81,7 @@ def may_clear(run: OldRun) -> bool:
     return run.collected is not None and run.claims.keys() <= run.collected
 
 
-def look(run: Storage) -> OldRun:
+def look_at_run(run: Storage) -> OldRun:
     """At a run."""
     found, collected = run.modified(), None
     if COLLECTED in found:
@@ -104,28 +104,28 @@ class OldRuns:
     def collect(self) -> None:
         """Do what is due. May die anywhere."""
         run = self._app.below(self._own)
-        own = look(run)
+        own = look_at_run(run)
         if self._claim not in own.claims or self._claim in (own.collected or ()):
             # A newer attempt has taken it up, or a later run of the app has seen this one left for long.
             return
         # A mark that does not name the claim came after it, for claiming would have been refused: nobody acts on it.
         _remove(run, *([LEFT] if own.noted else []), *([COLLECTED] if own.collected is not None else []))
-        others = {name: look(self._app.below(name)) for name in self._app.directories() if name != self._own}
-        for name, step in sorted(steps(own, others, self._retention, self._clock()).items()):
+        others = {name: look_at_run(self._app.below(name)) for name in self._app.directories() if name != self._own}
+        for name, step in sorted(cleanup_steps(own, others, self._retention, self._clock()).items()):
             self._do(step, name, others[name])
 
-    def _do(self, step: Step, name: str, seen: OldRun) -> None:
+    def _do(self, step: CleanupStep, name: str, seen: OldRun) -> None:
         run = self._app.below(name)
         match step:
-            case Step.NOTE:
+            case CleanupStep.NOTE:
                 run.write(LEFT, [_text(seenBy=self._own)], replace=True)
-            case Step.MARK:
+            case CleanupStep.MARK:
                 run.write(COLLECTED, [_text(claims=sorted(seen.claims), by=self._own)])
-                if may_clear(look(run)):
+                if may_clear(look_at_run(run)):
                     self._clear(run, f"nothing was written there since {_when(seen.newest)}")
-            case Step.CLEAR:
+            case CleanupStep.CLEAR:
                 self._clear(run, "that had begun earlier")
-            case Step.KEEP:
+            case CleanupStep.KEEP:
                 pass
 
     def _clear(self, run: Storage, why: str) -> None:

@@ -19,7 +19,7 @@ import secrets
 from dataclasses import dataclass
 
 from holdfast.errors import UserActionError
-from holdfast.protocol.attempt import Told
+from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.state.storage import Storage
 
 OWNER, LEFT, COLLECTED = "owner.json", "left.json", "collected.json"
@@ -39,7 +39,7 @@ class RunCollectedError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class RunOwner:
     """An app object."""
 
     app: str
@@ -47,12 +47,12 @@ class Owner:
     uid: str
 
     @classmethod
-    def of(cls, told: Told) -> "Owner":
+    def of(cls, told: AttemptOrders) -> "RunOwner":
         """Whom an attempt works for."""
         return cls(told.app, told.namespace, told.uid)
 
 
-def claim_run(shared: Storage, told: Told, *, committed: bool = False) -> str:
+def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) -> str:
     """Mark what the run keeps as this app's, and taken up; the name of the claim.
 
     Raises `RunOfAnotherAppError` where it is another's, `RunCollectedError` where it is given up, and, if the run is
@@ -74,7 +74,7 @@ def claim_run(shared: Storage, told: Told, *, committed: bool = False) -> str:
     return claim
 
 
-def read_owner(shared: Storage) -> Owner | None:
+def read_owner(shared: Storage) -> RunOwner | None:
     """Whose it is; None: nobody's, or nobody knows."""
     return _parsed(shared.read(OWNER) or b"")
 
@@ -84,7 +84,7 @@ def is_claim(name: str) -> bool:
     return _CLAIM.fullmatch(name) is not None
 
 
-def _own(shared: Storage, told: Told, *, committed: bool) -> None:
+def _own(shared: Storage, told: AttemptOrders, *, committed: bool) -> None:
     found = shared.read(OWNER)
     if found is None:
         if committed:
@@ -108,10 +108,10 @@ def _own(shared: Storage, told: Told, *, committed: bool) -> None:
         raise RunOfAnotherAppError(message)
 
 
-def _parsed(text: bytes) -> Owner | None:
+def _parsed(text: bytes) -> RunOwner | None:
     try:
         tree = json.loads(text)
-        return Owner(str(tree["app"]), str(tree["namespace"]), str(tree["uid"]))
+        return RunOwner(str(tree["app"]), str(tree["namespace"]), str(tree["uid"]))
     except (ValueError, KeyError, TypeError):
         return None
 

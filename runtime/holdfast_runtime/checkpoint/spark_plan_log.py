@@ -13,7 +13,7 @@ from holdfast_runtime.checkpoint.offset_log import read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.state.folder_storage import FolderStorage
 
-_SOURCE = 2
+_SOURCE_LINE = 2
 """Which line of an entry is about the one source there is."""
 
 
@@ -45,5 +45,5 @@ class SparkPlanLog:
 
 def _with_offsets(entry: str, offsets: Offsets) -> str:
     lines = entry.splitlines()
-    lines[_SOURCE] = json.dumps({"offsets": offsets.text()}, separators=(",", ":"))
+    lines[_SOURCE_LINE] = json.dumps({"offsets": offsets.text()}, separators=(",", ":"))
     return "\n".join(lines)

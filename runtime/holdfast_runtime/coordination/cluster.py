@@ -16,13 +16,13 @@ from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_keys import key_part
 from holdfast.placement.record_store import RecordStore
-from holdfast.protocol.assignment import HANDED_KEY, Handed, HandedInvalidError, read_handed
-from holdfast.protocol.attempt import Told
-from holdfast.tasks.record import Record
-from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
+from holdfast.protocol.attempt import AttemptOrders
+from holdfast.tasks.record import PlacementRecord
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
 from holdfast_runtime.coordination.owner import owner_reference
 from holdfast_runtime.coordination.paces import kept_paces
-from holdfast_runtime.coordination.placements import misfit, own_placement, placed
+from holdfast_runtime.coordination.placements import count_in_place, misfit, own_placement
 from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
 from holdfast_runtime.coordination.reporter import Reporter
 from holdfast_runtime.progress import Event, Progress
@@ -39,7 +39,7 @@ class ClusterCoordinator:
 
     def __init__(
         self,
-        told: Told,
+        told: AttemptOrders,
         maps: ConfigMaps,
         patience: float = PATIENCE,
         seconds: Callable[[], float] = time.monotonic,
@@ -49,7 +49,7 @@ class ClusterCoordinator:
         self._records = RecordStore(self._store, told.app)
         self._reports = ReportMap(maps, told)
         self._reporter = Reporter(ReportMap(maps, told), told.attempt, now)
-        self._known: Record | None = None
+        self._known: PlacementRecord | None = None
         self._counts = (0, 0, 0)
         self._first_up: float | None = None
         self._said = ""
@@ -77,7 +77,7 @@ class ClusterCoordinator:
         """As the operator numbered it."""
         return self._told.attempt
 
-    def record(self) -> Record | None:
+    def record(self) -> PlacementRecord | None:
         """What the run looked like last; None: it has not begun."""
         self._known = self._records.load(self._told.run)
         return self._known
@@ -98,7 +98,7 @@ class ClusterCoordinator:
         """A later assignment of the operator."""
         return self._handed(than.version, tasks, up)
 
-    def ran(self, what: Ran) -> None:
+    def ran(self, what: RunPlacement) -> None:
         """Save the record; raises `SupersededError` where a newer attempt has saved its own."""
         record = what.record(self._told.run)
         try:
@@ -109,7 +109,7 @@ class ClusterCoordinator:
             self._records.load(self._told.run)
             self._records.save(record)
         partitions = {partition for inputs in what.grouping.values() for partition in inputs}
-        self._counts = len(what.grouping), len(partitions), placed(self._known, what)
+        self._counts = len(what.grouping), len(partitions), count_in_place(self._known, what)
         self._known = record
 
     def applied(self, placement: Placement) -> None:
@@ -151,12 +151,12 @@ class ClusterCoordinator:
         self._say(f"assignment {handed.version} is not applied (yet): {why}")
         return None
 
-    def _read(self) -> Handed | None:
+    def _read(self) -> VersionedAssignment | None:
         try:
             tree = self._maps.get(self._told.assignment)
-            text = None if tree is None else (tree.get("data") or {}).get(HANDED_KEY)
-            return None if text is None else read_handed(text)
-        except (RetrySoonError, WorldChangeError, HandedInvalidError) as error:
+            text = None if tree is None else (tree.get("data") or {}).get(ASSIGNMENT_KEY)
+            return None if text is None else read_assignment(text)
+        except (RetrySoonError, WorldChangeError, AssignmentInvalidError) as error:
             self._say(f"the assignment can't be read, it is looked at again: {error}")
             return None
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from holdfast.placement.assignment import Assignment
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import ParentEnd, Record
+from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.progress import Event
 from holdfast_runtime.streams.pace import Pace
 
@@ -27,7 +27,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunPlacement:
     """Where tasks run: what the next attempt is told."""
 
     grouping: Mapping[str, tuple[StreamPartition, ...]]
@@ -36,11 +36,11 @@ class Ran:
     state: KeptState = field(default_factory=KeptState)
     """What its steps keep."""
 
-    def record(self, run: str) -> Record:
+    def record(self, run: str) -> PlacementRecord:
         """As the placement record of this run."""
         processor_of = self.placement.assignment.processor_of()
         locations = {task: self.placement.locations[processor] for task, processor in processor_of.items()}
-        return Record(run, self.grouping, locations, processor_of, self.child_after, self.state)
+        return PlacementRecord(run, self.grouping, locations, processor_of, self.child_after, self.state)
 
 
 class Coordinator(Protocol):
@@ -54,7 +54,7 @@ class Coordinator(Protocol):
     def topics(self) -> Mapping[str, int | None]:
         """Partition counts that the plan is to be made with, by stream, beside those in the spec."""
 
-    def record(self) -> Record | None:
+    def record(self) -> PlacementRecord | None:
         """What the run looked like last; None: it has not begun."""
 
     def next_attempt(self) -> int:
@@ -66,7 +66,7 @@ class Coordinator(Protocol):
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
         """Where tasks are to run from now on; None: where they do."""
 
-    def ran(self, what: Ran) -> None:
+    def ran(self, what: RunPlacement) -> None:
         """Remember where tasks run, before their first batch there."""
 
     def applied(self, placement: Placement) -> None:

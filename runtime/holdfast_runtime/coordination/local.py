@@ -13,8 +13,8 @@ from holdfast.placement.assignment import assign
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import MetadataStore
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.record import Record
-from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast.tasks.record import PlacementRecord
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
 from holdfast_runtime.coordination.paces import kept_paces
 from holdfast_runtime.progress import Event
 from holdfast_runtime.streams.pace import Pace
@@ -60,7 +60,7 @@ class LocalCoordinator:
         self._store.put(_ATTEMPT, b"%d" % attempt, None if stored is None else stored.version)
         return attempt
 
-    def record(self) -> Record | None:
+    def record(self) -> PlacementRecord | None:
         """What the last attempt looked like; None: there was none."""
         return self._records.load(self._run)
 
@@ -78,7 +78,7 @@ class LocalCoordinator:
         """Nobody moves tasks here."""
         return None
 
-    def ran(self, what: Ran) -> None:
+    def ran(self, what: RunPlacement) -> None:
         """Remember where tasks run."""
         self.record()  # a saver replaces what it has seen
         self._records.save(what.record(self._run))

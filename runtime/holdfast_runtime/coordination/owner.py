@@ -4,10 +4,10 @@ Must not make the driver a controller: that is the operator.
 """
 
 from holdfast.placement.config_map_store import Tree
-from holdfast.protocol.attempt import Told
+from holdfast.protocol.attempt import AttemptOrders
 from holdfast.spec.app_part import API_VERSION, KIND
 
 
-def owner_reference(told: Told) -> Tree:
+def owner_reference(told: AttemptOrders) -> Tree:
     """The app, as Kubernetes writes it. To block its deletion would take a right that drivers don't need."""
     return {"apiVersion": API_VERSION, "kind": KIND, "name": told.app, "uid": told.uid, "blockOwnerDeletion": False}

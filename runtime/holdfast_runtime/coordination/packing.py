@@ -3,7 +3,7 @@
 from holdfast.placement.assignment import Assignment
 
 
-def packed(assignment: Assignment, cores: int) -> dict[str, tuple[str, ...]]:
+def tasks_by_slot(assignment: Assignment, cores: int) -> dict[str, tuple[str, ...]]:
     """Slot -> tasks: those of a processor are dealt to its cores in turn; a core without any has no slot."""
     slots = {
         f"{processor}/{core}": tasks[core::cores]

@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from holdfast.placement.assignment import assign
-from holdfast.protocol.assignment import Handed
-from holdfast.tasks.record import Record
-from holdfast_runtime.coordination.coordinator import Placement, Ran
+from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.tasks.record import PlacementRecord
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
 
 _SHOWN = 3
 
 
-def misfit(handed: Handed, attempt: int, tasks: Sequence[str], up: Collection[str]) -> str | None:
+def misfit(handed: VersionedAssignment, attempt: int, tasks: Sequence[str], up: Collection[str]) -> str | None:
     """Why an assignment can't be applied now; None: it can."""
     if handed.attempt != attempt:
         return f"it is meant for attempt {handed.attempt}"
@@ -26,7 +26,7 @@ def misfit(handed: Handed, attempt: int, tasks: Sequence[str], up: Collection[st
     return None
 
 
-def own_placement(tasks: Sequence[str], up: Collection[str], record: Record | None) -> Placement:
+def own_placement(tasks: Sequence[str], up: Collection[str], record: PlacementRecord | None) -> Placement:
     """The best assignment over the processors that are up, each where it was last known to be, else where it is alone.
 
     A processor is a pod with a stable name, and its disk follows the name; where that is not so, state is restored.
@@ -39,7 +39,7 @@ def own_placement(tasks: Sequence[str], up: Collection[str], record: Record | No
     return Placement(0, locations, assign(tasks, locations, record.task_location, record.task_processor))
 
 
-def placed(before: Record | None, what: Ran) -> int:
+def count_in_place(before: PlacementRecord | None, what: RunPlacement) -> int:
     """How many tasks run where their state was, or had none."""
     was = {} if before is None else before.task_location
     return sum(

@@ -5,8 +5,8 @@ Must not decide when to write.
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, Tree, version_of
-from holdfast.protocol.attempt import Told
-from holdfast.protocol.report import REPORT_KEY, REPORT_LABEL, Report, report_in
+from holdfast.protocol.attempt import AttemptOrders
+from holdfast.protocol.report import REPORT_KEY, REPORT_LABEL, DriverReport, report_in
 from holdfast_runtime.coordination.owner import owner_reference
 
 _TRIES = 3
@@ -20,7 +20,7 @@ class ReportContendedError(RetrySoonError):
     """Others wrote the report each time it was to be written."""
 
 
-def has_committed(maps: ConfigMaps, told: Told) -> bool:
+def has_committed(maps: ConfigMaps, told: AttemptOrders) -> bool:
     """Whether an earlier attempt of the run has told of a batch that is done."""
     report = report_in(maps.get(told.report) or {})
     return report is not None and (report.batch > 0 or report.progressed is not None)
@@ -29,12 +29,12 @@ def has_committed(maps: ConfigMaps, told: Told) -> bool:
 class ReportMap:
     """The report of one run. One thread at a time."""
 
-    def __init__(self, maps: ConfigMaps, told: Told) -> None:
+    def __init__(self, maps: ConfigMaps, told: AttemptOrders) -> None:
         self._maps, self._told = maps, told
         self._version: str | None = None
         """What this process wrote last; None: look first."""
 
-    def write(self, report: Report) -> None:
+    def write(self, report: DriverReport) -> None:
         """Put this in the place of what is there; raises `SupersededError` where that is of a newer attempt."""
         for _ in range(_TRIES):
             if self._version is None:
@@ -67,7 +67,7 @@ class ReportMap:
             raise SupersededError(message)
         return version_of(tree)
 
-    def _written(self, report: Report) -> Tree | None:
+    def _written(self, report: DriverReport) -> Tree | None:
         tree: Tree = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

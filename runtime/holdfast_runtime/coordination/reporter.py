@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.report import Report
+from holdfast.protocol.report import DriverReport
 from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
 from holdfast_runtime.coordination.reporting import due, shortened
 from holdfast_runtime.progress import Progress
@@ -26,8 +26,8 @@ class Reporter:
 
     def __init__(self, reports: ReportMap, attempt: int, clock: Callable[[], int]) -> None:
         self._reports, self._clock = reports, clock
-        self._report = Report(attempt, clock())
-        self._said: Report | None = None
+        self._report = DriverReport(attempt, clock())
+        self._said: DriverReport | None = None
         self._changing = threading.Lock()
         self._news, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
@@ -70,7 +70,7 @@ class Reporter:
             if due(self._said, now) and not self._try(now):
                 self._over.wait(_AFTER_FAILURE)
 
-    def _try(self, report: Report) -> bool:
+    def _try(self, report: DriverReport) -> bool:
         try:
             self._write(report)
         except SupersededError as error:
@@ -85,6 +85,6 @@ class Reporter:
         self._failing = False
         return True
 
-    def _write(self, report: Report) -> None:
+    def _write(self, report: DriverReport) -> None:
         self._reports.write(report)
         self._said = report

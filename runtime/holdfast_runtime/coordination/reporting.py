@@ -4,7 +4,7 @@ At once (but not twice in a second) what changes the picture, progress every few
 Pure. Must not write.
 """
 
-from holdfast.protocol.report import BEAT, Report
+from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
 
 EVERY = 5_000
 """Progress alone is not written more often, milliseconds."""
@@ -13,12 +13,12 @@ APART = 1_000
 _LONGEST = 400
 
 
-def due(said: Report | None, now: Report) -> bool:
+def due(said: DriverReport | None, now: DriverReport) -> bool:
     """Whether this is to be written, after what was said last."""
     if said is None:
         return True
     since = now.at - said.at
-    if not 0 <= since < BEAT:  # the clock was put back
+    if not 0 <= since < REPORT_INTERVAL:  # the clock was put back
         return True
     if _picture(said) != _picture(now):
         return since >= APART
@@ -32,7 +32,7 @@ def shortened(text: str | None) -> str | None:
     return f"{text.encode()[: _LONGEST - 3].decode(errors='ignore')}..."
 
 
-def _picture(report: Report) -> tuple[object, ...]:
+def _picture(report: DriverReport) -> tuple[object, ...]:
     return (
         report.attempt,
         report.assignment,

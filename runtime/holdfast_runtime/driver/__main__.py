@@ -23,13 +23,13 @@ from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
 from holdfast_runtime.coordination.report_map import has_committed
 from holdfast_runtime.driver.app import run_at
-from holdfast_runtime.driver.chores import Rounds
+from holdfast_runtime.driver.chores import PeriodicChore
 from holdfast_runtime.driver.log import DriverLog
 from holdfast_runtime.driver.pod_files import DriverFolder, old_runs_of, places_of, read_folder
-from holdfast_runtime.driver.site import Shape, Site, shape_of
-from holdfast_runtime.driver.termination import ended_well, failed, leave
-from holdfast_runtime.loop.until import Until
-from holdfast_runtime.progress import Ended, Event, Started
+from holdfast_runtime.driver.site import ProcessorShape, Site, shape_of
+from holdfast_runtime.driver.termination import failure_message, success_message, write_termination
+from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 from holdfast_runtime.wall_clock import steady
 
 _LOG = logging.getLogger("holdfast")
@@ -61,20 +61,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _told(lambda: _run(given, drain), given.termination)
 
 
-def _told(run: Callable[[], Ended], termination: Path) -> int:
+def _told(run: Callable[[], RunEnded], termination: Path) -> int:
     """Run, and say how it ended."""
     try:
         ended = run()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the last word
-        message = failed(error)
+        message = failure_message(error)
         _LOG.exception("the driver ends: %s", message)
-        leave(message, termination)
+        write_termination(message, termination)
         return 1
-    leave(ended_well(ended), termination)
+    write_termination(success_message(ended), termination)
     return 0
 
 
-def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
+def _run(given: argparse.Namespace, drain: threading.Event) -> RunEnded:
     read, log = read_folder(given.folder), DriverLog(steady)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-driver-")))
@@ -83,14 +83,14 @@ def _run(given: argparse.Namespace, drain: threading.Event) -> Ended:
         claim = claim_run(places.shared, read.told, committed=has_committed(maps, read.told))
         _LOG.info("driver of %s run %s attempt %d begins", read.told.app, read.told.run, read.told.attempt)
         coordinator = stack.enter_context(ClusterCoordinator(read.told, maps, given.patience))
-        rounds = stack.enter_context(Rounds(old_runs_of(read, claim).collect, EVERY))
+        rounds = stack.enter_context(PeriodicChore(old_runs_of(read, claim).collect, EVERY))
 
         def listen(event: Event) -> None:
             log.listen(event)
-            if isinstance(event, Started):
+            if isinstance(event, AttemptStarted):
                 rounds.begin()
 
-        ended = run_at(_site(given, read, places, coordinator), read.app, Until(), listen, drain)
+        ended = run_at(_site(given, read, places, coordinator), read.app, StopCondition(), listen, drain)
         log.listen(ended)
     return ended
 
@@ -99,7 +99,7 @@ def _site(given: argparse.Namespace, read: DriverFolder, places: Places, coordin
     runtime = read.app.spec.runtime
     return Site(
         master=given.master,
-        shape=shape_of(given.master) or Shape(runtime.executors.count, runtime.executors.cores),
+        shape=shape_of(given.master) or ProcessorShape(runtime.executors.count, runtime.executors.cores),
         places=places,
         coordinator=coordinator,
         shown=places.shared.directory,

@@ -15,28 +15,28 @@ from pyspark.sql import SparkSession
 
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.values import millis
-from holdfast_runtime.checkpoint.data_dir import DataDir, usable
+from holdfast_runtime.checkpoint.data_dir import DataDir, disk_refusals
 from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
 from holdfast_runtime.checkpoint.offset_log import read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
 from holdfast_runtime.checkpoint.spark_plan_log import SparkPlanLog
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.driver.arrangement import Moves, MovingJob
+from holdfast_runtime.driver.arrangement import MoveActions, MovingJob
 from holdfast_runtime.driver.arrangement_part import Arrangement
 from holdfast_runtime.driver.arranging import first_arrangement
-from holdfast_runtime.driver.attempt import Attempt, Begun
-from holdfast_runtime.driver.chores import Chores, Positions
+from holdfast_runtime.driver.attempt import Attempt, WritableAttempt
+from holdfast_runtime.driver.chores import PositionChore, Positions
 from holdfast_runtime.driver.growth import Growth
 from holdfast_runtime.driver.replanning import AllWrittenError
-from holdfast_runtime.driver.site import Shape, Site, shape_of
-from holdfast_runtime.driver.taking_back import PlanLog, TakingBack
+from holdfast_runtime.driver.site import ProcessorShape, Site, shape_of
+from holdfast_runtime.driver.taking_back import BatchRollback, PlanLog
 from holdfast_runtime.job import Job
-from holdfast_runtime.loop.query import Loop, Totals, run_query
-from holdfast_runtime.loop.source import asked
-from holdfast_runtime.loop.until import Until
-from holdfast_runtime.progress import Ended, Ending, Event, Listener, Started
-from holdfast_runtime.segments.graph import SQL_VERBS, Compiled, compile_graph, require_built
+from holdfast_runtime.loop.query import LoopParts, Totals, run_query
+from holdfast_runtime.loop.source import serve_offsets
+from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
+from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_graph, require_built
 from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import registered
@@ -56,23 +56,23 @@ class RunOptions:
     """How an app is run on this host."""
 
     data: DataDir
-    until: Until = field(default_factory=Until)
+    until: StopCondition = field(default_factory=StopCondition)
     master: str = "local[2]"
     ui: bool = True
 
 
-def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> Ended:
+def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> RunEnded:
     """Run an app on this host until it ends, or until it is asked to drain; raises what went wrong."""
     home, run = options.data.app(app.name), app.spec.run_id
     topics = kafka_counts(app.spec, options.data.secrets)
     with (
-        usable(options.data.path),
+        disk_refusals(options.data.path),
         home.taken(),
         LocalCoordinator(home.run(run).metadata, app.name, run, topics) as coordinator,
     ):
         site = Site(
             master=options.master,
-            shape=shape_of(options.master) or Shape(0, 1),
+            shape=shape_of(options.master) or ProcessorShape(0, 1),
             places=options.data.places(app.name, run),
             coordinator=coordinator,
             shown=str(options.data.path),
@@ -82,7 +82,7 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
         return run_at(site, app, options.until, listen, drain)
 
 
-def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: threading.Event) -> Ended:
+def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, drain: threading.Event) -> RunEnded:
     """Run an app there until it ends, or until it is asked to drain; raises what went wrong."""
 
     def tell(event: Event) -> None:
@@ -97,15 +97,15 @@ def run_at(site: Site, app: StreamApp, until: Until, listen: Listener, drain: th
         totals = Totals()
         while True:
             ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside, totals)
-            if ended.ending is not Ending.GROWN:
+            if ended.ending is not EndCause.GROWN:
                 return ended
             topics = kafka_counts(app.spec, site.places.secrets)
             attempt = Attempt(app, site.places, site.coordinator, steady, topics)
 
 
-def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ended:
+def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> RunEnded:
     site, attempt = wiring.site, wiring.attempt
-    with asked(wiring.spark) as questions:
+    with serve_offsets(wiring.spark) as questions:
         # While executors come up: brokers and object stores take their time.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.places, number)
@@ -115,7 +115,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ende
             wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.folder))
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if arrangement is None:
-            return Ended(Ending.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
+            return RunEnded(EndCause.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
         begun = attempt.begin(number, arrangement.placement)
 
         def processed(positions: Positions) -> None:
@@ -123,12 +123,12 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> Ende
             query.done()
             attempt.processed(positions)
 
-        with wiring.job(arrangement, begun) as job, Chores(processed) as chores:
+        with wiring.job(arrangement, begun) as job, PositionChore(processed) as chores:
             outside.listen(wiring.started(arrangement, begun))
             return run_query(questions, wiring.loop(begun, query, job, chores, outside, totals))
 
 
-def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled:
+def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> CompiledGraph:
     return compile_graph(app.spec, attempt.plan, select_schema(spark))
 
 
@@ -153,7 +153,7 @@ def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
 class _Outside:
     """Who asked for the run."""
 
-    until: Until
+    until: StopCondition
     listen: Listener
     drain: threading.Event
 
@@ -166,9 +166,9 @@ class _Wiring:
     site: Site
     attempt: Attempt
     spark: SparkSession
-    compiled: Compiled
+    compiled: CompiledGraph
 
-    def job(self, arrangement: Arrangement, begun: Begun) -> MovingJob:
+    def job(self, arrangement: Arrangement, begun: WritableAttempt) -> MovingJob:
         """The job of each batch, for where tasks run then."""
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
@@ -177,7 +177,7 @@ class _Wiring:
 
         nothing = BatchPlan(batch=0, epoch=begun.number, now=0, first=True, turns={})
         first = PreparingJob(lambda: build(arrangement), nothing.text())
-        moves = Moves(self._look, build, self.attempt.move, self.site.coordinator.applied)
+        moves = MoveActions(self._look, build, self.attempt.move, self.site.coordinator.applied)
         return MovingJob(first, arrangement, moves if self.site.moving else None)
 
     def take_back(self, number: int, done: Offsets, planned: Offsets, log: PlanLog) -> None:
@@ -185,7 +185,7 @@ class _Wiring:
         if planned.batch != self.app.spec.runtime.replan:
             _LOG.info("batch %d is planned and not done: it is run first, as it was planned", planned.batch)
             return
-        taking = TakingBack(self.attempt, number, self.site.places, (self.app.name, self.app.spec.run_id))
+        taking = BatchRollback(self.attempt, number, self.site.places, (self.app.name, self.app.spec.run_id))
         try:
             decided = taking.decide(done, planned)
         except AllWrittenError:
@@ -193,9 +193,9 @@ class _Wiring:
         taking.do(planned, decided, log)
         _LOG.warning("batch %d is planned anew for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
 
-    def started(self, arrangement: Arrangement, begun: Begun) -> Started:
+    def started(self, arrangement: Arrangement, begun: WritableAttempt) -> AttemptStarted:
         """What there is to say before the first batch."""
-        return Started(
+        return AttemptStarted(
             self.app.name,
             self.app.spec.run_id,
             begun.number,
@@ -208,12 +208,18 @@ class _Wiring:
         )
 
     def loop(
-        self, begun: Begun, query: Query, job: MovingJob, chores: Chores, outside: _Outside, totals: Totals
-    ) -> Loop:
+        self,
+        begun: WritableAttempt,
+        query: Query,
+        job: MovingJob,
+        chores: PositionChore,
+        outside: _Outside,
+        totals: Totals,
+    ) -> LoopParts:
         """The batch loop, ready to go."""
         growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
         live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
-        return Loop(
+        return LoopParts(
             name=self.app.name,
             checkpoint=query.folder,
             interval=millis(self.app.spec.runtime.trigger.interval),

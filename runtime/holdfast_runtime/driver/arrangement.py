@@ -27,7 +27,7 @@ _EVERY = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class MoveActions:
     """How a job follows its tasks."""
 
     look: Callable[[Arrangement], Arrangement]
@@ -41,7 +41,7 @@ class Moves:
 class MovingJob:
     """The job for where tasks run now. A context manager: its thread looks as long as it is entered."""
 
-    def __init__(self, first: Job, arrangement: Arrangement, moves: Moves | None) -> None:
+    def __init__(self, first: Job, arrangement: Arrangement, moves: MoveActions | None) -> None:
         """Without `moves`, tasks stay where they are."""
         self._job, self._arrangement, self._moves = first, arrangement, moves
         self._coming: tuple[Arrangement, Job] | None = None
@@ -76,7 +76,7 @@ class MovingJob:
                     self._moves.applied(self._arrangement.placement)
             return self._job
 
-    def _run(self, moves: Moves) -> None:
+    def _run(self, moves: MoveActions) -> None:
         failing = ""
         while not self._over.wait(_EVERY):
             try:
@@ -90,7 +90,7 @@ class MovingJob:
                 self._failure = error
                 return
 
-    def _look(self, moves: Moves) -> None:
+    def _look(self, moves: MoveActions) -> None:
         with self._handing:
             before = self._arrangement if self._coming is None else self._coming[0]
         wanted = moves.look(before)

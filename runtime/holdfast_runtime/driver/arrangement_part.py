@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.coordination.packing import packed
+from holdfast_runtime.coordination.packing import tasks_by_slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Arrangement:
     @property
     def slots(self) -> dict[str, tuple[str, ...]]:
         """Slot -> its tasks."""
-        return packed(self.placement.assignment, self.cores)
+        return tasks_by_slot(self.placement.assignment, self.cores)
 
     @property
     def places(self) -> dict[str, str | None]:

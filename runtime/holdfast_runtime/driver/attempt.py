@@ -13,28 +13,28 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.errors import UserActionError
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.reasons import Reason
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
-from holdfast.tasks.expansion_part import Expansion
+from holdfast.tasks.expansion_part import ExpansionRules
 from holdfast.tasks.ordering import child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.life import take_up
-from holdfast_runtime.checkpoint.offset_log import Logged
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.places import Places
-from holdfast_runtime.coordination.coordinator import Coordinator, Placement, Ran
-from holdfast_runtime.loop.next_batch import Reading
-from holdfast_runtime.loop.ranges import Limits, Order
-from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
+from holdfast_runtime.loop.next_batch import AttemptInputs
+from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
 from holdfast_runtime.state.place import quota_for
-from holdfast_runtime.streams.kafka.write.marker_notes import Who
-from holdfast_runtime.streams.markers import Before
-from holdfast_runtime.streams.records import Bounds
-from holdfast_runtime.streams.systems.app_streams import Streams, Where
+from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
+from holdfast_runtime.streams.markers import EarlierWrites
+from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.streams.systems.app_streams import Streams, StreamsEnvironment
 
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: what a batch holds is in memory at once."""
@@ -45,12 +45,12 @@ class PlanRejectedError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class WritableAttempt:
     """An attempt that may write."""
 
     number: int
     """Its fencing epoch."""
-    reading: Reading
+    reading: AttemptInputs
 
 
 class Attempt:
@@ -68,13 +68,13 @@ class Attempt:
         self._app, self._coordinator, self._places = app, coordinator, places
         self._record = coordinator.record()
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
-        self.plan = _accepted(app, Known(topics=topics or coordinator.topics, record=self._record))
+        self.plan = _accepted(app, PlanningFacts(topics=topics or coordinator.topics, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
         self._read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
-        self._before, self._life = Before(), ""
+        self._before, self._life = EarlierWrites(), ""
         now = clock()
         rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
-        self._where = Where(places.log, coordinator.paces(rates, now), secrets=places.secrets)
+        self._where = StreamsEnvironment(places.log, coordinator.paces(rates, now), secrets=places.secrets)
         self._streams = Streams(app.name, app.spec, self.plan, self._where, clock)
         for stream in self.plan.streams:
             if stream.count is not None:
@@ -85,7 +85,7 @@ class Attempt:
         """What the run leaves behind as it goes on with this app, a sentence for each."""
         return tuple(one.message for one in self.plan.warnings if one.reason is Reason.STATE_GIVEN_UP)
 
-    def program(self, compiled: Compiled) -> Program:
+    def program(self, compiled: CompiledGraph) -> Program:
         """What slots are told."""
         return Program(
             app=self._app.name,
@@ -106,13 +106,13 @@ class Attempt:
         `slots`: how many there are at most.
         """
         number = self._coordinator.next_attempt()
-        who = Who(self._app.name, self._app.spec.run_id, number)
+        who = AttemptId(self._app.name, self._app.spec.run_id, number)
         written, slots = written_streams(self._app.spec, self.plan), min(slots, len(self.tasks))
         self._before = self._streams.begin(written, who, slots, self._coordinator.owner)
         self._where = replace(self._where, before=self._before.kafka, limits=self._streams.limits(written))
         return number
 
-    def take_up(self, number: int, logged: Logged | None) -> None:
+    def take_up(self, number: int, logged: OffsetLogState | None) -> None:
         """Go on with the checkpoint, whose offset log says this; raises `OutputsAheadError`.
 
         To be done behind `shut_out` and before anything is planned.
@@ -126,23 +126,23 @@ class Attempt:
         placed = self._before.last.get(task)
         return placed is not None and placed.marker.batch >= turn
 
-    def begin(self, number: int, placement: Placement) -> Begun:
+    def begin(self, number: int, placement: Placement) -> WritableAttempt:
         """From here on, tasks run where they are placed. `number`: what `shut_out` gave."""
         spec, self._child_after = self._app.spec, self._order()
         self.move(placement)
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
-        limits = Limits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
-        order, grace = Order(self._child_after), millis(spec.expansion.grace)
+        limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
+        order, grace = ReadOrder(self._child_after), millis(spec.expansion.grace)
         own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
-        return Begun(number, Reading(self.tasks, bounded, limits, order, grace, own))
+        return WritableAttempt(number, AttemptInputs(self.tasks, bounded, limits, order, grace, own))
 
     def move(self, placement: Placement) -> None:
         """Remember where tasks run, before their first batch there."""
         before = KeptState() if self._record is None else self._record.state
-        self._coordinator.ran(Ran(self.tasks, placement, self._child_after, before.after(self._app.spec)))
+        self._coordinator.ran(RunPlacement(self.tasks, placement, self._child_after, before.after(self._app.spec)))
 
-    def bounds(self) -> Mapping[StreamPartition, Bounds]:
+    def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
         """What there is of everything that is read."""
         return self._streams.bounds(self._read)
 
@@ -164,12 +164,12 @@ class Attempt:
             return {}
         expansion = self._app.spec.expansion
         read = {partition for inputs in self.tasks.values() for partition in inputs}
-        parents = parents_of_new(self._record, read, Expansion(enabled=expansion.enabled, parent=expansion.parent))
+        parents = parents_of_new(self._record, read, ExpansionRules(enabled=expansion.enabled, parent=expansion.parent))
         ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
         return child_after(self._record, parents, ends)
 
 
-def _accepted(app: StreamApp, known: Known) -> Plan:
+def _accepted(app: StreamApp, known: PlanningFacts) -> Plan:
     found = plan(app, known)
     if not found.valid:
         told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)

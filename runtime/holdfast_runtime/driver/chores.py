@@ -22,7 +22,7 @@ _PATIENCE = 10.0
 Positions = Mapping[StreamPartition, int]
 
 
-class Trying:
+class RetriedChore:
     """Does a chore, and lives through its failures; what is wrong is said once."""
 
     def __init__(self) -> None:
@@ -53,13 +53,13 @@ class Trying:
         self._said = what
 
 
-class Chores:
+class PositionChore:
     """Does something with the newest positions, not more often than every few seconds, and once more at the end."""
 
     def __init__(self, act: Callable[[Positions], None], every: float = _EVERY) -> None:
         self._act, self._every = act, every
         self._newest: Positions | None = None
-        self._trying = Trying()
+        self._trying = RetriedChore()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
 
@@ -88,12 +88,12 @@ class Chores:
                 left = None
 
 
-class Rounds:
+class PeriodicChore:
     """Does something when it is begun, and from then on every so many seconds."""
 
     def __init__(self, act: Callable[[], None], every: float) -> None:
         self._act, self._every = act, every
-        self._trying = Trying()
+        self._trying = RetriedChore()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
         self._begun = False

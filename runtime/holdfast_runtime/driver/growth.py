@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
-from holdfast.planning.plan import Known, Plan, plan
+from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.spec.app_part import StreamApp
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import Record
+from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.progress import GrowthRefused, Listener
 
-Counts = Mapping[str, int]
+PartitionCounts = Mapping[str, int]
 
 
 class GrowthHaltedError(UserActionError):
@@ -28,11 +28,11 @@ class Growth:
 
     app: StreamApp
     plan: Plan
-    record: Callable[[], Record | None]
+    record: Callable[[], PlacementRecord | None]
     listen: Listener
-    _planned: Counts = field(init=False)
+    _planned: PartitionCounts = field(init=False)
     """What the attempt reads and writes, without what the app makes for itself."""
-    _refused: Counts = field(default_factory=dict)
+    _refused: PartitionCounts = field(default_factory=dict)
     """What was found not to be possible."""
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Growth:
         if self.app.spec.on_partition_growth == "Halt":
             message = f"{self._said(grown)}; set spec.onPartitionGrowth to Restart or Live to go on"
             raise GrowthHaltedError(message)
-        found = plan(self.app, Known(topics={**self._planned, **grown}, record=self.record()))
+        found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
         if found.valid:
             return True
         self._refused = grown
@@ -63,6 +63,6 @@ class Growth:
         there = Counter(partition.stream for partition in bounds)
         return {name: there[name] for name, planned in self._planned.items() if there[name] > planned}
 
-    def _said(self, grown: Counts) -> str:
+    def _said(self, grown: PartitionCounts) -> str:
         told = (f"{name} has grown from {self._planned[name]} to {now} partitions" for name, now in grown.items())
         return ", ".join(told)

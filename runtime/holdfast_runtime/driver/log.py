@@ -7,7 +7,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Event, GrowthRefused, Progress, Started, Waiting
+from holdfast_runtime.progress import (
+    AttemptStarted,
+    BatchWaiting,
+    ClockJumped,
+    Event,
+    GrowthRefused,
+    Progress,
+    RunDraining,
+    RunEnded,
+)
 
 _LOG = logging.getLogger("holdfast")
 _APART = 60_000
@@ -28,7 +37,7 @@ class DriverLog:
     def listen(self, event: Event) -> None:
         """Say what is worth it."""
         match event:
-            case Started():
+            case AttemptStarted():
                 _LOG.info(
                     "%s run %s attempt %d: %d tasks in %d slots, data %s",
                     event.app,
@@ -42,13 +51,13 @@ class DriverLog:
                     _LOG.warning("%s", one)
             case Progress():
                 self._progress(event)
-            case Waiting():
+            case BatchWaiting():
                 _LOG.warning("waiting: %s", event.why)
             case GrowthRefused() | ClockJumped():
                 _LOG.warning("%s", event.why)
-            case Draining():
+            case RunDraining():
                 _LOG.info("draining: the batch at hand is finished")
-            case Ended():
+            case RunEnded():
                 _LOG.info(
                     "%s: %d batches, %d rows in, %d out", event.ending, event.batches, event.rows_in, event.rows_out
                 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UserActionError
-from holdfast.protocol.attempt import TOLD_KEY, Told, read_told
+from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app_part import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
@@ -33,16 +33,16 @@ class DriverFolder:
     """What a driver is told."""
 
     app: StreamApp
-    told: Told
+    told: AttemptOrders
     spark: Mapping[str, str]
     """Settings of Spark that come with the cluster."""
 
 
 def read_folder(folder: Path) -> DriverFolder:
     """What is in this folder; raises `DriverFolderError` naming the file that is missing or no JSON."""
-    app, told, spark = (_text(folder / name) for name in (_APP, TOLD_KEY, _SPARK))
+    app, told, spark = (_text(folder / name) for name in (_APP, ORDERS_KEY, _SPARK))
     try:
-        return DriverFolder(parse_app(json.loads(app)), read_told(told), json.loads(spark))
+        return DriverFolder(parse_app(json.loads(app)), read_orders(told), json.loads(spark))
     except (ValueError, KeyError, TypeError) as error:
         message = (
             f"{folder} does not hold what a driver is told ({type(error).__name__}: {error}): the operator that wrote "

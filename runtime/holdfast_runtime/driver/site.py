@@ -13,7 +13,7 @@ from holdfast_runtime.coordination.coordinator import Coordinator
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ProcessorShape:
     """What there is to be of processors."""
 
     executors: int
@@ -32,7 +32,7 @@ class Site:
     """Where an app runs."""
 
     master: str
-    shape: Shape
+    shape: ProcessorShape
     places: Places
     coordinator: Coordinator
     shown: str
@@ -50,12 +50,12 @@ class Site:
     """Seconds between looks for that."""
 
 
-def shape_of(master: str) -> Shape | None:
+def shape_of(master: str) -> ProcessorShape | None:
     """What Spark's master says; None: that is up to the cluster."""
     cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
     if cluster is not None:
-        return Shape(int(cluster[1]), int(cluster[2]))
+        return ProcessorShape(int(cluster[1]), int(cluster[2]))
     if not master.startswith("local"):
         return None
     local = re.fullmatch(r"local\[(\d+)\]", master)
-    return Shape(0, 1 if local is None else int(local[1]))
+    return ProcessorShape(0, 1 if local is None else int(local[1]))

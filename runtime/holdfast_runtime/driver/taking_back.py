@@ -15,15 +15,15 @@ from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import Replan, ReplanRefusedError, TurnState, replan
-from holdfast_runtime.state.durable import Durable
-from holdfast_runtime.state.errors import StoreUnavailableError
+from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.offline import OfflineStore
-from holdfast_runtime.state.place import Identity, Place
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
 
 REPLAN_STEPS = ("delta removed", "plan changed")
 
 
-Run = tuple[str, str]
+RunKey = tuple[str, str]
 """The app's name and its run's id."""
 
 
@@ -34,11 +34,11 @@ class PlanLog(Protocol):
         """Have this batch planned no more, or only this of it; all of that or nothing, and for good."""
 
 
-class TakingBack:
+class BatchRollback:
     """The batch of one run that is planned and not done."""
 
     def __init__(
-        self, attempt: Attempt, number: int, places: Places, run: Run, at: Callable[[str], None] = lambda _: None
+        self, attempt: Attempt, number: int, places: Places, run: RunKey, at: Callable[[str], None] = lambda _: None
     ) -> None:
         """`attempt` has shut out those before it and taken up the checkpoint; `at` is told each step, for tests."""
         self._attempt, self._epoch, self._places, self._run, self._at = attempt, number, places, run, at
@@ -73,22 +73,22 @@ class TakingBack:
             return TurnState.OPEN
         return TurnState.SEEN if seen or not delta.outputs else TurnState.DECIDED
 
-    def _is_in_state(self, task: str, turn: int, durable: Durable) -> bool:
+    def _is_in_state(self, task: str, turn: int, durable: DurableCopy) -> bool:
         """Whether state has followed, which it does when outputs are there."""
         if any(one.batch >= turn for one in durable.listing().snapshots):
             return True
-        place = Place(self._places.state / folder_name(task), self._identity(task))
+        place = StorePlace(self._places.state / folder_name(task), self._identity(task))
         if not place.data_path.exists():
             return False
         try:
             with OfflineStore(place, place.data_path) as store:
                 return store.head.batch >= turn
-        except StoreUnavailableError:
+        except StoreDiskError:
             # It is made anew from the durable copy, which has nothing of this turn but its delta.
             return False
 
-    def _durable(self, task: str) -> Durable:
-        return Durable(self._places.durable, self._identity(task))
+    def _durable(self, task: str) -> DurableCopy:
+        return DurableCopy(self._places.durable, self._identity(task))
 
-    def _identity(self, task: str) -> Identity:
-        return Identity(*self._run, task)
+    def _identity(self, task: str) -> TaskIdentity:
+        return TaskIdentity(*self._run, task)

@@ -8,19 +8,19 @@ import logging
 from pathlib import Path
 
 from holdfast.errors import RetrySoonError, UserActionError, WorldChangeError
-from holdfast_runtime.progress import Ended
+from holdfast_runtime.progress import RunEnded
 
 _LOG = logging.getLogger("holdfast")
 _LONGEST = 2000
 """Bytes of a message; Kubernetes keeps 4096 of all."""
 
 
-def ended_well(ended: Ended) -> str:
+def success_message(ended: RunEnded) -> str:
     """As JSON."""
     return json.dumps({"ended": ended.ending.value})
 
 
-def failed(error: BaseException) -> str:
+def failure_message(error: BaseException) -> str:
     """As JSON, with the way out: `user`, `world` or `bug`."""
     if isinstance(error, UserActionError):
         way_out = "user"
@@ -33,7 +33,7 @@ def failed(error: BaseException) -> str:
     return json.dumps({"failed": way_out, "message": message}, ensure_ascii=False)
 
 
-def leave(message: str, path: Path) -> None:
+def write_termination(message: str, path: Path) -> None:
     """Put it where Kubernetes looks; outside of a pod there may be no such place."""
     try:
         path.write_text(message, encoding="utf-8")

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.records import OffsetBounds
 
 _NEVER = 2**63 - 1
 """No partition is ever read to there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
+class NewPartition:
     """A new partition of a stream that has grown."""
 
     parent: StreamPartition
@@ -30,16 +30,16 @@ class Noticed:
 
 
 def noticed_now(
-    before: Mapping[StreamPartition, Noticed],
+    before: Mapping[StreamPartition, NewPartition],
     new: Mapping[StreamPartition, ParentEnd],
-    bounds: Mapping[StreamPartition, Bounds],
+    bounds: Mapping[StreamPartition, OffsetBounds],
     now: int,
     grace: int,
-) -> dict[StreamPartition, Noticed]:
+) -> dict[StreamPartition, NewPartition]:
     """What is known of new partitions at this moment; `grace` is milliseconds."""
-    known = {**{child: Noticed(first.parent, now) for child, first in new.items()}, **before}
+    known = {**{child: NewPartition(first.parent, now) for child, first in new.items()}, **before}
     return {
-        child: Noticed(one.parent, one.at, bounds[one.parent].end)
+        child: NewPartition(one.parent, one.at, bounds[one.parent].end)
         if one.end is None and one.parent in bounds and now >= one.at + grace
         else one
         for child, one in known.items()
@@ -48,7 +48,7 @@ def noticed_now(
 
 def after_grace(
     after: Mapping[StreamPartition, ParentEnd],
-    noticed: Mapping[StreamPartition, Noticed],
+    noticed: Mapping[StreamPartition, NewPartition],
     bounded: Mapping[StreamPartition, int],
 ) -> dict[StreamPartition, ParentEnd]:
     """Which partitions wait for which, and how long; `bounded`: behind these ends nothing is ever read."""
@@ -62,7 +62,7 @@ def after_grace(
     return found
 
 
-def settled(noticed: Mapping[StreamPartition, Noticed]) -> dict[StreamPartition, int]:
+def settled(noticed: Mapping[StreamPartition, NewPartition]) -> dict[StreamPartition, int]:
     """Partition that gave keys away -> from which offset on such a key is misplaced there."""
     found: dict[StreamPartition, int] = {}
     for one in noticed.values():

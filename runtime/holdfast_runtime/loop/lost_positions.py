@@ -9,10 +9,10 @@ from enum import StrEnum
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.records import OffsetBounds
 
 
-class Trouble(StrEnum):
+class PositionTrouble(StrEnum):
     """Why a partition can't be read on from where it stands."""
 
     GONE = "gone"
@@ -33,25 +33,25 @@ class PositionLostError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostPosition:
     """A partition whose next record is not there."""
 
     partition: StreamPartition
     position: int
-    bounds: Bounds
-    trouble: Trouble
+    bounds: OffsetBounds
+    trouble: PositionTrouble
     gone: int = 0
     """How many records are."""
 
     @property
     def setting(self) -> str:
         """Where it could go on."""
-        return f"{self.partition}={'end' if self.trouble is Trouble.BEYOND_END else 'oldest'}"
+        return f"{self.partition}={'end' if self.trouble is PositionTrouble.BEYOND_END else 'oldest'}"
 
     @property
     def sentence(self) -> str:
         """What is wrong, and what to do."""
-        if self.trouble is Trouble.BEYOND_END:
+        if self.trouble is PositionTrouble.BEYOND_END:
             return (
                 f"{self.partition} is to be read on at offset {self.position}, but it ends at {self.bounds.end}: it "
                 "was created anew or put back to an older copy. Bring back the stream as it was, or start a new run "
@@ -64,15 +64,17 @@ class Lost:
         )
 
 
-def find_lost(partition: StreamPartition, position: int, bounds: Bounds, last: int | None = None) -> Lost | None:
+def find_lost(
+    partition: StreamPartition, position: int, bounds: OffsetBounds, last: int | None = None
+) -> LostPosition | None:
     """What is wrong with a partition that stands there; `last`: where it ends for this app."""
     end = bounds.end if last is None else min(bounds.end, last)
     if position < min(bounds.oldest, end):
-        return Lost(partition, position, bounds, Trouble.GONE, min(bounds.oldest, end) - position)
-    return Lost(partition, position, bounds, Trouble.BEYOND_END) if position > bounds.end else None
+        return LostPosition(partition, position, bounds, PositionTrouble.GONE, min(bounds.oldest, end) - position)
+    return LostPosition(partition, position, bounds, PositionTrouble.BEYOND_END) if position > bounds.end else None
 
 
-def lost_error(found: Sequence[Lost]) -> PositionLostError:
+def lost_error(found: Sequence[LostPosition]) -> PositionLostError:
     """All of them as one error."""
     first, *more = sorted(found, key=lambda lost: lost.partition)
     told = f". Lost, too: {', '.join(str(lost.partition) for lost in more)}" if more else ""

@@ -14,15 +14,15 @@ from holdfast_runtime.checkpoint.jumps import Jump, jumped
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.grace import after_grace, noticed_now
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
-from holdfast_runtime.loop.ranges import Backlog, Limits, Order, plan_ranges
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.loop.ranges import Backlog, BatchLimits, ReadOrder, plan_ranges
+from holdfast_runtime.streams.records import OffsetBounds
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LoopSnapshot:
     """What the driver sees when it decides."""
 
-    bounds: Mapping[StreamPartition, Bounds]
+    bounds: Mapping[StreamPartition, OffsetBounds]
     now: int
     """The batch clock, milliseconds since 1970."""
     first: bool
@@ -40,15 +40,15 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AttemptInputs:
     """What an attempt reads, and how."""
 
     inputs: Mapping[str, Sequence[StreamPartition]]
     """Task -> what it reads."""
     bounded: frozenset[str]
     """Streams that end where they end when the app first looks."""
-    limits: Limits
-    order: Order = field(default_factory=Order)
+    limits: BatchLimits
+    order: ReadOrder = field(default_factory=ReadOrder)
     grace: int = 0
     """How long new partitions wait for producers that do not know of them yet, milliseconds."""
     own: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class Reading:
         return frozenset(partition for inputs in self.inputs.values() for partition in inputs)
 
 
-def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | None = None) -> Offsets:
+def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, jump: Jump | None = None) -> Offsets:
     """The offsets after the next batch; `before` itself if there is none. `jump`: to be made by this batch."""
     found = before if jump is None else jumped(before, jump, reading.partitions)
     _check_same(found, seen)
@@ -75,7 +75,7 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
     now = max(seen.now, before.now)
     new = {child: first for child, first in reading.order.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
-    order = Order(after_grace(reading.order.after, noticed, ends))
+    order = ReadOrder(after_grace(reading.order.after, noticed, ends))
     # A range also where nothing is read: the tasks' state has to follow each jump in this very batch.
     jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
     ranges = {**jumps, **plan_ranges(backlogs, reading.limits, order)}
@@ -99,7 +99,7 @@ def next_offsets(before: Offsets, reading: Reading, seen: Seen, jump: Jump | Non
     )
 
 
-def _first(partition: StreamPartition, before: Offsets, reading: Reading, seen: Seen) -> int:
+def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> int:
     """Where a partition is read from that was not read before.
 
     A run that begins has written nothing yet. Later its own records may be in a new partition: a batch that an earlier
@@ -109,13 +109,13 @@ def _first(partition: StreamPartition, before: Offsets, reading: Reading, seen: 
     return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
 
 
-def lag(reading: Reading, seen: Seen, after: Offsets) -> int:
+def lag(reading: AttemptInputs, seen: LoopSnapshot, after: Offsets) -> int:
     """How many records are there and unread when a batch is done."""
     backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends, {})
     return sum(backlog.lag for backlog in backlogs.values())
 
 
-def _check_same(before: Offsets, seen: Seen) -> None:
+def _check_same(before: Offsets, seen: LoopSnapshot) -> None:
     """Refuse to read a topic that was made anew under the name of the one that was read."""
     for stream, known in before.ids.items():
         found = seen.ids.get(stream, known)
@@ -127,7 +127,7 @@ def _takes_part(
     task: str,
     inputs: Sequence[StreamPartition],
     ranges: Mapping[StreamPartition, tuple[int, int]],
-    seen: Seen,
+    seen: LoopSnapshot,
     now: int,
 ) -> bool:
     wake = seen.wakes.get(task)
@@ -135,8 +135,8 @@ def _takes_part(
 
 
 def _backlogs(
-    reading: Reading,
-    seen: Seen,
+    reading: AttemptInputs,
+    seen: LoopSnapshot,
     positions: Mapping[StreamPartition, int],
     ends: Mapping[StreamPartition, int],
     record_bytes: Mapping[str, float],

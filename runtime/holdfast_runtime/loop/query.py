@@ -29,16 +29,16 @@ from holdfast_runtime.checkpoint.jumps import Jump
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.clocks import BatchClock
 from holdfast_runtime.job import Job
-from holdfast_runtime.loop.next_batch import Reading, Seen, lag, next_offsets
-from holdfast_runtime.loop.source import Questions
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, lag, next_offsets
+from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import WaitEndedError, patiently
-from holdfast_runtime.loop.task_ledger import Standing
-from holdfast_runtime.loop.until import Until
-from holdfast_runtime.progress import ClockJumped, Draining, Ended, Ending, Listener, Progress, Waiting
+from holdfast_runtime.loop.task_ledger import TaskLedger
+from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.progress import BatchWaiting, ClockJumped, EndCause, Listener, Progress, RunDraining, RunEnded
 from holdfast_runtime.slot.batch_plan import batch_to
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.spark.java_causes import java_causes
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.records import OffsetBounds
 from holdfast_runtime.wall_clock import instant, now
 
 _LOOK_EVERY = 0.05
@@ -67,7 +67,7 @@ class SlotDiedError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopParts:
     """What the loop is made of."""
 
     name: str
@@ -75,8 +75,8 @@ class Loop:
     interval: int
     """Milliseconds from the start of a batch to that of the next."""
     epoch: int
-    reading: Reading
-    bounds: Callable[[], Mapping[StreamPartition, Bounds]]
+    reading: AttemptInputs
+    bounds: Callable[[], Mapping[StreamPartition, OffsetBounds]]
     assumed_bytes: Callable[[Collection[str]], Mapping[str, float]]
     """Streams that have been measured -> what records of the others are taken to have."""
     grown: Callable[[Collection[StreamPartition]], bool]
@@ -91,14 +91,14 @@ class Loop:
     """Told what has been read up to where, for good."""
     check: Callable[[], None]
     """Raises what forbids the run to go on."""
-    until: Until
+    until: StopCondition
     listen: Listener
     drain: threading.Event
     totals: "Totals"
     """Of all attempts of this driver."""
 
 
-def run_query(questions: Questions, loop: Loop) -> Ended:
+def run_query(questions: OffsetServer, loop: LoopParts) -> RunEnded:
     """Run batches until the end; raises what went wrong."""
     runner = _Runner(loop)
     query = (
@@ -145,19 +145,19 @@ class Totals:
 class _Runner:
     """The planner's and the runner's side of one query. Spark never calls both at once."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: LoopParts) -> None:
         self._loop = loop
         self._job = loop.job()
         self._totals = loop.totals
         self._totals.begin()
-        self._standing, self._clock = Standing(), BatchClock()
+        self._standing, self._clock = TaskLedger(), BatchClock()
         self._answered: Offsets | None = None
         """What the planner said last, until it is run."""
         self._lag = 0
         self._planned_in = 0.0
         self._ran = False
         """Whether Spark has run any batch of this query."""
-        self._ending: Ending | None = None
+        self._ending: EndCause | None = None
         self._failure: Exception | None = None
         self._said_waiting = -_SAID_EVERY
         self._between = threading.Event()
@@ -181,8 +181,8 @@ class _Runner:
         except WaitEndedError as error:
             # Nothing of the batch is at work, and Spark does not note it as done: it is the first of the next run.
             why = str(error).removesuffix(".")
-            self._loop.listen(Waiting(f"{why}. The run ends here, and the next one repeats the batch"))
-            self._ending = Ending.DRAINED
+            self._loop.listen(BatchWaiting(f"{why}. The run ends here, and the next one repeats the batch"))
+            self._ending = EndCause.DRAINED
             self._between.set()
             raise
         except Exception as error:
@@ -196,7 +196,7 @@ class _Runner:
             self._loop.check()
             if self._loop.drain.is_set() and not draining:
                 draining = True
-                self._loop.listen(Draining())
+                self._loop.listen(RunDraining())
             try:
                 over = query.awaitTermination(_LOOK_EVERY)  # type: ignore[arg-type] # any number
             except StreamingQueryException as error:
@@ -209,11 +209,11 @@ class _Runner:
         if self._failure is not None:
             raise self._failure
 
-    def ended(self) -> Ended:
+    def ended(self) -> RunEnded:
         """How the run ended."""
         totals = self._totals
-        ending = self._ending or Ending.DRAINED
-        return Ended(ending, totals.batches, totals.rows_in, totals.rows_out, totals.seconds)
+        ending = self._ending or EndCause.DRAINED
+        return RunEnded(ending, totals.batches, totals.rows_in, totals.rows_out, totals.seconds)
 
     def _answer(self, before: Offsets) -> Offsets:
         if self._between.is_set():
@@ -222,7 +222,7 @@ class _Runner:
         self._loop.processed(before.positions)
         jump = self._loop.jump.after(before)
         if self._loop.drain.is_set():
-            return self._over(Ending.DRAINED, before)
+            return self._over(EndCause.DRAINED, before)
         began = time.perf_counter()
         try:
             bounds, ids = self._loop.bounds(), self._loop.ids()
@@ -231,7 +231,7 @@ class _Runner:
             self._waits(error)
             return before
         if self._loop.grown(bounds):
-            return self._over(Ending.GROWN, before)
+            return self._over(EndCause.GROWN, before)
         time_now, clock_jumped = self._clock.at(instant(), before.time)
         if clock_jumped is not None:
             self._loop.listen(ClockJumped(clock_jumped))
@@ -239,11 +239,11 @@ class _Runner:
         self._planned_in = (time.perf_counter() - began) * 1000
         return after
 
-    def _next(self, before: Offsets, seen: Seen, jump: Jump | None) -> Offsets:
+    def _next(self, before: Offsets, seen: LoopSnapshot, jump: Jump | None) -> Offsets:
         after = next_offsets(before, self._loop.reading, seen, jump)
         idle = after is before
         if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
-            return self._over(Ending.COMPLETED, before)
+            return self._over(EndCause.COMPLETED, before)
         totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
         # New partitions that wait for their turn are something to do, though nothing is read meanwhile.
         done = idle and not self._lag
@@ -257,9 +257,9 @@ class _Runner:
         """Say it, but not at each try."""
         if time.monotonic() - self._said_waiting >= _SAID_EVERY:
             self._said_waiting = time.monotonic()
-            self._loop.listen(Waiting(str(error)))
+            self._loop.listen(BatchWaiting(str(error)))
 
-    def _over(self, ending: Ending, before: Offsets) -> Offsets:
+    def _over(self, ending: EndCause, before: Offsets) -> Offsets:
         self._ending = ending
         # Spark runs the first batch of a checkpoint though it is empty: stopped now, it would be interrupted in it.
         if before.batch or self._ran:

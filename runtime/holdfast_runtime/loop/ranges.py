@@ -13,7 +13,7 @@ from holdfast.tasks.record import ParentEnd
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """How much one batch may read."""
 
     records_per_partition: int
@@ -39,7 +39,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReadOrder:
     """Which partitions have to wait for others: children of a growth, for their parents."""
 
     after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Order:
 
 
 def plan_ranges(
-    backlogs: Mapping[StreamPartition, Backlog], limits: Limits, order: Order | None = None
+    backlogs: Mapping[StreamPartition, Backlog], limits: BatchLimits, order: ReadOrder | None = None
 ) -> dict[StreamPartition, tuple[int, int]]:
     """Partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out."""
     processed = {partition: backlog.position for partition, backlog in backlogs.items()}

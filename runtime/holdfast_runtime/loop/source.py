@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.early import begun_early
+from holdfast_runtime.early import start_early
 
 Answer = Callable[[Offsets], Offsets]
 _ADDRESS, _SECRET = "address", "secret"
@@ -81,12 +81,12 @@ def _offset(offsets: Offsets) -> dict[str, Any]:
     return {"offsets": offsets.text()}
 
 
-class Questions:
+class OffsetServer:
     """What one query asks: the frame it begins with, and who answers."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         self._answer = Future[Answer]()
-        self._frame = begun_early(lambda: _frame(spark, options))
+        self._frame = start_early(lambda: _frame(spark, options))
 
     def answered_by(self, answer: Answer) -> DataFrame:
         """From now on questions are answered so; the frame whose source asks them.
@@ -102,13 +102,13 @@ class Questions:
 
 
 @contextmanager
-def asked(spark: SparkSession) -> Iterator[Questions]:
+def serve_offsets(spark: SparkSession) -> Iterator[OffsetServer]:
     """Hear what a query asks, in a thread; its frame is being made meanwhile."""
     secret = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         address = str(Path(folder) / "planner")
         with Listener(address, family="AF_UNIX", authkey=secret.encode()) as listener:
-            questions = Questions(spark, {_ADDRESS: address, _SECRET: secret})
+            questions = OffsetServer(spark, {_ADDRESS: address, _SECRET: secret})
             thread = threading.Thread(target=_serve, args=(listener, questions.answer), name="planner", daemon=True)
             thread.start()
             try:

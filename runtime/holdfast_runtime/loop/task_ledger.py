@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.next_batch import Seen
+from holdfast_runtime.loop.next_batch import LoopSnapshot
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.records import OffsetBounds
 
 _KEEP = 0.8
 """How much of a known size stays when a new one is seen."""
 
 
 @dataclass(slots=True)
-class Standing:
+class TaskLedger:
     """What tasks have said in this attempt."""
 
     first: bool = True
@@ -33,13 +33,13 @@ class Standing:
 
     def seen(
         self,
-        bounds: Mapping[StreamPartition, Bounds],
+        bounds: Mapping[StreamPartition, OffsetBounds],
         time: BatchTime,
         ids: Mapping[str, str] | None = None,
         assumed: Mapping[str, float] | None = None,
-    ) -> Seen:
+    ) -> LoopSnapshot:
         """What the next batch is decided by."""
-        return Seen(
+        return LoopSnapshot(
             bounds,
             time.now,
             self.first,

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from holdfast_runtime.progress import Ending
+from holdfast_runtime.progress import EndCause
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class StopCondition:
     """What has to be reached; without any of it a run goes on until it is asked to stop."""
 
     idle: bool = False
@@ -14,10 +14,10 @@ class Until:
     batches: int | None = None
     seconds: float | None = None
 
-    def reached(self, *, batches: int, seconds: float, idle: bool) -> Ending | None:
+    def reached(self, *, batches: int, seconds: float, idle: bool) -> EndCause | None:
         """Why a run ends that has done so many batches in so many seconds; None: it goes on."""
         if self.batches is not None and batches >= self.batches:
-            return Ending.ENOUGH
+            return EndCause.ENOUGH
         if self.seconds is not None and seconds >= self.seconds:
-            return Ending.ENOUGH
-        return Ending.IDLE if self.idle and idle else None
+            return EndCause.ENOUGH
+        return EndCause.IDLE if self.idle and idle else None

@@ -27,7 +27,7 @@ class TextRefusedError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class ExplodedColumn:
     """The `explode` among selected columns."""
 
     array: Column
@@ -38,14 +38,14 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class AnalysedExpressions:
     """What Spark makes of texts."""
 
     columns: tuple[tuple[str, Column], ...]
     """Name and value of what is selected; of a filter one without a name."""
     inputs: tuple[Any, ...]
     """Catalyst's ids of the input columns, in their order."""
-    generated: Generated | None = None
+    generated: ExplodedColumn | None = None
 
 
 class Catalyst:
@@ -77,7 +77,7 @@ class Catalyst:
             raise TextRefusedError(message)
         return selected
 
-    def select(self, schema: pa.Schema, texts: tuple[str, ...]) -> Analysed:
+    def select(self, schema: pa.Schema, texts: tuple[str, ...]) -> AnalysedExpressions:
         """What a `select` computes."""
         plan = self._analysed(self.selected(schema, texts))
         below, generated = plan.child(), None
@@ -85,17 +85,19 @@ class Catalyst:
             generated = self._generated(below, texts)
             below = below.child()
         columns = tuple((str(one.name()), self.column(_bare(one))) for one in _items(plan.projectList()))
-        return Analysed(columns, tuple(one.exprId() for one in _items(below.output())), generated)
+        return AnalysedExpressions(columns, tuple(one.exprId() for one in _items(below.output())), generated)
 
-    def _generated(self, plan: Any, texts: tuple[str, ...]) -> Generated:
+    def _generated(self, plan: Any, texts: tuple[str, ...]) -> ExplodedColumn:
         made, output = plan.generator(), _items(plan.generatorOutput())
         if not _is(made, "Explode") or len(output) != 1:
             message = f"{excerpt(', '.join(texts))}: of what makes rows, only explode of an array is possible"
             raise TextRefusedError(message)
         array = made.child()
-        return Generated(self.column(array), array.dataType().elementType(), bool(plan.outer()), output[0].exprId())
+        return ExplodedColumn(
+            self.column(array), array.dataType().elementType(), bool(plan.outer()), output[0].exprId()
+        )
 
-    def condition(self, schema: pa.Schema, text: str) -> Analysed:
+    def condition(self, schema: pa.Schema, text: str) -> AnalysedExpressions:
         """What a `filter` asks."""
         frame = self.frame(schema)
         try:
@@ -107,7 +109,7 @@ class Catalyst:
             message = f"{excerpt(text)} can't be judged row by row, as a filter step must"
             raise TextRefusedError(message)
         ids = tuple(one.exprId() for one in _items(plan.child().output()))
-        return Analysed((("", self.column(plan.condition())),), ids)
+        return AnalysedExpressions((("", self.column(plan.condition())),), ids)
 
     def column(self, expression: Any) -> Column:
         """An expression of Catalyst as a column."""

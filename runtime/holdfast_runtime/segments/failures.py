@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holdfast.spec.steps import Step
 from holdfast_runtime.steps.letters import FailedRow
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 
 COLUMN, ROW = "column", "row"
 _WHY = "a value it can't cast, a number too large, a division by zero or an index that is not there"
@@ -19,11 +19,11 @@ def failed_schema(given: pa.Schema) -> pa.Schema:
     return pa.schema([(COLUMN, pa.string()), (ROW, pa.struct(list(given)))])
 
 
-def failed_rows(step: Step, failed: Timed) -> tuple[Timed, list[FailedRow]]:
+def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
     """The rows as the step was given them, and why each failed."""
     row = failed.rows.column(ROW)
     schema = pa.schema([row.type.field(at) for at in range(row.type.num_fields)])
-    given = Timed(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
+    given = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
     return given, [
         FailedRow(at, _reason(step, column), column) for at, column in enumerate(failed.rows.column(COLUMN).to_pylist())
     ]

@@ -18,7 +18,7 @@ from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app_part import AppSpec
 from holdfast.spec.steps import Step
 from holdfast_runtime.segments.failures import failed_schema
-from holdfast_runtime.segments.union import Layout
+from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.merge import find_column
 from holdfast_runtime.streams.codecs import arrow_schema
 
@@ -44,7 +44,7 @@ class ColumnsMismatchError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A stream that is read, or a step."""
 
     index: int
@@ -62,27 +62,27 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledGraph:
     """All nodes, each on its level."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     last: int
     """The last level, where sinks are. Always even."""
     dropped: tuple[str, ...] = ()
     """Steps that have no node: nothing is written with their rows and they keep nothing."""
 
     @property
-    def sources(self) -> tuple[Node, ...]:
+    def sources(self) -> tuple[GraphNode, ...]:
         """The streams that are read."""
         return tuple(node for node in self.nodes if node.verb == SOURCE)
 
     @property
-    def sinks(self) -> tuple[Node, ...]:
+    def sinks(self) -> tuple[GraphNode, ...]:
         """The steps that write, in order of flow."""
         return tuple(node for node in self.nodes if node.verb in SINK_VERBS)
 
     @property
-    def failures(self) -> tuple[Node, ...]:
+    def failures(self) -> tuple[GraphNode, ...]:
         """Where rows on which Spark SQL steps failed arrive, in order of flow."""
         return tuple(node for node in self.nodes if node.verb == FAILURES)
 
@@ -91,21 +91,21 @@ class Compiled:
         """Whether there is any Spark SQL segment."""
         return self.last > 0
 
-    def at(self, level: int) -> tuple[Node, ...]:
+    def at(self, level: int) -> tuple[GraphNode, ...]:
         """The steps of this level, in order of flow."""
         return tuple(node for node in self.nodes if node.level == level and node.verb != SOURCE)
 
-    def crossing(self, level: int) -> tuple[Node, ...]:
+    def crossing(self, level: int) -> tuple[GraphNode, ...]:
         """The nodes whose rows travel from this level to the next: made up to here, read behind it."""
         read = {source for node in self.nodes if node.level > level for source in node.inputs}
         return tuple(node for node in self.nodes if node.level <= level and node.index in read)
 
-    def layout(self, level: int) -> Layout:
+    def layout(self, level: int) -> UnionLayout:
         """How these rows travel."""
-        return Layout.of(self.crossing(level))
+        return UnionLayout.of(self.crossing(level))
 
 
-def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Compiled:
+def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
     """The nodes of a valid app. `select_schema` is asked once per `select`, in order of flow."""
     require_built(spec)
     flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema)
@@ -145,7 +145,7 @@ class _Flow:
     steps: Mapping[str, Step]
     plan: Plan
     select_schema: SelectSchema
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[GraphNode] = field(default_factory=list)
     read_as: dict[str, int] = field(default_factory=dict)
     """Stream or step -> the node whose rows its readers get."""
     waiting: dict[str, int] = field(default_factory=dict)
@@ -154,14 +154,14 @@ class _Flow:
     def add_source(self, name: str) -> None:
         made = name in self.steps
         schema = pa.schema([]) if made else arrow_schema(self.plan.stream(name).rows)
-        node = Node(len(self.nodes), name, SOURCE, (), 0, schema)
+        node = GraphNode(len(self.nodes), name, SOURCE, (), 0, schema)
         (self.waiting if made else self.read_as)[name] = node.index
         self.nodes.append(node)
 
     def add_step(self, step: Step) -> None:
         inputs = tuple(self.read_as[name] for name in step.inputs)
         given = [self.nodes[at] for at in inputs]
-        node = Node(
+        node = GraphNode(
             len(self.nodes), step.name, step.verb, inputs, _level(step.verb, given), self._schema(step, given), step
         )
         self.nodes.append(node)
@@ -173,20 +173,20 @@ class _Flow:
             self.nodes[source] = replace(self.nodes[source], schema=node.schema)
             self.read_as[step.name] = source
 
-    def _add_failures(self, step: Step, node: Node, given: Node) -> None:
+    def _add_failures(self, step: Step, node: GraphNode, given: GraphNode) -> None:
         schema = failed_schema(given.schema)
-        failed = Node(len(self.nodes), step.name, FAILED, (given.index,), node.level, schema, step)
-        letters = Node(failed.index + 1, step.name, FAILURES, (failed.index,), node.level, schema, step)
+        failed = GraphNode(len(self.nodes), step.name, FAILED, (given.index,), node.level, schema, step)
+        letters = GraphNode(failed.index + 1, step.name, FAILURES, (failed.index,), node.level, schema, step)
         self.nodes += failed, letters
 
-    def compiled(self, dropped: tuple[str, ...]) -> Compiled:
+    def compiled(self, dropped: tuple[str, ...]) -> CompiledGraph:
         deepest = max((node.level for node in self.nodes), default=0)
         last = deepest + deepest % 2
         ends = (*SINK_VERBS, FAILURES)
         nodes = (replace(node, level=last) if node.verb in ends else node for node in self.nodes)
-        return Compiled(tuple(nodes), last, dropped)
+        return CompiledGraph(tuple(nodes), last, dropped)
 
-    def _schema(self, step: Step, given: list[Node]) -> pa.Schema:
+    def _schema(self, step: Step, given: list[GraphNode]) -> pa.Schema:
         schema: pa.Schema = given[0].schema
         function = step.apply or step.process
         if function is not None and function.schema_ is not None:
@@ -201,7 +201,7 @@ class _Flow:
         return schema
 
 
-def _level(verb: str, given: list[Node]) -> int:
+def _level(verb: str, given: list[GraphNode]) -> int:
     level = max(node.level for node in given)
     if verb in SQL_VERBS:
         return level + (level + 1) % 2
@@ -210,7 +210,7 @@ def _level(verb: str, given: list[Node]) -> int:
     return level
 
 
-def _check_columns(step: Step, one: Node, other: Node) -> None:
+def _check_columns(step: Step, one: GraphNode, other: GraphNode) -> None:
     """Refuse to merge rows of other names or types; another order is no matter."""
     for first, second in ((one, other), (other, one)):
         for column in first.schema:

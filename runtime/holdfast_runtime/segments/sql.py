@@ -13,9 +13,9 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark names it
 
-from holdfast_runtime.segments.catalyst import VALUE, Catalyst, Generated
+from holdfast_runtime.segments.catalyst import VALUE, Catalyst, ExplodedColumn
 from holdfast_runtime.segments.failures import COLUMN, ROW
-from holdfast_runtime.segments.graph import FAILED, Compiled, Node
+from holdfast_runtime.segments.graph import FAILED, CompiledGraph, GraphNode
 from holdfast_runtime.segments.union import NOTE
 from holdfast_runtime.steps.merge import find_column
 
@@ -49,7 +49,7 @@ class _Tries:
         return found
 
 
-def sql_segment(frame: DataFrame, compiled: Compiled, level: int) -> DataFrame:
+def sql_segment(frame: DataFrame, compiled: CompiledGraph, level: int) -> DataFrame:
     """The rows of layout(level - 1) through the steps of this odd level, as rows of layout(level)."""
     segment = _Segment(frame, compiled, level, Catalyst(frame.sparkSession))
     segment.enter()
@@ -67,7 +67,7 @@ class _Segment:
     """The frame as far as it is built."""
 
     frame: DataFrame
-    compiled: Compiled
+    compiled: CompiledGraph
     level: int
     catalyst: Catalyst
     lines: dict[int, frozenset[object]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class _Segment:
         self.frame = self.frame.select(*CARRIED, (F.col("node") == NOTE).alias(IS_NOTE), *rows)
         self.lines = {node: frozenset([node]) for node in layout.shape_of}
 
-    def step(self, node: Node) -> None:
+    def step(self, node: GraphNode) -> None:
         """The column of one more step; of rows on which it fails too, which is a node of its own."""
         if node.step is None or node.verb == FAILED:
             return
@@ -114,7 +114,7 @@ class _Segment:
         union = self.frame.select("task", barrier, "time", "note", *shapes)
         return union.filter(F.col("node").isNotNull())
 
-    def _filter(self, node: Node, text: str) -> None:
+    def _filter(self, node: GraphNode, text: str) -> None:
         source = self.compiled.nodes[node.inputs[0]]
         asked = self.catalyst.condition(source.schema, text)
         row = F.col(_of(source.index))
@@ -123,7 +123,7 @@ class _Segment:
         ((_, condition),) = tries.values
         self._put(exposed, node, F.when(row.isNotNull(), F.when(condition, row)), self.lines[source.index], tries)
 
-    def _select(self, node: Node, texts: tuple[str, ...]) -> None:
+    def _select(self, node: GraphNode, texts: tuple[str, ...]) -> None:
         source = self.compiled.nodes[node.inputs[0]]
         selected = self.catalyst.select(source.schema, texts)
         held = source.index
@@ -138,7 +138,7 @@ class _Segment:
         self._put(exposed, node, F.when(row.isNotNull() & tries.good, value), self.lines[held], tries)
 
     def _tried(
-        self, frame: DataFrame, node: Node, row: Column, columns: tuple[tuple[str, Column], ...]
+        self, frame: DataFrame, node: GraphNode, row: Column, columns: tuple[tuple[str, Column], ...]
     ) -> "tuple[DataFrame, _Tries]":
         """The frame with what the step computes, caught where it fails; as it is where that is to stop the app."""
         if node.step is None or node.step.dead_letter is None:
@@ -156,7 +156,7 @@ class _Segment:
         ]
         return frame.select("*", *caught.values()), _Tries(tuple(values), tuple(failing))
 
-    def _alone(self, node: Node, source: int) -> int:
+    def _alone(self, node: GraphNode, source: int) -> int:
         """The column of the rows a step will multiply, where no other node's row is beside them."""
         others = self._needed_after(node)
         if not any(self.lines[source] & self.lines[other] for other in others):
@@ -164,7 +164,7 @@ class _Segment:
         self._fan_out([(node.index, source), *((other, other) for other in others)])
         return node.index
 
-    def _exploded(self, frame: DataFrame, row: Column, generated: Generated) -> DataFrame:
+    def _exploded(self, frame: DataFrame, row: Column, generated: ExplodedColumn) -> DataFrame:
         """A row per element; rows of other nodes stay as they are."""
         if generated.outer:
             elements = F.explode_outer(F.when(row.isNotNull(), generated.array))
@@ -174,7 +174,7 @@ class _Segment:
         frame = frame.select("*", elements.alias(ELEMENT))
         return frame.select("*", self.catalyst.known_as(frame, ELEMENT, generated.id))
 
-    def _merge(self, node: Node) -> None:
+    def _merge(self, node: GraphNode) -> None:
         lines = [self.lines[source] for source in node.inputs]
         if len(frozenset[object]().union(*lines)) < sum(map(len, lines)):
             self._fan_out(
@@ -184,7 +184,7 @@ class _Segment:
         rows = [self._aligned(source, node) for source in node.inputs]
         self._put(self.frame, node, F.coalesce(*rows), frozenset[object]().union(*lines))
 
-    def _aligned(self, source: int, node: Node) -> Column:
+    def _aligned(self, source: int, node: GraphNode) -> Column:
         """A row with the columns of a merge that reads it, which may have them in another order."""
         row, given = F.col(_of(source)), self.compiled.nodes[source].schema
         if given.equals(node.schema):
@@ -194,7 +194,7 @@ class _Segment:
         return F.when(row.isNotNull(), F.named_struct(*parts))
 
     def _put(
-        self, frame: DataFrame, node: Node, value: Column, lines: frozenset[object], tries: "_Tries | None" = None
+        self, frame: DataFrame, node: GraphNode, value: Column, lines: frozenset[object], tries: "_Tries | None" = None
     ) -> None:
         """Add a column, one for rows that failed where they are wanted, and drop those nobody needs any more."""
         made = {node.index: value}
@@ -206,7 +206,7 @@ class _Segment:
         self.frame = frame.select(*CARRIED, IS_NOTE, *(_of(one) for one in kept), *columns)
         self.lines = {one: self.lines[one] for one in kept} | dict.fromkeys(made, lines)
 
-    def _needed_after(self, node: Node) -> list[int]:
+    def _needed_after(self, node: GraphNode) -> list[int]:
         """The nodes there are that a step behind this one, or another segment, reads."""
         behind = [one for one in self.compiled.at(self.level) if one.index > node.index and one.verb != FAILED]
         read = {source for one in behind for source in one.inputs}

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.segments.retyping import retyped
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -27,7 +27,7 @@ NOTE = -1
 TAGS = pa.schema([("task", pa.int32()), ("node", pa.int32()), ("time", pa.int64()), ("note", pa.binary())])
 
 
-class Carried(Protocol):
+class CarriedNode(Protocol):
     """A node whose rows travel."""
 
     @property
@@ -44,16 +44,16 @@ class UnionBrokenError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class NodeRows:
     """Rows of one node in one task."""
 
     task: int
     node: int
-    rows: Timed
+    rows: TimedRows
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PackedNote:
     """Bytes that travel along with the rows of a task."""
 
     task: int
@@ -61,7 +61,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Layout:
+class UnionLayout:
     """The columns of one boundary between two segments."""
 
     schemas: Mapping[int, pa.Schema]
@@ -72,7 +72,7 @@ class Layout:
     """Node -> its shape."""
 
     @classmethod
-    def of(cls, nodes: Iterable[Carried]) -> "Layout":
+    def of(cls, nodes: Iterable[CarriedNode]) -> "UnionLayout":
         """The layout for these nodes."""
         schemas = {node.index: node.schema.remove_metadata() for node in nodes}
         shapes: list[pa.Schema] = []
@@ -94,7 +94,7 @@ class Layout:
 
         return from_arrow_schema(self.arrow_schema)
 
-    def pack(self, task: int, node: int, rows: Timed) -> pa.RecordBatch:
+    def pack(self, task: int, node: int, rows: TimedRows) -> pa.RecordBatch:
         """Rows of one node, ready to travel."""
         count = rows.count
         tags = [_repeated(task, count), _repeated(node, count), rows.times, pa.nulls(count, pa.binary())]
@@ -105,7 +105,7 @@ class Layout:
         tags = [_repeated(task, 1), _repeated(NOTE, 1), pa.nulls(1, pa.int64()), pa.array([note], pa.binary())]
         return self._batch(tags, None, None)
 
-    def unpack(self, batch: pa.RecordBatch) -> Iterator[Rows | Note]:
+    def unpack(self, batch: pa.RecordBatch) -> Iterator[NodeRows | PackedNote]:
         """What is in a batch, task after task: the rows of each node, then the notes, each in their order."""
         if not batch.num_rows:
             return
@@ -119,11 +119,11 @@ class Layout:
                 # A row that goes to several nodes comes as neighbours, so runs of one node may be one row long.
                 which = np.flatnonzero(here == node) + start
                 rows = self._rows(node, _picked(columns[2 + self.shape_of[node]], which))
-                yield Rows(task, node, Timed(rows, _picked(columns[0], which)))
+                yield NodeRows(task, node, TimedRows(rows, _picked(columns[0], which)))
             for note in _picked(columns[1], np.flatnonzero(here == NOTE) + start).to_pylist():
-                yield Note(task, note)
+                yield PackedNote(task, note)
 
-    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, Timed], list[bytes]]]:
+    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, TimedRows], list[bytes]]]:
         """Task after task: the rows of each node that has any, and the notes, each in their order."""
         done: set[int] = set()
         for task, pieces in _by_task(piece for batch in batches for piece in self.unpack(batch)):
@@ -131,14 +131,14 @@ class Layout:
                 message = f"rows of task {task} are not together: something between the segments has moved rows"
                 raise UnionBrokenError(message)
             done.add(task)
-            parts: dict[int, list[Timed]] = {}
+            parts: dict[int, list[TimedRows]] = {}
             notes: list[bytes] = []
             for piece in pieces:
-                if isinstance(piece, Note):
+                if isinstance(piece, PackedNote):
                     notes.append(piece.note)
                 else:
                     parts.setdefault(piece.node, []).append(piece.rows)
-            yield task, {node: Timed.joined(some, self.schemas[node]) for node, some in parts.items()}, notes
+            yield task, {node: TimedRows.joined(some, self.schemas[node]) for node, some in parts.items()}, notes
 
     def _batch(self, tags: list[pa.Array], shape: int | None, rows: pa.RecordBatch | None) -> pa.RecordBatch:
         count = len(tags[0])
@@ -155,8 +155,8 @@ class Layout:
         return pa.RecordBatch.from_arrays(struct.flatten(), schema=self.schemas[node])
 
 
-def _by_task(pieces: Iterator[Rows | Note]) -> Iterator[tuple[int, list[Rows | Note]]]:
-    held: list[Rows | Note] = []
+def _by_task(pieces: Iterator[NodeRows | PackedNote]) -> Iterator[tuple[int, list[NodeRows | PackedNote]]]:
+    held: list[NodeRows | PackedNote] = []
     for piece in pieces:
         if held and held[0].task != piece.task:
             yield held[0].task, held

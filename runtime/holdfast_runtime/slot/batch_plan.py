@@ -12,10 +12,10 @@ from typing import NamedTuple
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.grace import settled
-from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.records import OffsetRange
 
 
-class Settled(NamedTuple):
+class SettledPartition(NamedTuple):
     """A partition whose producers should know how many there are now."""
 
     since: int
@@ -29,16 +29,16 @@ class Turn:
 
     number: int
     """In how many batches the task has taken part, this one included: the batch number of its state."""
-    ranges: tuple[Range, ...]
+    ranges: tuple[OffsetRange, ...]
     ended: tuple[StreamPartition, ...] = ()
     """Partitions of bounded streams that are read to their end with this batch."""
     jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
     """Where partitions stood whose range begins elsewhere, because a user has set it."""
-    settled: Mapping[StreamPartition, Settled] = field(default_factory=dict)
+    settled: Mapping[StreamPartition, SettledPartition] = field(default_factory=dict)
     """What gave keys away to new partitions, among what is read."""
 
     @property
-    def fetched(self) -> tuple[Range, ...]:
+    def fetched(self) -> tuple[OffsetRange, ...]:
         """Ranges that hold records: at a jump to where nothing is there to read, one is empty."""
         return tuple(wanted for wanted in self.ranges if wanted.start < wanted.end)
 
@@ -85,10 +85,10 @@ class BatchPlan:
         turns = {
             task: Turn(
                 number,
-                tuple(Range(parse_partition(name), start, end) for name, start, end in ranges),
+                tuple(OffsetRange(parse_partition(name), start, end) for name, start, end in ranges),
                 tuple(parse_partition(name) for name in ended),
                 {parse_partition(name): at for name, at in jumped.items()},
-                {parse_partition(name): Settled(start, count) for name, start, count in gave},
+                {parse_partition(name): SettledPartition(start, count) for name, start, count in gave},
             )
             for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
@@ -111,18 +111,18 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
     return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew)
 
 
-def _settled(end: Offsets) -> dict[StreamPartition, Settled]:
+def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
     """What is read in this batch of partitions that gave keys away; nothing where no stream has grown in this run."""
     counts = Counter(partition.stream for partition in end.positions)
     return {
-        partition: Settled(start, counts[partition.stream])
+        partition: SettledPartition(start, counts[partition.stream])
         for partition, start in settled(end.noticed).items()
         if partition in end.starts and end.positions[partition] > start
     }
 
 
-def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[Range, ...]:
-    return tuple(Range(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
+def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[OffsetRange, ...]:
+    return tuple(OffsetRange(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
 
 
 def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:

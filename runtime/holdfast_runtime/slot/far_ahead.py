@@ -18,7 +18,7 @@ from holdfast_runtime.streams.codecs.codec import Indices
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class FarAheadRows:
     """What is too far ahead among some rows."""
 
     rows: Indices
@@ -29,10 +29,10 @@ class Ahead:
     """Why a row is among them."""
 
 
-def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> Ahead:
+def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> FarAheadRows:
     """What is too far ahead of the batch clock; nothing in a stream that declares no event time."""
     if declared is None:
-        return Ahead(np.empty(0, np.int64), _latest(times), lambda _: "")
+        return FarAheadRows(np.empty(0, np.int64), _latest(times), lambda _: "")
     beyond = pc.greater(times, now + millis(declared.max_ahead)).fill_null(False)  # noqa: FBT003 - Arrow's own
     rows = np.flatnonzero(beyond.to_numpy(zero_copy_only=False))
     believed = times.filter(pc.invert(beyond)) if len(rows) else times
@@ -44,7 +44,7 @@ def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> Ahe
             f"eventTime.maxAhead is {declared.max_ahead}"
         )
 
-    return Ahead(rows, _latest(believed), reason)
+    return FarAheadRows(rows, _latest(believed), reason)
 
 
 def _latest(times: pa.Int64Array) -> int | None:

@@ -14,15 +14,15 @@ from holdfast.control.messages import UserRecord, decode
 from holdfast.control.producers import Delivery
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.batch_plan import Settled
-from holdfast_runtime.slot.far_ahead import Ahead, far_ahead
+from holdfast_runtime.slot.batch_plan import SettledPartition
+from holdfast_runtime.slot.far_ahead import FarAheadRows, far_ahead
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.steps.timed_rows import Origin, Timed
+from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
 from holdfast_runtime.streams.codecs.times import outside_years
 from holdfast_runtime.streams.generator import GeneratorFunctionError
 from holdfast_runtime.streams.partitioner import misplaced
-from holdfast_runtime.streams.records import NO_TIME, Range
+from holdfast_runtime.streams.records import NO_TIME, OffsetRange
 from holdfast_runtime.streams.systems.app_streams import Streams
 
 _LONGEST = 2**31 - 1
@@ -30,10 +30,10 @@ _LONGEST = 2**31 - 1
 
 
 @dataclass(slots=True)
-class Arrived:
+class RangeInput:
     """What one range brought."""
 
-    rows: Timed
+    rows: TimedRows
     deliveries: list[Delivery] = field(default_factory=list)
     """Control messages among the records."""
     latest: int | None = None
@@ -42,7 +42,7 @@ class Arrived:
     """Records that could not be decoded, where the stream wants them as dead letters."""
 
 
-class Reader:
+class InputReader:
     """Reads one stream."""
 
     def __init__(self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool) -> None:
@@ -54,8 +54,13 @@ class Reader:
         self._column = None if self._event_time is None else self._event_time.column
 
     def read(
-        self, wanted: Range, streams: Streams, now: int, report: TaskReport, settled: Settled | None = None
-    ) -> Arrived:
+        self,
+        wanted: OffsetRange,
+        streams: Streams,
+        now: int,
+        report: TaskReport,
+        settled: SettledPartition | None = None,
+    ) -> RangeInput:
         """The rows of a range, at this time of the batch clock.
 
         Of one whose keys are `settled`, those that belong elsewhere are counted.
@@ -65,7 +70,7 @@ class Reader:
             rows = self._timed(self._fitted(made), wanted.partition, pa.array(np.arange(wanted.start, wanted.end)))
             ahead = far_ahead(rows.times, self._event_time, now)
             _say_ahead(ahead, wanted.partition, lambda row: wanted.start + row, report)
-            arrived = Arrived(rows, latest=ahead.latest)
+            arrived = RangeInput(rows, latest=ahead.latest)
         else:
             arrived = self._fetched(wanted, streams, now, report, settled)
         report.rows_in += arrived.rows.count
@@ -73,8 +78,8 @@ class Reader:
         return arrived
 
     def _fetched(
-        self, wanted: Range, streams: Streams, now: int, report: TaskReport, settled: Settled | None
-    ) -> Arrived:
+        self, wanted: OffsetRange, streams: Streams, now: int, report: TaskReport, settled: SettledPartition | None
+    ) -> RangeInput:
         records = streams.fetch(wanted)
         report.bytes_in += records.nbytes
         report.bytes_read[self._name] = report.bytes_read.get(self._name, 0) + records.nbytes
@@ -90,8 +95,10 @@ class Reader:
             letters = self._bad(wanted.partition, records, decoded.bad, report)
             times = records.column("timestamp").take(pa.array(decoded.good))
             unknown = pc.equal(times, NO_TIME)
-            origins = (Origin(wanted.partition, offsets),)
-            return Arrived(Timed(decoded.rows, pc.if_else(unknown, None, times), origins), deliveries, letters=letters)
+            origins = (RowOrigin(wanted.partition, offsets),)
+            return RangeInput(
+                TimedRows(decoded.rows, pc.if_else(unknown, None, times), origins), deliveries, letters=letters
+            )
         timed, bad = self._timed(decoded.rows, wanted.partition, offsets), decoded.bad
         ahead = far_ahead(timed.times, self._event_time, now)
         _say_ahead(ahead, wanted.partition, lambda row: offsets[row].as_py(), report)
@@ -102,10 +109,10 @@ class Reader:
             timed = timed.where(np.isin(decoded.good, list(first), invert=True))
             report.undecoded -= len(first)
         letters = self._bad(wanted.partition, records, sorted(bad, key=lambda one: one.index), report)
-        return Arrived(timed, deliveries, ahead.latest, letters)
+        return RangeInput(timed, deliveries, ahead.latest, letters)
 
     def _count_misplaced(
-        self, at: StreamPartition, records: pa.RecordBatch, settled: Settled, report: TaskReport
+        self, at: StreamPartition, records: pa.RecordBatch, settled: SettledPartition, report: TaskReport
     ) -> None:
         if self._declared is None or self._declared.key is None or self._declared.partitioner == "none":
             return
@@ -133,11 +140,11 @@ class Reader:
         report.undecoded += handled.count
         return handled.letters if handled.letters.num_rows else None
 
-    def _timed(self, rows: pa.RecordBatch, at: StreamPartition, offsets: pa.Int64Array) -> Timed:
-        origins = (Origin(at, offsets),)
+    def _timed(self, rows: pa.RecordBatch, at: StreamPartition, offsets: pa.Int64Array) -> TimedRows:
+        origins = (RowOrigin(at, offsets),)
         if self._column is None:
-            return Timed(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
-        return Timed(rows, event_time_ms(rows, self._column), origins)
+            return TimedRows(rows, pa.nulls(rows.num_rows, pa.int64()), origins)
+        return TimedRows(rows, event_time_ms(rows, self._column), origins)
 
     def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a generator as the columns its stream declares."""
@@ -165,7 +172,7 @@ class Reader:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _say_ahead(ahead: Ahead, at: StreamPartition, offset: Callable[[int], int], report: TaskReport) -> None:
+def _say_ahead(ahead: FarAheadRows, at: StreamPartition, offset: Callable[[int], int], report: TaskReport) -> None:
     if len(ahead.rows):
         first = int(ahead.rows[0])
         report.note_ahead([f"{at} at offset {offset(first)}: {ahead.reason(first)}"])
@@ -191,6 +198,8 @@ def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch
 
 def readers(
     declared: Mapping[str, Stream], schemas: Mapping[str, pa.Schema], typed: frozenset[str]
-) -> dict[str, Reader]:
+) -> dict[str, InputReader]:
     """A reader for each stream that is read, by its schema."""
-    return {name: Reader(name, declared.get(name), schema, typed=name in typed) for name, schema in schemas.items()}
+    return {
+        name: InputReader(name, declared.get(name), schema, typed=name in typed) for name, schema in schemas.items()
+    }

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.slot.record_limits import Written, fitting
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.slot.record_limits import EncodedRows, fitting
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import Codec
-from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.partitioner import place, split
-from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, Range, RecordLimit, written_batch
+from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, written_batch
 from holdfast_runtime.streams.systems.app_streams import Streams
 
 WRITE_STEPS = ("partition written",)
@@ -27,7 +27,7 @@ _TYPE_OF_ROWS = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OutputStream:
     """A stream that is written."""
 
     stream: str
@@ -40,14 +40,14 @@ class Target:
     step: str = ""
     """Which writes it; none for dead letters."""
     limit: RecordLimit | None = None
-    letters: "Target | None" = None
+    letters: "OutputStream | None" = None
     """Where rows go whose records are too large; None: they stop the app."""
 
 
 class Outbox:
     """What one task sends in one batch, in the order it is to stand in each partition."""
 
-    def __init__(self, turn: int, now: int, read: Sequence[Range] = ()) -> None:
+    def __init__(self, turn: int, now: int, read: Sequence[OffsetRange] = ()) -> None:
         """`read`: where the task's rows came from, for people."""
         self._turn, self._now, self._read = turn, now, read
         self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
@@ -56,7 +56,7 @@ class Outbox:
         self.unwritable = 0
         """Rows that became dead letters because no record can carry them."""
 
-    def add(self, target: Target, rows: Timed) -> None:
+    def add(self, target: OutputStream, rows: TimedRows) -> None:
         """Rows, each to the partition of its key."""
         if not rows.count:
             return
@@ -68,14 +68,16 @@ class Outbox:
             places = np.zeros(rows.count, np.int64)
         else:
             places = place(keys, target.partitions, target.partitioner, position=self._turn)
-        self._put_all(target, self._writable(target, Written(target.stream, target.step, rows, keys, values, places)))
+        self._put_all(
+            target, self._writable(target, EncodedRows(target.stream, target.step, rows, keys, values, places))
+        )
 
-    def add_letters(self, target: Target, letters: pa.RecordBatch) -> None:
+    def add_letters(self, target: OutputStream, letters: pa.RecordBatch) -> None:
         """Dead letters, each as large as it may be."""
         letters = fitting(letters, target.codec.encode, target.limit)
-        self.add(target, Timed(letters, pa.nulls(letters.num_rows, pa.int64())))
+        self.add(target, TimedRows(letters, pa.nulls(letters.num_rows, pa.int64())))
 
-    def _writable(self, target: Target, written: Written) -> Written:
+    def _writable(self, target: OutputStream, written: EncodedRows) -> EncodedRows:
         bad = written.too_large(target.limit)
         if target.limit is None or not len(bad):
             return written
@@ -86,7 +88,7 @@ class Outbox:
         self.unwritable += len(bad)
         return written.without(bad)
 
-    def _put_all(self, target: Target, written: Written) -> None:
+    def _put_all(self, target: OutputStream, written: EncodedRows) -> None:
         # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
         times = written.rows.times.fill_null(NO_TIME if target.typed else self._now)
         records = written_batch(written.keys, written.values, times)
@@ -112,14 +114,16 @@ class Outbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class TaskOutput:
     """What one task sends, with the marker that says so."""
 
     marker: Marker
     outputs: Mapping[str, bytes]
 
 
-def write(sent: Sequence[Sent], streams: Streams, sender: Sender, at: Callable[[str], None] = lambda _: None) -> None:
+def write(
+    sent: Sequence[TaskOutput], streams: Streams, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
+) -> None:
     """Write what tasks send; what is there already is left as it is. `at` is told each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
     for one in sent:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 
-class Phases:
+class PhaseTimes:
     """Milliseconds by name, added up."""
 
     def __init__(self) -> None:

@@ -14,14 +14,14 @@ from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.data_dir import folder_name
-from holdfast_runtime.segments.graph import Compiled, Node
-from holdfast_runtime.slot.task_clock import ClockPlan, Source, Told
-from holdfast_runtime.state.durable import At, Durable, SnapshotPolicy
-from holdfast_runtime.state.place import DEFAULT_QUOTA, Identity, Place
+from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
+from holdfast_runtime.slot.task_clock import ClockPlan, ClockSource, ClockTarget
+from holdfast_runtime.state.durable import CrashHook, DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.place import DEFAULT_QUOTA, StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import Storage
-from holdfast_runtime.streams.kafka.write.marker_notes import Who
+from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
 from holdfast_runtime.streams.markers import PlacedMarker
-from holdfast_runtime.streams.systems.app_streams import Where
+from holdfast_runtime.streams.systems.app_streams import StreamsEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class StatePlaces:
     quota: int = DEFAULT_QUOTA
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
 
-    def place(self, identity: Identity) -> Place:
+    def place(self, identity: TaskIdentity) -> StorePlace:
         """The local store of a task."""
-        return Place(self.local / folder_name(identity.task), identity, self.quota)
+        return StorePlace(self.local / folder_name(identity.task), identity, self.quota)
 
-    def copy(self, identity: Identity, at: At) -> Durable:
+    def copy(self, identity: TaskIdentity, at: CrashHook) -> DurableCopy:
         """The durable copy of a task."""
-        return Durable(self.durable, identity, at=at)
+        return DurableCopy(self.durable, identity, at=at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Program:
     app: str
     spec: AppSpec
     plan: Plan
-    compiled: Compiled
+    compiled: CompiledGraph
     tasks: Mapping[str, tuple[StreamPartition, ...]]
-    where: Where
+    where: StreamsEnvironment
     state: StatePlaces
     owner: str
     """In whose name outputs are marked: app and run."""
@@ -65,13 +65,13 @@ class Program:
         """Tasks in a fixed order: between segments they go by their number in it."""
         return tuple(self.tasks)
 
-    def who(self, attempt: int) -> Who:
+    def who(self, attempt: int) -> AttemptId:
         """In whose name an attempt writes."""
-        return Who(self.app, self.spec.run_id, attempt)
+        return AttemptId(self.app, self.spec.run_id, attempt)
 
-    def identity(self, task: str) -> Identity:
+    def identity(self, task: str) -> TaskIdentity:
         """Whose state a task's is."""
-        return Identity(self.app, self.spec.run_id, task)
+        return TaskIdentity(self.app, self.spec.run_id, task)
 
 
 def typed_streams(spec: AppSpec, plan: Plan) -> frozenset[str]:
@@ -103,24 +103,24 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
             writers = plan.producers.get(node.name, ())
             patience = idle if stream is not None else _patience(spec, compiled, reach, node.name)
             producers = Producers.of(writers, patience) if writers else Producers(0, idle_after=patience)
-            sources[node.name] = Source(idle_after=idle, producers=producers, max_ahead=ahead)
+            sources[node.name] = ClockSource(idle_after=idle, producers=producers, max_ahead=ahead)
         else:
             lateness = None if event_time is None else millis(event_time.lateness)
-            sources[node.name] = Source(lateness, idle, max_ahead=ahead)
-    told: dict[str, Told] = {}
+            sources[node.name] = ClockSource(lateness, idle, max_ahead=ahead)
+    told: dict[str, ClockTarget] = {}
     behind = {node.name: timers[node.index] - {node.name} for node in compiled.nodes if node.verb == "process"}
     for node in compiled.sinks:
         stream_name = node.step.to if node.step is not None and node.step.to is not None else node.name
         writers = plan.producers.get(stream_name, ())
         if stream_name in typed and task in writers:
             before = told[stream_name].sources if stream_name in told else frozenset()
-            told[stream_name] = Told(count_of(plan, stream_name), before | reach[node.index], writers)
+            told[stream_name] = ClockTarget(count_of(plan, stream_name), before | reach[node.index], writers)
             behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb == "process"}
     return ClockPlan(task, program.tasks[task], sources, asking, told, behind, farthest)
 
 
-def kept_event_time(compiled: Compiled, node: Node, declared: Mapping[str, Stream]) -> str | None:
+def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:
     """The column that still holds the event time of a step's rows as their streams had it; None: there is none."""
     if node.step is None and (stream := declared.get(node.name)) is not None:
         return None if stream.event_time is None else stream.event_time.column
@@ -143,7 +143,7 @@ def count_of(plan: Plan, stream: str) -> int:
     return 1 if count is None else count.actual
 
 
-def _sources_of(compiled: Compiled) -> Sequence[frozenset[str]]:
+def _sources_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     """Node -> the streams whose rows reach it."""
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
@@ -152,7 +152,7 @@ def _sources_of(compiled: Compiled) -> Sequence[frozenset[str]]:
     return reach
 
 
-def _timers_of(compiled: Compiled) -> Sequence[frozenset[str]]:
+def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     """Node -> the steps with timers whose rows reach it in the same task, itself among them."""
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
@@ -161,7 +161,7 @@ def _timers_of(compiled: Compiled) -> Sequence[frozenset[str]]:
     return reach
 
 
-def _patience(spec: AppSpec, compiled: Compiled, reach: Sequence[frozenset[str]], made: str) -> int | None:
+def _patience(spec: AppSpec, compiled: CompiledGraph, reach: Sequence[frozenset[str]], made: str) -> int | None:
     """How long a silent producer of an intermediate stream is waited for: as long as the slowest of its sources.
 
     One source that is waited for without end makes its producers so too.

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.columns.hashes import Numbers
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA
-from holdfast_runtime.streams.records import Range, RecordLimit
+from holdfast_runtime.streams.records import OffsetRange, RecordLimit
 
 Encode = Callable[[pa.RecordBatch], pa.Array]
 """From rows to the values of their records."""
@@ -34,13 +34,13 @@ class RecordTooLargeError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class EncodedRows:
     """Rows on their way to a stream, as records."""
 
     stream: str
     step: str
     """Which writes them."""
-    rows: Timed
+    rows: TimedRows
     keys: pa.Array
     values: pa.Array
     places: Numbers
@@ -50,7 +50,7 @@ class Written:
         """Which of them are larger than that."""
         return too_large(self.keys, self.values, limit)
 
-    def refused(self, at: int, limit: RecordLimit, read: Sequence[Range]) -> RecordTooLargeError:
+    def refused(self, at: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> RecordTooLargeError:
         """What to say of one of them; `read`: where its task's rows came from."""
         key = self.keys[at].as_py()
         by = "without a key" if key is None else f"with key {key[:_SHOWN]!r}{'...' if len(key) > _SHOWN else ''}"
@@ -83,12 +83,12 @@ class Written:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA)
 
-    def without(self, bad: Numbers) -> "Written":
+    def without(self, bad: Numbers) -> "EncodedRows":
         """The others."""
         kept = np.delete(np.arange(len(self.values)), bad)
         at = pa.array(kept)
-        rows = Timed(self.rows.rows.take(at), self.rows.times.take(at))
-        return Written(self.stream, self.step, rows, self.keys.take(at), self.values.take(at), self.places[kept])
+        rows = TimedRows(self.rows.rows.take(at), self.rows.times.take(at))
+        return EncodedRows(self.stream, self.step, rows, self.keys.take(at), self.values.take(at), self.places[kept])
 
     def _size(self, at: int) -> int:
         return len(self.keys[at].as_py() or b"") + len(self.values[at].as_py() or b"")

@@ -17,31 +17,31 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
-from holdfast_runtime.slot.outputs import Sent, write
-from holdfast_runtime.slot.phases import Phases
+from holdfast_runtime.slot.outputs import TaskOutput, write
+from holdfast_runtime.slot.phases import PhaseTimes
 from holdfast_runtime.slot.report import Failure, SlotReport, TaskReport
-from holdfast_runtime.slot.task_clock import MARKS, Brought, Stored, moved, outgoing
+from holdfast_runtime.slot.task_clock import MARKS, ClockInput, StoredClock, advance_clock, outgoing_messages
 from holdfast_runtime.slot.task_outputs import check_outputs, keep_outputs
 from holdfast_runtime.slot.task_positions import check_delta, check_offsets, keep_offsets
-from holdfast_runtime.slot.turn_note import Note
-from holdfast_runtime.slot.worker_tools import Workshop
-from holdfast_runtime.state.commit import Outputs, Part, commit
+from holdfast_runtime.slot.turn_note import TurnNote
+from holdfast_runtime.slot.worker_tools import WorkerTools
+from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.opening import open_store
-from holdfast_runtime.state.place import Place
+from holdfast_runtime.state.place import StorePlace
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
-from holdfast_runtime.state.trouble import damaged
-from holdfast_runtime.state.view import viewed
-from holdfast_runtime.steps.context import Clock
-from holdfast_runtime.steps.tables import Tables
-from holdfast_runtime.steps.timed_rows import Timed
-from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.state.trouble import mark_damaged
+from holdfast_runtime.state.view import state_view
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.tables import TaskTables
+from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot
 from holdfast_runtime.streams.markers import is_written
 from holdfast_runtime.streams.records import Marker
 
 Batches = Iterator[pa.RecordBatch]
-Rows = dict[int, Timed]
+Rows = dict[int, TimedRows]
 At = Callable[[str], None]
 RESULT = pa.schema([("result", pa.string())])
 
@@ -54,12 +54,12 @@ class Slot:
     """One slot in one batch; `at` is told each step of the commit, so that tests can die there."""
 
     def __init__(
-        self, workshop: Workshop, plan: BatchPlan, number: int, tasks: Sequence[str], at: At = _going_on
+        self, workshop: WorkerTools, plan: BatchPlan, number: int, tasks: Sequence[str], at: At = _going_on
     ) -> None:
         self._shop, self._plan, self._at = workshop, plan, at
-        self._sender = Sender(workshop.program.who(plan.epoch), number)
+        self._sender = AttemptSlot(workshop.program.who(plan.epoch), number)
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
-        self._phases = Phases()
+        self._phases = PhaseTimes()
         self._restored: set[str] = set()
         """Tasks whose stores come from their durable copies just now."""
 
@@ -72,7 +72,7 @@ class Slot:
     def between(self, level: int, batches: Batches) -> Batches:
         """A segment with others on both sides."""
         for number, rows, notes in self._shop.layouts[level - 1].gathered(batches):
-            task, note = self._shop.names[number], Note.unpacked(notes)
+            task, note = self._shop.names[number], TurnNote.unpacked(notes)
             yield from self._passed_on(
                 level, task, *self._shielded(task, partial(self._continued, task, level, note, rows))
             )
@@ -80,14 +80,14 @@ class Slot:
     def last(self, batches: Batches) -> Batches:
         """The last of several segments."""
         last = self._shop.program.compiled.last
-        arrived: dict[str, tuple[Note, Rows]] = {}
+        arrived: dict[str, tuple[TurnNote, Rows]] = {}
         for number, rows, notes in self._shop.layouts[last - 1].gathered(batches):
-            note = Note.unpacked(notes)
+            note = TurnNote.unpacked(notes)
             self._phases.add(note.phases)
             arrived[self._shop.names[number]] = note, rows
         failures = [note.failure for note, _ in arrived.values() if note.failure is not None]
 
-        def compute(store: TaskStore) -> tuple[Note, Rows]:
+        def compute(store: TaskStore) -> tuple[TurnNote, Rows]:
             note, rows = arrived[store.task]
             for table, changes in note.changes.items():
                 store.table(table).put_many([key for key, _ in changes], [value for _, value in changes])
@@ -101,7 +101,7 @@ class Slot:
         self._expect()
         reports = {task: TaskReport(task) for task in self._turns}
 
-        def compute(store: TaskStore) -> tuple[Note, Rows]:
+        def compute(store: TaskStore) -> tuple[TurnNote, Rows]:
             return self._finished(*self._read(store, reports[store.task]), store)
 
         yield _text(self._answer(compute, reports))
@@ -111,13 +111,13 @@ class Slot:
         with suppress(HoldfastError):
             self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.fetched])
 
-    def _started(self, task: str) -> tuple[Note, Rows]:
+    def _started(self, task: str) -> tuple[TurnNote, Rows]:
         """What the first segment does for a task."""
         turn, report = self._turns[task], TaskReport(task)
         with ExitStack() as stack:
             part = self._part(task, turn, report, stack)
             if part.durable.find_delta(turn.number, self._plan.epoch) is not None:
-                return Note(report, decided=True), {}
+                return TurnNote(report, decided=True), {}
             note, rows = self._read(part.store, report)
             made = self._stepped(0, note, rows, part.store)
             note.changes = {
@@ -125,29 +125,29 @@ class Slot:
             }
             return note, made
 
-    def _continued(self, task: str, level: int, note: Note, rows: Rows) -> tuple[Note, Rows]:
+    def _continued(self, task: str, level: int, note: TurnNote, rows: Rows) -> tuple[TurnNote, Rows]:
         """What a segment in the middle does for a task."""
         if note.failure is None and not note.decided:
-            with viewed(self._place(task), note.changes) as view:
+            with state_view(self._place(task), note.changes) as view:
                 rows = self._stepped(level, note, rows, view)
                 note.changes = view.changes()
         return note, rows
 
-    def _read(self, store: TaskStore, report: TaskReport) -> tuple[Note, Rows]:
+    def _read(self, store: TaskStore, report: TaskReport) -> tuple[TurnNote, Rows]:
         """What the ranges of a task's turn bring, and how far event time comes with it."""
-        turn, plan, note = self._turns[store.task], self._plan, Note(report)
+        turn, plan, note = self._turns[store.task], self._plan, TurnNote(report)
         with self._trusting(store.task):
             check_offsets(store, turn)
         with self._phases.measured("fetch"):
             fetched = self._shop.fetch(turn, plan.now, report)
-        brought = Brought(
+        brought = ClockInput(
             turn.number, plan.now, plan.first, fetched.deliveries, fetched.latest, turn.ended, report.rows_in
         )
-        stored = Stored(dict(store.control.scan()), dict(store.table(MARKS).scan()))
+        stored = StoredClock(dict(store.control.scan()), dict(store.table(MARKS).scan()))
         with self._trusting(store.task):
-            now = moved(self._shop.clock_plan(store.task), stored, brought)
+            now = advance_clock(self._shop.clock_plan(store.task), stored, brought)
         note.clocks = {
-            step: Clock(plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew)
+            step: StepClock(plan.now, mark, now.ended[step], now.before[step], now.horizon, plan.skew)
             for step, mark in now.watermarks.items()
         }
         note.telling, note.letters, report.wake = now.telling, fetched.letters, now.wake
@@ -156,18 +156,18 @@ class Slot:
         keep_offsets(store, turn)
         return note, fetched.rows
 
-    def _finished(self, note: Note, rows: Rows, store: TaskStore) -> tuple[Note, Rows]:
+    def _finished(self, note: TurnNote, rows: Rows, store: TaskStore) -> tuple[TurnNote, Rows]:
         """The last steps of a task, and what follows its rows."""
         made = self._stepped(self._shop.program.compiled.last, note, rows, store)
         if note.telling is not None:
             plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
-            after = outgoing(plan, marks, note.telling, note.unfired)
+            after = outgoing_messages(plan, marks, note.telling, note.unfired)
             note.says, report = after.says, note.report
             report.watermark, report.held_back, report.ended = after.watermark, after.held_back, after.all_ended
             _put(store, MARKS, after.marks)
         return note, made
 
-    def _stepped(self, level: int, note: Note, rows: Rows, tables: Tables) -> Rows:
+    def _stepped(self, level: int, note: TurnNote, rows: Rows, tables: TaskTables) -> Rows:
         with self._phases.measured("steps"), self._trusting(note.report.task):
             return self._shop.run_steps(level, rows, note, tables)
 
@@ -179,16 +179,16 @@ class Slot:
         except StateUnreadableError as error:
             if task in self._restored:
                 raise
-            raise damaged(self._place(task), str(error.__cause__)) from error
+            raise mark_damaged(self._place(task), str(error.__cause__)) from error
 
-    def _answer(self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]) -> str:
+    def _answer(self, compute: Callable[[TaskStore], tuple[TurnNote, Rows]], reports: Mapping[str, TaskReport]) -> str:
         try:
             return self._committed(compute, reports).text()
         except HoldfastError as error:
             return Failure.of(error, f"tasks {', '.join(self._turns)}").text()
 
     def _committed(
-        self, compute: Callable[[TaskStore], tuple[Note, Rows]], reports: Mapping[str, TaskReport]
+        self, compute: Callable[[TaskStore], tuple[TurnNote, Rows]], reports: Mapping[str, TaskReport]
     ) -> SlotReport:
         """Commit all tasks of the slot, in the one right order, and say how it went."""
         sizes: dict[str, int] = {}
@@ -199,7 +199,7 @@ class Slot:
         def written(deltas: Sequence[Delta]) -> None:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
-            sent = [Sent(self._marker(delta), delta.outputs) for delta in deltas]
+            sent = [TaskOutput(self._marker(delta), delta.outputs) for delta in deltas]
             # Before any: where one partition has the batch with other content, no other partition gets this one.
             for one in sent:
                 self._check_sent(one.marker)
@@ -216,7 +216,7 @@ class Slot:
             report.bytes_out = sizes.get(report.task, 0)
         return SlotReport(tuple(reports.values()), self._phases.taken())
 
-    def _encoded(self, store: TaskStore, note: Note, rows: Rows, sizes: dict[str, int]) -> Outputs:
+    def _encoded(self, store: TaskStore, note: TurnNote, rows: Rows, sizes: dict[str, int]) -> Outputs:
         turn = self._turns[store.task]
         with self._phases.measured("encode"):
             outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
@@ -226,7 +226,7 @@ class Slot:
         sizes[store.task] = sum(map(len, outputs.values()))
         return outputs
 
-    def _tidied(self, part: Part, report: TaskReport) -> None:
+    def _tidied(self, part: TaskCommit, report: TaskReport) -> None:
         """A snapshot where one is due, and what it makes superfluous away."""
         report.state_bytes = part.store.used()
         if self._shop.program.state.snapshots.due(part.store.head, part.store.task):
@@ -234,7 +234,7 @@ class Slot:
                 part.durable.snapshot(part.store)
                 part.durable.collect()
 
-    def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> Part:
+    def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> TaskCommit:
         """The store of a task, which stays open as long as the stack."""
         identity = self._shop.program.identity(task)
         durable = self._shop.program.state.copy(identity, self._at)
@@ -252,9 +252,9 @@ class Slot:
                     opened.store, partial(self._shop.streams.log_marker, owner=self._shop.program.owner, task=task)
                 )
         sent = self._shop.program.sent.get(task)
-        return Part(opened.store, durable, turn.number, None if sent is None else sent.marker.batch)
+        return TaskCommit(opened.store, durable, turn.number, None if sent is None else sent.marker.batch)
 
-    def _place(self, task: str) -> Place:
+    def _place(self, task: str) -> StorePlace:
         return self._shop.program.state.place(self._shop.program.identity(task))
 
     def _marker(self, delta: Delta) -> Marker:
@@ -265,16 +265,16 @@ class Slot:
         if (there := self._shop.program.sent.get(marker.task)) is not None:
             is_written(marker, there.marker, there.place)
 
-    def _shielded(self, task: str, act: Callable[[], tuple[Note, Rows]]) -> tuple[Note, Rows]:
+    def _shielded(self, task: str, act: Callable[[], tuple[TurnNote, Rows]]) -> tuple[TurnNote, Rows]:
         """An error of ours travels to the last segment, which then commits nothing; any other ends the Spark task."""
         try:
             note, rows = act()
         except HoldfastError as error:
-            note, rows = Note(TaskReport(task), failure=Failure.of(error, f"task {task}")), {}
+            note, rows = TurnNote(TaskReport(task), failure=Failure.of(error, f"task {task}")), {}
         note.phases = {**note.phases, **self._phases.taken()}
         return note, rows
 
-    def _passed_on(self, level: int, task: str, note: Note, rows: Rows) -> Batches:
+    def _passed_on(self, level: int, task: str, note: TurnNote, rows: Rows) -> Batches:
         """Rows that are needed further on, and behind them the note."""
         layout, number = self._shop.layouts[level], self._shop.number[task]
         for node in self._shop.crossings[level]:

@@ -13,16 +13,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.control.bookkeeping import Bookkeeping, Inputs
+from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.held_back import held_back_by
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.relay import Relay, aggregating_partition, relays
-from holdfast.control.sending import Emission, Sender, View
+from holdfast.control.sending import ControlSender, Emission, SenderProgress
 from holdfast.control.upstream import Upstream, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.state.errors import understood
+from holdfast_runtime.state.errors import parsing_state
 
 MARKS = ".marks"
 """The state table of what steps have seen of event time, and of what was told to streams."""
@@ -30,7 +30,7 @@ _EARLIEST = -(2**63) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ClockSource:
     """A stream a task reads, as far as event time is concerned."""
 
     lateness: int | None = None
@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClockTarget:
     """A stream that is told how far the task has come."""
 
     partitions: int
@@ -59,24 +59,24 @@ class ClockPlan:
 
     task: str
     partitions: tuple[StreamPartition, ...]
-    sources: Mapping[str, Source]
+    sources: Mapping[str, ClockSource]
     steps: Mapping[str, frozenset[str]]
     """Step that asks for the watermark -> the streams whose rows reach it."""
-    told: Mapping[str, Told]
+    told: Mapping[str, ClockTarget]
     behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Step, or stream that is told -> the steps with timers whose rows reach it in this task."""
     max_ahead: int | None = None
     """The largest of all sources of the app."""
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> ControlInputs:
         """The same for the bookkeeping."""
         producers = {name: source.producers for name, source in self.sources.items() if source.producers is not None}
-        return Inputs(self.partitions, producers)
+        return ControlInputs(self.partitions, producers)
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class ClockInput:
     """What a batch brought to a task."""
 
     turn: int
@@ -95,7 +95,7 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredClock:
     """What the task's state says."""
 
     control: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -103,12 +103,12 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class PendingMessages:
     """What is to be said behind the rows of a batch, before it is known which timers have not fired."""
 
     turn: int
     horizon: int | None
-    views: Mapping[str, View]
+    views: Mapping[str, SenderProgress]
     """Stream -> how far the task has come for it."""
     watermarks: Mapping[str, int | None]
     """By step."""
@@ -116,13 +116,13 @@ class Telling:
     """The lowest watermark of what is read: that of a task without steps or streams that ask."""
     held_back: str | None
     all_ended: bool
-    relayed: Mapping[str, Sender] = field(default_factory=dict)
+    relayed: Mapping[str, ControlSender] = field(default_factory=dict)
     relays: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
     """What the task says for others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ClockAdvance:
     """Where the task stands with the rows of the batch."""
 
     watermarks: Mapping[str, int | None]
@@ -136,11 +136,11 @@ class Moved:
     """Control messages that said more, in a sentence each."""
     control: Mapping[bytes, bytes | None]
     wake: int | None
-    telling: Telling
+    telling: PendingMessages
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class ClockResult:
     """Where the task stands behind the batch."""
 
     says: Sequence[tuple[str, tuple[int, ...], bytes]]
@@ -151,33 +151,35 @@ class Outgoing:
     all_ended: bool
 
 
-def moved(plan: ClockPlan, stored: Stored, brought: Brought) -> Moved:
+def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> ClockAdvance:
     """One batch of a task's event time, up to the steps."""
     now, horizon = brought.now, brought.horizon(plan.max_ahead)
     heard, disbelieved = _believed(plan, brought)
     book = _known(plan, stored, brought).batch([*heard, *_own(plan, brought)], now)
     ends = {partition: end.ended for partition, end in book.ends.partitions.items()}
-    with understood(f"the watermarks of task {plan.task}"):
-        before = _read_marks(stored.marks).believed(horizon)
+    with parsing_state(f"the watermarks of task {plan.task}"):
+        before = read_marks(stored.marks).believed(horizon)
     watermarks: dict[str, int | None] = {}
     ended: dict[str, bool] = {}
     for step, streams in plan.steps.items():
         reached = list(_upstream(plan, book, ends, streams, now))
         watermarks[step] = input_watermark(reached, before.watermarks.get(step))
         ended[step] = bool(reached) and all(one.ended for one in reached)
-    views: dict[str, View] = {}
-    relayed: dict[str, Sender] = {}
+    views: dict[str, SenderProgress] = {}
+    relayed: dict[str, ControlSender] = {}
     relays_say: list[tuple[str, tuple[int, ...], bytes]] = []
     for stream, told in plan.told.items():
         reached = list(_upstream(plan, book, ends, told.sources, now))
         mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
-        views[stream] = View(mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0)
-        if (relay := _relay(plan, before, stream, told)) is not None:
+        views[stream] = SenderProgress(
+            mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0
+        )
+        if (relay := relay_of(plan, before, stream, told)) is not None:
             again, emissions = relay.follow(book, told.partitions, brought.turn)
             relayed[f"relay {stream}"] = again.sender
-            relays_say += _written(stream, emissions)
+            relays_say += written_messages(stream, emissions)
     held = held_back_by(book.watermarks, now, _timed(plan))
-    return Moved(
+    return ClockAdvance(
         watermarks=watermarks,
         before={step: before.watermarks.get(step) for step in plan.steps},
         ended=ended,
@@ -185,12 +187,12 @@ def moved(plan: ClockPlan, stored: Stored, brought: Brought) -> Moved:
         disbelieved=disbelieved,
         control=_changed(stored.control, book),
         wake=_wake(plan, book, ends, now),
-        telling=Telling(
+        telling=PendingMessages(
             turn=brought.turn,
             horizon=horizon,
             views=views,
             watermarks=watermarks,
-            sources=_lowest(_source_marks(plan, book)),
+            sources=lowest_mark(_source_marks(plan, book)),
             held_back=None if held is None else held.sentence(now),
             all_ended=book.ends.all_ended,
             relayed=relayed,
@@ -199,9 +201,11 @@ def moved(plan: ClockPlan, stored: Stored, brought: Brought) -> Moved:
     )
 
 
-def outgoing(plan: ClockPlan, stored: Mapping[bytes, bytes], telling: Telling, unfired: Mapping[str, int]) -> Outgoing:
+def outgoing_messages(
+    plan: ClockPlan, stored: Mapping[bytes, bytes], telling: PendingMessages, unfired: Mapping[str, int]
+) -> ClockResult:
     """What follows the rows of a batch. `stored`: the marks before it; `unfired`: see `held`."""
-    before = _read_marks(stored).believed(telling.horizon)
+    before = read_marks(stored).believed(telling.horizon)
     watermarks = {
         step: held(plan, step, mark, before.watermarks.get(step), unfired) for step, mark in telling.watermarks.items()
     }
@@ -212,16 +216,16 @@ def outgoing(plan: ClockPlan, stored: Mapping[bytes, bytes], telling: Telling, u
         mark = held(plan, stream, view.watermark, before.watermarks.get(f">{stream}"), unfired)
         watermarks[f">{stream}"] = mark
         ended = view.ended and not waits(plan, stream, unfired)
-        sender = before.senders.get(stream) or Sender(stream, plan.task, len(told.producers))
+        sender = before.senders.get(stream) or ControlSender(stream, plan.task, len(told.producers))
         sender = replace(sender, task_count=len(told.producers))
         reached_there = replace(view, watermark=mark, ended=ended)
         senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
-        says += _written(stream, emissions)
+        says += written_messages(stream, emissions)
     marks = list(watermarks.values())
-    return Outgoing(
+    return ClockResult(
         says=[*says, *telling.relays],
-        marks=_marks_changed(before, _Marks(watermarks, senders), stored),
-        watermark=_lowest(marks) if marks else telling.sources,
+        marks=_marks_changed(before, ClockMarks(watermarks, senders), stored),
+        watermark=lowest_mark(marks) if marks else telling.sources,
         held_back=_unfired_said(unfired) or telling.held_back,
         all_ended=telling.all_ended and not unfired,
     )
@@ -255,7 +259,7 @@ def _unfired_said(unfired: Mapping[str, int]) -> str | None:
     )
 
 
-def _believed(plan: ClockPlan, brought: Brought) -> tuple[list[Delivery], list[str]]:
+def _believed(plan: ClockPlan, brought: ClockInput) -> tuple[list[Delivery], list[str]]:
     """The control messages that can be true, and what is to be said of others."""
     heard, said = list[Delivery](), list[str]()
     for one in brought.deliveries:
@@ -268,13 +272,13 @@ def _believed(plan: ClockPlan, brought: Brought) -> tuple[list[Delivery], list[s
     return heard, said
 
 
-def _known(plan: ClockPlan, stored: Stored, brought: Brought) -> Bookkeeping:
+def _known(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> Bookkeeping:
     if not stored.control:
         return Bookkeeping.started(plan.inputs, brought.now)
     limits = {
         name: limit for name, one in plan.sources.items() if (limit := brought.horizon(one.max_ahead)) is not None
     }
-    with understood(f"the bookkeeping of control messages of task {plan.task}"):
+    with parsing_state(f"the bookkeeping of control messages of task {plan.task}"):
         known = Bookkeeping.restored(stored.control, plan.inputs, brought.now).believed(limits, brought.now)
     return known.resumed(brought.now) if brought.first else known
 
@@ -290,7 +294,7 @@ def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, by
     return {**gone, **{key: value for key, value in wanted.items() if stored.get(key) != value}}
 
 
-def _own(plan: ClockPlan, brought: Brought) -> Iterable[Delivery]:
+def _own(plan: ClockPlan, brought: ClockInput) -> Iterable[Delivery]:
     """What the records of sources say themselves."""
     for partition, latest in brought.latest.items():
         lateness = plan.sources[partition.stream].lateness
@@ -316,13 +320,14 @@ def _upstream(
         yield Upstream(known.value, ends[partition], idle)
 
 
-def _listeners(stream: str, told: Told) -> Iterable[int]:
+def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
     if relays(len(told.producers), told.partitions):
         return [aggregating_partition(stream, told.partitions).partition]
     return range(told.partitions)
 
 
-def _relay(plan: ClockPlan, before: "_Marks", stream: str, told: Told) -> Relay | None:
+def relay_of(plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget) -> Relay | None:
+    """The relay of a stream's messages, where this task is the one that sums its producers up."""
     if not relays(len(told.producers), told.partitions):
         return None
     partition = aggregating_partition(stream, told.partitions)
@@ -333,7 +338,8 @@ def _relay(plan: ClockPlan, before: "_Marks", stream: str, told: Told) -> Relay 
     return relay if sender is None else replace(relay, sender=sender)
 
 
-def _written(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
+def written_messages(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
+    """Messages as they are written: stream, partitions, bytes."""
     return [(stream, tuple(one.partitions), encode(one.message)) for one in emissions]
 
 
@@ -360,17 +366,20 @@ def _source_marks(plan: ClockPlan, book: Bookkeeping) -> list[int | None]:
     return [value for stream, value in book.watermarks.streams().items() if stream in timed]
 
 
-def _lowest(marks: Sequence[int | None]) -> int | None:
+def lowest_mark(marks: Sequence[int | None]) -> int | None:
+    """The lowest of some marks; None while one of them is unknown."""
     known = [mark for mark in marks if mark is not None]
     return min(known) if known and len(known) == len(marks) else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
-    watermarks: Mapping[str, int | None]
-    senders: Mapping[str, Sender]
+class ClockMarks:
+    """What a task knows of times: its steps' watermarks, and what it told each stream."""
 
-    def believed(self, horizon: int | None) -> "_Marks":
+    watermarks: Mapping[str, int | None]
+    senders: Mapping[str, ControlSender]
+
+    def believed(self, horizon: int | None) -> "ClockMarks":
         """The same without event times that can't be true: a task that was led to tell one tells anew."""
         if horizon is None:
             return self
@@ -378,7 +387,7 @@ class _Marks:
         def true(mark: int | None) -> bool:
             return mark is None or mark <= horizon
 
-        return _Marks(
+        return ClockMarks(
             {name: mark if true(mark) else None for name, mark in self.watermarks.items()},
             {
                 name: one if true(one.watermark) else replace(one, watermark=None, told=frozenset())
@@ -390,17 +399,19 @@ class _Marks:
 _KEY = b"marks"
 
 
-def _read_marks(stored: Mapping[bytes, bytes]) -> _Marks:
+def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
+    """The marks that the last batch stored."""
     if _KEY not in stored:
-        return _Marks({}, {})
+        return ClockMarks({}, {})
     tree = json.loads(stored[_KEY])
     senders = {
-        name: Sender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5])) for name, one in tree["senders"].items()
+        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]))
+        for name, one in tree["senders"].items()
     }
-    return _Marks(tree["watermarks"], senders)
+    return ClockMarks(tree["watermarks"], senders)
 
 
-def _marks_changed(before: _Marks, after: _Marks, stored: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
+def _marks_changed(before: ClockMarks, after: ClockMarks, stored: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
     senders = {
         name: [one.stream, one.task, one.task_count, one.watermark, one.ended, sorted(one.told)]
         for name, one in {**before.senders, **after.senders}.items()

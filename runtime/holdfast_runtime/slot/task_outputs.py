@@ -8,9 +8,9 @@ task is another matter: somebody has removed it, and what comes is written. Must
 from collections.abc import Callable, Iterable
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.state.errors import understood
+from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.state.task_store import OUTPUTS, TaskStore
-from holdfast_runtime.streams.markers import behind
+from holdfast_runtime.streams.markers import outputs_behind
 from holdfast_runtime.streams.records import Marker
 
 
@@ -23,8 +23,8 @@ def keep_outputs(store: TaskStore, turn: int, partitions: Iterable[str]) -> None
 def check_outputs(store: TaskStore, marker: Callable[[StreamPartition], Marker | None]) -> None:
     """Refuse partitions that hold less than the task has written there; `marker`: the task's last in a partition."""
     for key, value in store.table(OUTPUTS).scan():
-        with understood(f"what {store.place.identity} has written"):
+        with parsing_state(f"what {store.place.identity} has written"):
             partition, turn = parse_partition(key.decode()), int(value)
         there = marker(partition)
         if there is not None and there.batch < turn:
-            raise behind(str(partition), there, turn)
+            raise outputs_behind(str(partition), there, turn)

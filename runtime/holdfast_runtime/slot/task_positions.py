@@ -6,9 +6,9 @@ Otherwise rows would be lost or counted twice without a word. Must not read stre
 from holdfast.errors import UserActionError
 from holdfast_runtime.slot.batch_plan import Turn
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.errors import understood
+from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.state.task_store import OFFSETS, TaskStore
-from holdfast_runtime.streams.records import Range
+from holdfast_runtime.streams.records import OffsetRange
 
 
 class StateOffsetsError(UserActionError):
@@ -18,7 +18,7 @@ class StateOffsetsError(UserActionError):
 def check_offsets(store: TaskStore, turn: Turn) -> None:
     """Refuse ranges that do not begin where the state ends, or where a jump was to begin."""
     keys = [_key(wanted.partition) for wanted in turn.ranges]
-    with understood(f"how far {store.place.identity} has read"):
+    with parsing_state(f"how far {store.place.identity} has read"):
         offsets = [None if stored is None else int(stored) for stored in store.offsets.get_many(keys)]
     for wanted, stored in zip(turn.ranges, offsets, strict=True):
         begins = _stood(turn, wanted)
@@ -56,7 +56,7 @@ def keep_offsets(store: TaskStore, turn: Turn) -> None:
     )
 
 
-def _stood(turn: Turn, wanted: Range) -> int:
+def _stood(turn: Turn, wanted: OffsetRange) -> int:
     """Where the partition was left by the batch before."""
     return turn.jumped.get(wanted.partition, wanted.start)
 

@@ -10,27 +10,27 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from holdfast_runtime.slot.report import Failure, TaskReport
-from holdfast_runtime.slot.task_clock import Telling
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.slot.task_clock import PendingMessages
+from holdfast_runtime.steps.context import StepClock
 
-Changes = Sequence[tuple[bytes, bytes | None]]
+TableChanges = Sequence[tuple[bytes, bytes | None]]
 
 
 @dataclass(slots=True)
-class Note:
+class TurnNote:
     """All that is known of a task's turn so far."""
 
     report: TaskReport
     decided: bool = False
     """An earlier try has written what becomes of this turn: nothing is computed."""
     failure: Failure | None = None
-    changes: dict[str, Changes] = field(default_factory=dict)
+    changes: dict[str, TableChanges] = field(default_factory=dict)
     """State table -> what steps changed in it."""
-    clocks: Mapping[str, Clock] = field(default_factory=dict)
+    clocks: Mapping[str, StepClock] = field(default_factory=dict)
     """Step -> how far event time has come for it."""
     unfired: dict[str, int] = field(default_factory=dict)
     """Step -> the time of its first event-time timer that is due and waits for the next batch."""
-    telling: Telling | None = None
+    telling: PendingMessages | None = None
     """What follows the rows, before that is known."""
     says: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
     """Control messages to write: stream, partitions, message."""
@@ -48,7 +48,7 @@ class Note:
         return pickle.dumps(self, protocol=5)
 
     @classmethod
-    def unpacked(cls, notes: Sequence[bytes]) -> "Note":
+    def unpacked(cls, notes: Sequence[bytes]) -> "TurnNote":
         """The one note that came with a task's rows."""
         (only,) = notes
         note = pickle.loads(only)  # noqa: S301 - from the process before this one in the same Spark task

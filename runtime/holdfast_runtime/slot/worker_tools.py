@@ -16,10 +16,10 @@ from holdfast.control.producers import Delivery
 from holdfast.spec.kept_state import state_name
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.segments.failures import failed_rows
-from holdfast_runtime.segments.graph import PYTHON_VERBS, Node
+from holdfast_runtime.segments.graph import PYTHON_VERBS, GraphNode
 from holdfast_runtime.slot.batch_plan import Turn
-from holdfast_runtime.slot.inputs import Reader, readers
-from holdfast_runtime.slot.outputs import Outbox, Target
+from holdfast_runtime.slot.inputs import InputReader, readers
+from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.program import (
     Program,
     clock_plan,
@@ -29,35 +29,35 @@ from holdfast_runtime.slot.program import (
 )
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.slot.task_clock import ClockPlan, held, waits
-from holdfast_runtime.slot.turn_note import Note
+from holdfast_runtime.slot.turn_note import TurnNote
 from holdfast_runtime.steps.apply import UserFunction
 from holdfast_runtime.steps.failing import apply_apart, apply_or_name
 from holdfast_runtime.steps.letters import letters_of
 from holdfast_runtime.steps.merge import merge
-from holdfast_runtime.steps.process import Inherited, ProcessStep
-from holdfast_runtime.steps.tables import Tables
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.tables import TaskTables
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.systems.app_streams import Streams
 from holdfast_runtime.streams.user_functions import load_function
 from holdfast_runtime.wall_clock import now
 
-Run = Callable[[list[Timed], Note, Tables], Timed]
+StepRun = Callable[[list[TimedRows], TurnNote, TaskTables], TimedRows]
 _RUN_HERE = (*PYTHON_VERBS, "merge")
 
 
 @dataclass(slots=True)
-class Fetched:
+class TurnInput:
     """What all ranges of a turn brought."""
 
-    rows: dict[int, Timed] = field(default_factory=dict)
+    rows: dict[int, TimedRows] = field(default_factory=dict)
     """By node."""
     deliveries: list[Delivery] = field(default_factory=list)
     latest: dict[StreamPartition, int] = field(default_factory=dict)
     letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
 
-class Workshop:
+class WorkerTools:
     """One process's tools for one app."""
 
     def __init__(self, program: Program, clock: Callable[[], int] | None = None) -> None:
@@ -73,7 +73,7 @@ class Workshop:
         """The nodes whose rows do."""
         self._declared = {stream.name: stream for stream in spec.streams}
         self._typed = typed_streams(spec, plan)
-        self._readers: dict[str, Reader] = readers(
+        self._readers: dict[str, InputReader] = readers(
             self._declared, {node.name: node.schema for node in program.compiled.sources}, self._typed
         )
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
@@ -81,12 +81,12 @@ class Workshop:
         self._runs = {node.index: self._prepared(node) for node in program.compiled.nodes if node.verb in _RUN_HERE}
         self._clock_plans: dict[str, ClockPlan] = {}
 
-    def fetch(self, turn: Turn, now: int, report: TaskReport) -> Fetched:
+    def fetch(self, turn: Turn, now: int, report: TaskReport) -> TurnInput:
         """The rows of all ranges, by node, at this time of the batch clock.
 
         Partitions of a stream come in the order of the task's inputs.
         """
-        fetched, parts = Fetched(), dict[str, list[Timed]]()
+        fetched, parts = TurnInput(), dict[str, list[TimedRows]]()
         for wanted in turn.fetched:
             stream = wanted.partition.stream
             arrived = self._readers[stream].read(wanted, self.streams, now, report, turn.settled.get(wanted.partition))
@@ -97,7 +97,7 @@ class Workshop:
             if arrived.letters is not None:
                 fetched.letters.setdefault(str(self._declared[stream].dead_letter), []).append(arrived.letters)
         for node in self.program.compiled.sources:
-            fetched.rows[node.index] = Timed.joined(parts.get(node.name, []), node.schema)
+            fetched.rows[node.index] = TimedRows.joined(parts.get(node.name, []), node.schema)
         return fetched
 
     def in_log(self, partition: str) -> bool:
@@ -110,17 +110,19 @@ class Workshop:
             self._clock_plans[task] = clock_plan(self.program, task)
         return self._clock_plans[task]
 
-    def run_steps(self, level: int, rows: Mapping[int, Timed], note: Note, tables: Tables) -> dict[int, Timed]:
+    def run_steps(
+        self, level: int, rows: Mapping[int, TimedRows], note: TurnNote, tables: TaskTables
+    ) -> dict[int, TimedRows]:
         """The rows of all nodes known so far, those of this level's steps among them."""
         made = dict(rows)
         for node in self.program.compiled.at(level):
             if node.index not in self._runs:
                 continue
-            given = [made.get(at) or Timed.nothing(self.program.compiled.nodes[at].schema) for at in node.inputs]
+            given = [made.get(at) or TimedRows.nothing(self.program.compiled.nodes[at].schema) for at in node.inputs]
             made[node.index] = self._runs[node.index](given, note, tables)
         return made
 
-    def outbox(self, turn: Turn, at: int, rows: Mapping[int, Timed], note: Note) -> Outbox:
+    def outbox(self, turn: Turn, at: int, rows: Mapping[int, TimedRows], note: TurnNote) -> Outbox:
         """What goes out in a turn: rows, dead letters, and behind them the control messages."""
         outbox = Outbox(turn.number, at, turn.ranges)
         for node in self.program.compiled.sinks:
@@ -136,7 +138,7 @@ class Workshop:
             outbox.say(stream, partitions, message)
         return outbox
 
-    def _put_aside(self, node: Node, failed: Timed, note: Note) -> None:
+    def _put_aside(self, node: GraphNode, failed: TimedRows, note: TurnNote) -> None:
         """Rows on which Spark SQL failed."""
         step = node.step
         assert step is not None  # noqa: S101 - it is the step that failed
@@ -144,7 +146,7 @@ class Workshop:
         given, found = failed_rows(step, failed)
         note.put_aside(step.name, step.dead_letter, letters_of(step.name, given, found))
 
-    def _prepared(self, node: Node) -> Run:
+    def _prepared(self, node: GraphNode) -> StepRun:
         step = node.step
         assert step is not None  # noqa: S101 - sources are not prepared
         letters = step.dead_letter
@@ -158,13 +160,15 @@ class Workshop:
                 return lambda rows, _, __: apply_or_name(function, rows[0])
             return lambda rows, note, __: _applied(function, letters, rows[0], note)
         if step.process is not None:
-            inherited = Inherited(kept_event_time(self.program.compiled, node, self._declared), state_name(step))
+            inherited = InheritedNames(kept_event_time(self.program.compiled, node, self._declared), state_name(step))
             called = load_function(step.process.function, code)
             process = ProcessStep(step.name, step.process, called, given[0], node.schema, inherited)
             return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
         return lambda rows, _, __: merge(rows, node.schema)
 
-    def _processed(self, process: ProcessStep, letters: str | None, rows: Timed, note: Note, tables: Tables) -> Timed:
+    def _processed(
+        self, process: ProcessStep, letters: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
+    ) -> TimedRows:
         clock, plan = note.clocks[process.name], self.clock_plan(note.report.task)
         if waits(plan, process.name, note.unfired):
             mark = held(plan, process.name, clock.watermark, clock.before, note.unfired)
@@ -183,13 +187,13 @@ class Workshop:
             note.unfired[process.name] = process.unfired
         return made
 
-    def _target(self, node: Node) -> Target:
+    def _target(self, node: GraphNode) -> OutputStream:
         step = node.step
         assert step is not None  # noqa: S101 - a sink is a step
         stream = step.to or step.name
         declared = self._declared.get(stream)
         planned = self.program.plan.stream(stream)
-        return Target(
+        return OutputStream(
             stream,
             count_of(self.program.plan, stream),
             planned.key,
@@ -203,16 +207,16 @@ class Workshop:
             else self._letter_targets[str(declared.dead_letter)],
         )
 
-    def _letter_target(self, stream: str) -> Target:
+    def _letter_target(self, stream: str) -> OutputStream:
         declared = self._declared[stream]
         codec = codec_for(declared.format, DEAD_LETTER_SCHEMA)
         limit = self.streams.record_limit(stream)
-        return Target(
+        return OutputStream(
             stream, count_of(self.program.plan, stream), None, declared.partitioner, codec, typed=False, limit=limit
         )
 
 
-def _applied(function: UserFunction, stream: str, given: Timed, note: Note) -> Timed:
+def _applied(function: UserFunction, stream: str, given: TimedRows, note: TurnNote) -> TimedRows:
     made, failed = apply_apart(function, given)
     if failed:
         note.put_aside(function.step, stream, letters_of(function.step, given, failed))
@@ -220,14 +224,14 @@ def _applied(function: UserFunction, stream: str, given: Timed, note: Note) -> T
 
 
 @cache
-def _made(content: bytes) -> Workshop:
-    workshop = Workshop(pickle.loads(content))  # noqa: S301 - from the driver of this app
+def _made(content: bytes) -> WorkerTools:
+    workshop = WorkerTools(pickle.loads(content))  # noqa: S301 - from the driver of this app
     # It lives as long as the process: no need to look through it for garbage after every batch.
     gc.collect()
     gc.freeze()
     return workshop
 
 
-def workshop_of(content: bytes) -> Workshop:
+def worker_tools_of(content: bytes) -> WorkerTools:
     """The workshop for a pickled program: made once per process and program."""
     return _made(content)

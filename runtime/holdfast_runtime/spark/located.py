@@ -28,7 +28,7 @@ class ExchangeError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SlotLocation:
     """One Spark task of every batch."""
 
     name: str
@@ -39,7 +39,9 @@ class Slot:
 class LocatedJob:
     """A job prepared for one set of slots."""
 
-    def __init__(self, spark: SparkSession, slots: Sequence[Slot], build: Callable[[DataFrame], DataFrame]) -> None:
+    def __init__(
+        self, spark: SparkSession, slots: Sequence[SlotLocation], build: Callable[[DataFrame], DataFrame]
+    ) -> None:
         """`build` puts the steps behind a frame with one row per slot, its name in column `value`."""
         self._context = spark.sparkContext
         frame = build(_one_row_per_slot(spark, slots))
@@ -59,7 +61,7 @@ class LocatedJob:
         return [rows[i].getUTF8String(0).toString() for i in range(len(rows))]
 
 
-def batch_plan() -> str:
+def batch_plan_text() -> str:
     """The plan of the batch, as a part of the job sees it."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
@@ -93,7 +95,7 @@ def _executor(known: Any) -> Executor | None:
     return Executor(name, f"{host}_{name}", str(pod.get()) if pod.isDefined() else None)
 
 
-def _one_row_per_slot(spark: SparkSession, slots: Sequence[Slot]) -> DataFrame:
+def _one_row_per_slot(spark: SparkSession, slots: Sequence[SlotLocation]) -> DataFrame:
     context, jvm = spark.sparkContext, cast("Any", spark._jvm)  # noqa: SLF001
     rows: Any = jvm.java.util.ArrayList()
     for slot in slots:

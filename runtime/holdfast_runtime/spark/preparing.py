@@ -10,7 +10,7 @@ from contextlib import suppress
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from holdfast_runtime.early import begun_early
+from holdfast_runtime.early import start_early
 from holdfast_runtime.job import Job
 
 
@@ -19,7 +19,7 @@ class PreparingJob:
 
     def __init__(self, build: Callable[[], Job], nothing: str) -> None:
         """`nothing`: the plan of a batch that concerns no task."""
-        self._ready = begun_early(lambda: _prepared(build, nothing))
+        self._ready = start_early(lambda: _prepared(build, nothing))
 
     def run(self, batch: str) -> list[str]:
         """Run all slots with this plan, as the job does; raises what went wrong when the job was built."""

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
 from holdfast_runtime.spark.java_causes import java_causes
-from holdfast_runtime.spark.settings import Wanted, session_settings
+from holdfast_runtime.spark.settings import SessionRequest, session_settings
 
 _SHOWN_LINES = 10
 _HINDRANCES = ("io.fabric8.kubernetes.client.", "java.io.", "java.net.", "java.util.concurrent.TimeoutException")
@@ -72,7 +72,7 @@ def open_session(  # noqa: PLR0913 - each is a different thing
 
     A JVM that this process has already is used again, and keeps its heap and where it prints.
     """
-    wanted = Wanted(app_name, master, ui, conf, code, memory, given or {}, rows_in_spark)
+    wanted = SessionRequest(app_name, master, ui, conf, code, memory, given or {}, rows_in_spark)
     settings = SparkConf(loadDefaults=False).setAll(list(session_settings(wanted).items()))
     try:
         with _environment(wanted), _interrupts_stay_ours():
@@ -135,7 +135,7 @@ def _jvm(settings: SparkConf, data: Path | None) -> Any:
 
 
 @contextmanager
-def _environment(wanted: Wanted) -> Iterator[None]:
+def _environment(wanted: SessionRequest) -> Iterator[None]:
     """What PySpark and the JVM read from the environment while they start, and only then."""
     ours = {"PYSPARK_PYTHON": sys.executable}
     if wanted.local:

@@ -21,7 +21,7 @@ class SparkSettingRefusedError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedSetting:
     """A setting users can't choose."""
 
     name: str
@@ -38,35 +38,45 @@ class Fixed:
 
 _SIZE = "is given by spec.runtime.executors"
 _CONNECT = "the batch loop drives Spark's JVM directly; Spark Connect has none"
-FIXED = (
-    Fixed("spark.master", "is where the app runs: --master, or the cluster"),
-    Fixed("spark.app.name", "is the app's name"),
-    Fixed("spark.submit.deployMode", "the driver is the process that is already running", "client"),
-    Fixed("spark.remote", _CONNECT),
-    Fixed("spark.api.mode", _CONNECT, "classic"),
-    Fixed("spark.pyspark.python", "workers run the Python that Holdfast runs in; put the code into that one"),
-    Fixed("spark.pyspark.driver.python", "workers run the Python that Holdfast runs in; put the code into that one"),
-    Fixed("spark.speculation", "a second copy of a slot would write the state of its tasks at the same time", "false"),
-    Fixed("spark.dynamicAllocation.enabled", "executors that go take the state of their tasks with them", "false"),
-    Fixed("spark.task.cpus", "a slot is one core; set spec.runtime.executors.cores", "1"),
-    Fixed("spark.executor.instances", f"{_SIZE}.count"),
-    Fixed("spark.executor.cores", f"{_SIZE}.cores"),
-    Fixed("spark.executor.memory", f"{_SIZE}.memory"),
-    Fixed("spark.driver.cores", "is given by spec.runtime.driver.cores"),
-    Fixed("spark.driver.memory", "is given by spec.runtime.driver.memory"),
-    Fixed("spark.sql.adaptive.enabled", "a plan changed while it runs would move slots off their executors", "false"),
-    Fixed("spark.sql.adaptive.streaming.stateless.enabled", "as spark.sql.adaptive.enabled", "false"),
-    Fixed("spark.sql.session.timeZone", "times are UTC everywhere; convert them in a step", "UTC"),
-    Fixed("spark.sql.ansi.enabled", "the plan's types are those of ANSI mode", "true"),
-    Fixed("spark.sql.caseSensitive", "the plan finds columns as Spark does by default", "false"),
-    Fixed("spark.sql.timestampType", "TIMESTAMP in a schema means a moment in time", "TIMESTAMP_LTZ"),
-    Fixed("spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"),
+FIXED_SETTINGS = (
+    FixedSetting("spark.master", "is where the app runs: --master, or the cluster"),
+    FixedSetting("spark.app.name", "is the app's name"),
+    FixedSetting("spark.submit.deployMode", "the driver is the process that is already running", "client"),
+    FixedSetting("spark.remote", _CONNECT),
+    FixedSetting("spark.api.mode", _CONNECT, "classic"),
+    FixedSetting("spark.pyspark.python", "workers run the Python that Holdfast runs in; put the code into that one"),
+    FixedSetting(
+        "spark.pyspark.driver.python", "workers run the Python that Holdfast runs in; put the code into that one"
+    ),
+    FixedSetting(
+        "spark.speculation", "a second copy of a slot would write the state of its tasks at the same time", "false"
+    ),
+    FixedSetting(
+        "spark.dynamicAllocation.enabled", "executors that go take the state of their tasks with them", "false"
+    ),
+    FixedSetting("spark.task.cpus", "a slot is one core; set spec.runtime.executors.cores", "1"),
+    FixedSetting("spark.executor.instances", f"{_SIZE}.count"),
+    FixedSetting("spark.executor.cores", f"{_SIZE}.cores"),
+    FixedSetting("spark.executor.memory", f"{_SIZE}.memory"),
+    FixedSetting("spark.driver.cores", "is given by spec.runtime.driver.cores"),
+    FixedSetting("spark.driver.memory", "is given by spec.runtime.driver.memory"),
+    FixedSetting(
+        "spark.sql.adaptive.enabled", "a plan changed while it runs would move slots off their executors", "false"
+    ),
+    FixedSetting("spark.sql.adaptive.streaming.stateless.enabled", "as spark.sql.adaptive.enabled", "false"),
+    FixedSetting("spark.sql.session.timeZone", "times are UTC everywhere; convert them in a step", "UTC"),
+    FixedSetting("spark.sql.ansi.enabled", "the plan's types are those of ANSI mode", "true"),
+    FixedSetting("spark.sql.caseSensitive", "the plan finds columns as Spark does by default", "false"),
+    FixedSetting("spark.sql.timestampType", "TIMESTAMP in a schema means a moment in time", "TIMESTAMP_LTZ"),
+    FixedSetting(
+        "spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"
+    ),
 )
 """What is refused, each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionRequest:
     """What a session is to be like."""
 
     app: str
@@ -89,7 +99,7 @@ class Wanted:
         return self.master.startswith("local")
 
 
-def session_settings(wanted: Wanted) -> dict[str, str]:
+def session_settings(wanted: SessionRequest) -> dict[str, str]:
     """All settings; raises `SparkSettingRefusedError` that names every setting that can't be chosen."""
     check_settings(wanted.conf, wanted.given)
     settings = {
@@ -127,12 +137,15 @@ def session_settings(wanted: Wanted) -> dict[str, str]:
 def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
     """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `given`: others chose it."""
     wrong = [
-        f"{name}: {fixed.why}" for name, value in sorted(conf.items()) for fixed in FIXED if fixed.hits(name, value)
+        f"{name}: {fixed.why}"
+        for name, value in sorted(conf.items())
+        for fixed in FIXED_SETTINGS
+        if fixed.hits(name, value)
     ]
     wrong += [
         f"{name}: comes with the cluster, as {value}"
         for name, value in sorted((given or {}).items())
-        if conf.get(name, value) != value and not any(fixed.hits(name, conf[name]) for fixed in FIXED)
+        if conf.get(name, value) != value and not any(fixed.hits(name, conf[name]) for fixed in FIXED_SETTINGS)
     ]
     wrong += [f"{name}: Spark's settings begin with spark." for name in sorted(conf) if not name.startswith("spark.")]
     if wrong:
@@ -141,7 +154,7 @@ def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = No
         raise SparkSettingRefusedError(message)
 
 
-def _java_options(wanted: Wanted) -> dict[str, str]:
+def _java_options(wanted: SessionRequest) -> dict[str, str]:
     # Where no row passes through Java, what its second compiler costs never comes back: a tenth of an app's CPU in its
     # first ten seconds. Rows never pass through the driver where executors are processes of their own.
     executor = [] if wanted.rows_in_spark else [_ONE_COMPILER]
@@ -156,6 +169,6 @@ def _java_options(wanted: Wanted) -> dict[str, str]:
     return found
 
 
-def _python_path(wanted: Wanted) -> str:
+def _python_path(wanted: SessionRequest) -> str:
     given = wanted.conf.get("spark.executorEnv.PYTHONPATH")
     return ":".join([*(str(folder.resolve()) for folder in wanted.code), *([given] if given else [])])

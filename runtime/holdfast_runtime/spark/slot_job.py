@@ -16,10 +16,10 @@ from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
-from holdfast_runtime.slot.worker_tools import workshop_of
+from holdfast_runtime.slot.worker_tools import worker_tools_of
 from holdfast_runtime.spark.failed_expression import failed_expression, sql_texts
-from holdfast_runtime.spark.located import LocatedJob, Segment, batch_plan
-from holdfast_runtime.spark.located import Slot as Place
+from holdfast_runtime.spark.located import LocatedJob, Segment, batch_plan_text
+from holdfast_runtime.spark.located import SlotLocation as Place
 
 _RESULT = "result STRING"
 
@@ -128,9 +128,9 @@ def _slot(work: _Work) -> Slot:
     """The slot this Spark task is: they are numbered in the order of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
-    shop = workshop_of(work.content)
-    plan = BatchPlan.parse(batch_plan())
+    shop = worker_tools_of(work.content)
+    plan = BatchPlan.parse(batch_plan_text())
     context = TaskContext.get()
-    assert context is not None  # noqa: S101 - `batch_plan` says so better
+    assert context is not None  # noqa: S101 - `batch_plan_text` says so better
     number = context.partitionId()
     return Slot(shop, plan, number, work.slots[number])

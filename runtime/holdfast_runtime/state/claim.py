@@ -9,9 +9,9 @@ import os
 from dataclasses import dataclass
 
 from holdfast_runtime.state.errors import StoreBusyError
-from holdfast_runtime.state.left import Left, read_left
-from holdfast_runtime.state.place import Place
-from holdfast_runtime.state.trouble import reporting
+from holdfast_runtime.state.left import LastUse, read_last_use
+from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.trouble import typed_store_errors
 
 # The kernel's lock is the process's: a second claim within the process would succeed without this.
 _CLAIMED: set[tuple[int, str]] = set()
@@ -29,11 +29,11 @@ class Claim:
         """Whether others are still kept out."""
         return self.key in _CLAIMED and self.key[0] == os.getpid()
 
-    def left(self) -> Left | None:
+    def left(self) -> LastUse | None:
         """How the store was left; None: nobody says."""
-        return read_left(os.pread(self.descriptor, 1 << 10, 0))
+        return read_last_use(os.pread(self.descriptor, 1 << 10, 0))
 
-    def note(self, left: Left | None) -> None:
+    def note(self, left: LastUse | None) -> None:
         """How it would be left now; None: as no store that could be used."""
         if left is None:
             os.ftruncate(self.descriptor, 0)
@@ -47,24 +47,24 @@ class Claim:
             os.close(self.descriptor)
 
 
-def left_at(place: Place) -> Left | None:
+def last_use_at(place: StorePlace) -> LastUse | None:
     """How the store was left, for somebody who has no claim and changes nothing.
 
     Not for a process that has one: closing the file a second time would give the lock away.
     """
     try:
-        return read_left(place.lock_path.read_bytes())
+        return read_last_use(place.lock_path.read_bytes())
     except OSError:
         return None
 
 
-def claim(place: Place) -> Claim:
+def claim(place: StorePlace) -> Claim:
     """Become the one user of this place; raises `StoreBusyError`."""
     key = (os.getpid(), str(place.path.absolute()))
     if key in _CLAIMED:
         message = f"the store of {place.identity} at {place.path} is open in this process already: close it first"
         raise StoreBusyError(message)
-    with reporting(place):
+    with typed_store_errors(place):
         place.lock_path.parent.mkdir(parents=True, exist_ok=True)
         # Not `flock`: a forked child of a user's function would go on holding that.
         descriptor = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.errors import DeltaMissingError
-from holdfast_runtime.state.task_store import Begun, Committed, TaskStore
+from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
 
 COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committed")
 
@@ -24,11 +24,11 @@ Compute = Callable[[Sequence[TaskStore]], Mapping[str, Outputs]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskCommit:
     """One task of a slot."""
 
     store: TaskStore
-    durable: Durable
+    durable: DurableCopy
     batch: int
     """Which batch of the task this is: tasks that have nothing to do take no part in a batch of the app."""
     sent: int | None = None
@@ -36,20 +36,20 @@ class Part:
 
 
 def commit(
-    parts: Sequence[Part],
+    parts: Sequence[TaskCommit],
     epoch: int,
     compute: Compute,
     outputs: Callable[[Sequence[Delta]], None],
     at: Callable[[str], None] = lambda _: None,
 ) -> list[Delta]:
     """Bring a batch of a slot's tasks into durable copy, outputs and stores; `at` is told each step, per task."""
-    found = {part.store.task: _found(part, epoch) for part in parts}
+    found = {part.store.task: _former_delta(part, epoch) for part in parts}
     fresh = [part for part in parts if found[part.store.task] is None]
     for part in fresh:
         part.store.begin(part.batch, epoch)
     results = compute([part.store for part in fresh]) if fresh else {}
     at("computed")
-    written: list[tuple[Part, Delta, int]] = []
+    written: list[tuple[TaskCommit, Delta, int]] = []
     for part in parts:
         delta = found[part.store.task]
         size = 0
@@ -68,7 +68,7 @@ def commit(
     return deltas
 
 
-def _found(part: Part, epoch: int) -> Delta | None:
+def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
     """The delta a former try left, with the store begun and loaded accordingly."""
     store, batch = part.store, part.batch
     if store.head.epoch is None or store.head.epoch < epoch:
@@ -93,6 +93,6 @@ def _found(part: Part, epoch: int) -> Delta | None:
             raise DeltaMissingError(message)
         return None
     same = store.head.batch == batch and store.head.epoch == delta.epoch
-    if store.begin(batch, epoch, Committed.KEEP if same else Committed.UNDO) is Begun.RUN:
+    if store.begin(batch, epoch, CommittedBatch.KEEP if same else CommittedBatch.UNDO) is BatchWork.RUN:
         store.load(delta)
     return delta

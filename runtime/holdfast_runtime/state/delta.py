@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from holdfast_runtime.state.errors import DeltaDamagedError
 from holdfast_runtime.state.names import delta_name
-from holdfast_runtime.state.place import Identity
+from holdfast_runtime.state.place import TaskIdentity
 
 FORMAT = 1
 _HEADER = re.compile(rb"holdfast-delta 1 length=(\d{1,18}) sha256=([0-9a-f]{64})\n")
@@ -37,7 +37,7 @@ Changes = list[tuple[bytes, bytes | None]]
 class Delta:
     """The changes of one batch to the state of one task, and its outputs."""
 
-    identity: Identity
+    identity: TaskIdentity
     batch: int
     epoch: int
     """Of the attempt that computed it."""
@@ -106,7 +106,7 @@ def read_delta(path: str, content: bytes) -> Delta:
             groups = [_rows(batch) for batch in stream]
         tables = dict(zip(about["tables"], groups, strict=False))
         outputs = {name.decode(): value or b"" for name, value in groups[len(tables)]}
-        identity = Identity(about["app"], about["run"], about["task"])
+        identity = TaskIdentity(about["app"], about["run"], about["task"])
         digest = header[2].decode()
         return Delta(identity, about["batch"], about["epoch"], about["base"], tables, outputs, digest)
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError) as error:

@@ -22,17 +22,17 @@ from holdfast_runtime.state.errors import (
     StoreMisuseError,
 )
 from holdfast_runtime.state.names import Listing, fence_name, listing, obsolete, snapshot_name
-from holdfast_runtime.state.place import Identity
+from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.snapshot import snapshot_chunks
 from holdfast_runtime.state.storage import Storage
-from holdfast_runtime.state.task_store import Head, TaskStore
+from holdfast_runtime.state.task_store import StoreHead, TaskStore
 
-At = Callable[[str], None]
+CrashHook = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
 
 
-class Stored(NamedTuple):
+class StoredDelta(NamedTuple):
     """A delta that is kept."""
 
     size: int
@@ -51,7 +51,7 @@ class SnapshotPolicy:
     least_deltas: int = 10
     """Small states are not copied for each handful of bytes."""
 
-    def due(self, head: Head, task: str) -> bool:
+    def due(self, head: StoreHead, task: str) -> bool:
         """After so many deltas, or when they have as many bytes as the last snapshot, whichever is earlier.
 
         Each task has a limit of its own in the upper half, or all tasks would write their snapshots in one batch.
@@ -62,10 +62,10 @@ class SnapshotPolicy:
         return since >= limit or (since >= self.least_deltas and outgrown)
 
 
-class Durable:
+class DurableCopy:
     """The durable copy of one task, below `<root>/<app>/<run>/<task>/`."""
 
-    def __init__(self, root: Storage, identity: Identity, *, at: At = _nothing) -> None:
+    def __init__(self, root: Storage, identity: TaskIdentity, *, at: CrashHook = _nothing) -> None:
         self.identity = identity
         parts = (quote(part, safe="") for part in (identity.app, identity.run, identity.task))
         self.storage = root.below(*parts)
@@ -107,7 +107,7 @@ class Durable:
             raise DeltaDamagedError(message)
         return delta
 
-    def write_delta(self, delta: Delta) -> Stored:
+    def write_delta(self, delta: Delta) -> StoredDelta:
         """Keep this batch. Outputs may be committed when this returns, and not before.
 
         Raises `EpochFencedError` where a newer attempt is at work, `DeltaExistsError` where the batch is written.
@@ -122,7 +122,7 @@ class Durable:
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise DeltaExistsError(message)
-        return Stored(size, digest_of(content))
+        return StoredDelta(size, digest_of(content))
 
     def snapshot(self, store: TaskStore) -> int:
         """Copy the whole state as of the store's last commit; its bytes."""

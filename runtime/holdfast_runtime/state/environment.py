@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import lmdb
 
-from holdfast_runtime.state.place import Place
-from holdfast_runtime.state.trouble import TABLES, reporting
+from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.trouble import TABLES, typed_store_errors
 
 Rows = list[tuple[bytes, bytes]]
 
@@ -20,12 +20,12 @@ _DATABASES = 2 * TABLES + 1  # each table with its undo, and the head
 class Environment:
     """Databases by name; those that are not there read as empty."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StorePlace) -> None:
         self._place = place
         self._open()
 
     def _open(self) -> None:
-        with reporting(self._place):
+        with typed_store_errors(self._place):
             self._env = lmdb.open(
                 str(self._place.path),
                 map_size=self._place.quota,
@@ -59,14 +59,14 @@ class Environment:
         cursor = self._cursor(name)
         if cursor is None:
             return {}
-        with reporting(self._place):
+        with typed_store_errors(self._place):
             return dict(cursor.getmulti(keys))
 
     def scan(self, name: bytes, first: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows in order, from this key on, as they were at the last commit."""
         cursor = self._cursor(name)
         if cursor is not None:
-            with reporting(self._place):
+            with typed_store_errors(self._place):
                 if cursor.set_range(first) if first else cursor.first():
                     yield from cursor.iternext()
 
@@ -77,12 +77,12 @@ class Environment:
             self._reading = None
 
     @contextmanager
-    def writing(self) -> Iterator["Writing"]:
+    def writing(self) -> Iterator["WriteTransaction"]:
         """All of it is committed, or nothing."""
         self.stop_reading()
         try:
-            with reporting(self._place), self._env.begin(write=True) as txn:
-                yield Writing(self._env, txn, self._handles)
+            with typed_store_errors(self._place), self._env.begin(write=True) as txn:
+                yield WriteTransaction(self._env, txn, self._handles)
         except BaseException:
             # Databases made in a transaction that failed have dead handles, and a failed write of LMDB's own page
             # leaves the environment unusable: only a fresh one is known to be as before.
@@ -92,20 +92,20 @@ class Environment:
 
     def copy_to(self, descriptor: int) -> None:
         """Write a compact copy of the whole environment."""
-        with reporting(self._place):
+        with typed_store_errors(self._place):
             self._env.copyfd(descriptor, compact=True)
 
     def _cursor(self, name: bytes) -> "lmdb.Cursor[bytes] | None":
         handle = self._handles.get(name)
         if handle is None:
             return None
-        with reporting(self._place):
+        with typed_store_errors(self._place):
             if self._reading is None:
                 self._reading = self._env.begin()
             return self._reading.cursor(handle)
 
 
-class Writing:
+class WriteTransaction:
     """A write transaction."""
 
     def __init__(

@@ -12,7 +12,7 @@ import msgpack
 from holdfast.control.bookkeeping_format import StoredBookkeepingError
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 
-_PARSERS_SAY = (
+_PARSE_ERRORS = (
     ValueError,
     TypeError,
     KeyError,
@@ -45,11 +45,11 @@ class StateUnreadableError(UserActionError):
 
 
 @contextmanager
-def understood(what: str) -> Iterator[None]:
+def parsing_state(what: str) -> Iterator[None]:
     """Raise `StateUnreadableError` where what is read from state can't be parsed."""
     try:
         yield
-    except _PARSERS_SAY as error:
+    except _PARSE_ERRORS as error:
         message = (
             f"{what} can't be read ({type(error).__name__}: {error}), though the checksums of the durable copy fit: "
             f"it was written by another release or a mistake. Put back a copy of the checkpoint of the time before, or "
@@ -73,7 +73,7 @@ class StoreFullError(WorldChangeError):
     """
 
 
-class StoreUnavailableError(WorldChangeError):
+class StoreDiskError(WorldChangeError):
     """The local disk refuses: no permission, a broken device. The batch is not committed."""
 
 

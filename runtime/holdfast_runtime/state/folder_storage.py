@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast_runtime.state.storage import Chunk, refused
+from holdfast_runtime.state.storage import Chunk, storage_unavailable
 
 _TEMPORARY = ".writing-"
 # Some mounted shares know none; there the look before the write has to do.
@@ -170,7 +170,7 @@ class FolderStorage:
         try:
             yield
         except OSError as error:
-            raise refused(self.path(name), error, _CURE) from error
+            raise storage_unavailable(self.path(name), error, _CURE) from error
 
 
 def _unless_gone(error: OSError) -> None:

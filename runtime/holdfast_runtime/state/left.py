@@ -15,7 +15,7 @@ from zlib import crc32
 _LENGTH = 128
 
 
-class Phase(StrEnum):
+class UsePhase(StrEnum):
     """What the last user was doing."""
 
     CLOSED = "closed"
@@ -25,7 +25,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class FileStamp:
     """A file, as it looks from outside."""
 
     size: int
@@ -34,18 +34,18 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LastUse:
     """What the last user noted."""
 
-    phase: Phase
-    file: DataFile
+    phase: UsePhase
+    file: FileStamp
     deaths: int = 0
     """How many users in a row, before this one, ended without closing the store."""
 
     @property
     def unclosed(self) -> int:
         """The same with this one."""
-        return 0 if self.phase is Phase.CLOSED else self.deaths + 1
+        return 0 if self.phase is UsePhase.CLOSED else self.deaths + 1
 
     def line(self) -> bytes:
         """For the lock file; all lines are of one length, so that one is replaced by a single write."""
@@ -53,22 +53,22 @@ class Left:
         return (b"%08x " % crc32(text) + text).ljust(_LENGTH - 1) + b"\n"
 
 
-def read_left(content: bytes) -> Left | None:
+def read_last_use(content: bytes) -> LastUse | None:
     """What this lock file says; None: nothing that can be read."""
     checksum, _, text = content[:_LENGTH].rstrip().partition(b" ")
     try:
         if int(checksum, 16) != crc32(text):
             return None
         phase, size, changed, deaths = text.decode().split(" ")
-        return Left(Phase(phase), DataFile(int(size), int(changed)), int(deaths))
+        return LastUse(UsePhase(phase), FileStamp(int(size), int(changed)), int(deaths))
     except ValueError:
         return None
 
 
-def data_file(path: Path) -> DataFile | None:
+def file_stamp(path: Path) -> FileStamp | None:
     """The file of this path as it is now; None where there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 - half the time
     except OSError:
         return None
-    return DataFile(found.st_size, found.st_mtime_ns)
+    return FileStamp(found.st_size, found.st_mtime_ns)

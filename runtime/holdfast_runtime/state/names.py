@@ -11,7 +11,7 @@ _NAME = re.compile(r"(delta|snapshot)-(\d{20})-(\d{10})|(fence)-(\d{10})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Named:
+class ObjectName:
     """What a name says."""
 
     batch: int
@@ -23,11 +23,11 @@ class Named:
 class Listing:
     """What there is of a task, each in order of batch and epoch."""
 
-    deltas: tuple[Named, ...]
-    snapshots: tuple[Named, ...]
-    fences: tuple[Named, ...]
+    deltas: tuple[ObjectName, ...]
+    snapshots: tuple[ObjectName, ...]
+    fences: tuple[ObjectName, ...]
 
-    def delta(self, batch: int) -> Named | None:
+    def delta(self, batch: int) -> ObjectName | None:
         """The delta of this batch. Of several the newest epoch's: an older one was refused after it was written."""
         found = [one for one in self.deltas if one.batch == batch]
         return found[-1] if found else None
@@ -56,13 +56,13 @@ def fence_name(epoch: int) -> str:
 def listing(names: Iterable[str]) -> Listing:
     """By kind; what is not ours is left alone."""
     # Names are in order as their batches and epochs are.
-    found: dict[str, list[Named]] = {"delta": [], "snapshot": [], "fence": []}
+    found: dict[str, list[ObjectName]] = {"delta": [], "snapshot": [], "fence": []}
     for name in sorted(names):
         match = _NAME.fullmatch(name)
         if match is not None and match[1]:
-            found[match[1]].append(Named(int(match[2]), int(match[3]), name))
+            found[match[1]].append(ObjectName(int(match[2]), int(match[3]), name))
         elif match is not None:
-            found["fence"].append(Named(-1, int(match[5]), name))
+            found["fence"].append(ObjectName(-1, int(match[5]), name))
     return Listing(*map(tuple, found.values()))
 
 

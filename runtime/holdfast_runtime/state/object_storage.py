@@ -16,7 +16,7 @@ from functools import cache
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from holdfast_runtime.state.storage import Chunk, refused
+from holdfast_runtime.state.storage import Chunk, storage_unavailable
 
 _CURE = (
     "see that the bucket is there, that endpoint and region are right, and that the credentials of this pod allow to "
@@ -31,7 +31,7 @@ _ANY_REGION = "us-east-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class S3Service:
     """How an object store is reached. Credentials are not in it: each process finds those of its pod."""
 
     endpoint: str | None = None
@@ -51,7 +51,7 @@ class Service:
 class ObjectStorage:
     """The objects of a bucket whose names begin alike."""
 
-    service: Service
+    service: S3Service
     bucket: str
     prefix: str = ""
     """Without slashes around it."""
@@ -191,11 +191,11 @@ class ObjectStorage:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise refused(self.path(name), error, _CURE) from error
+            raise storage_unavailable(self.path(name), error, _CURE) from error
 
 
 @cache
-def _opened(service: Service, bucket: str, _: int) -> pafs.S3FileSystem:
+def _opened(service: S3Service, bucket: str, _: int) -> pafs.S3FileSystem:
     """`_`: the process: what one has opened, its children can't use."""
     given = {} if service.endpoint is None else {"endpoint_override": service.endpoint}
     return pafs.S3FileSystem(
@@ -209,7 +209,7 @@ def _opened(service: Service, bucket: str, _: int) -> pafs.S3FileSystem:
     )
 
 
-def _region(service: Service, bucket: str) -> str:
+def _region(service: S3Service, bucket: str) -> str:
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if named:
         return named

@@ -18,10 +18,10 @@ from typing import Self
 import lmdb
 
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
-from holdfast_runtime.state.errors import StoreBusyError, StoreUnavailableError
+from holdfast_runtime.state.errors import StoreBusyError, StoreDiskError
 from holdfast_runtime.state.keys import LONGEST_PLAIN, fold_key, in_order, unfold
-from holdfast_runtime.state.place import Place
-from holdfast_runtime.state.task_store import Head
+from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.task_store import StoreHead
 from holdfast_runtime.state.trouble import TABLES
 
 _TRIES = 5
@@ -43,7 +43,7 @@ class TableSize:
 class OfflineStore:
     """The last committed state of a task, to read."""
 
-    def __init__(self, place: Place, file: Path) -> None:
+    def __init__(self, place: StorePlace, file: Path) -> None:
         self._place = place
         try:
             self._env = _opened(file)
@@ -55,7 +55,7 @@ class OfflineStore:
             self.head = self._head()
         except (lmdb.Error, OSError, ValueError, TypeError) as error:
             message = f"the store of {place.identity} at {place.path} can't be read ({error}); try --durable"
-            raise StoreUnavailableError(message) from error
+            raise StoreDiskError(message) from error
 
     def __enter__(self) -> Self:
         return self
@@ -98,15 +98,15 @@ class OfflineStore:
             message = f"an app has started to work on {self._place.path}: run this again, or with --durable"
             raise StoreBusyError(message)
 
-    def _head(self) -> Head:
+    def _head(self) -> StoreHead:
         stored = self._txn.get(b"head", db=self._handles[_HEAD]) if _HEAD in self._handles else None
         if stored is None:
             message = "it has no head"
             raise ValueError(message)
-        return Head(**json.loads(stored))
+        return StoreHead(**json.loads(stored))
 
 
-def copy_store(place: Place, to: Path) -> Path:
+def copy_store(place: StorePlace, to: Path) -> Path:
     """A copy of the store's file as of one commit; raises `StoreBusyError` where commits come too fast."""
     file = place.data_path
     for _ in range(_TRIES):
@@ -120,7 +120,7 @@ def copy_store(place: Place, to: Path) -> Path:
                 return to
         except (FileDamagedError, lmdb.Error, OSError) as error:
             message = f"the store of {place.identity} at {place.path} can't be copied ({error})"
-            raise StoreUnavailableError(message) from error
+            raise StoreDiskError(message) from error
     message = f"the store of {place.identity} changes faster than it can be copied: use --durable, or stop the app"
     raise StoreBusyError(message)
 

@@ -8,74 +8,76 @@ Must not make an empty store for a task that had state: the caller says whether 
 from dataclasses import dataclass
 
 from holdfast_runtime.state.claim import Claim, claim
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.errors import (
     DeltaMissingError,
     EpochFencedError,
     StoreDamagedError,
-    StoreUnavailableError,
+    StoreDiskError,
 )
-from holdfast_runtime.state.left import data_file
-from holdfast_runtime.state.place import Place, read_sidecar
-from holdfast_runtime.state.restoring import Restored, restore
-from holdfast_runtime.state.task_store import Head, TaskStore
-from holdfast_runtime.state.trust import Distrust, Expected, Facts, Reason, Use, trust
+from holdfast_runtime.state.left import file_stamp
+from holdfast_runtime.state.place import StorePlace, read_sidecar
+from holdfast_runtime.state.restoring import RestoredStore, restore
+from holdfast_runtime.state.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedStore:
     """A store ready for `commit`, and why it is not the local one, if so."""
 
     store: TaskStore
     distrust: Distrust | None = None
-    restored: Restored | None = None
+    restored: RestoredStore | None = None
 
 
-def open_store(place: Place, durable: Durable, batch: int, epoch: int, *, new: bool) -> Opened:
+def open_store(place: StorePlace, durable: DurableCopy, batch: int, epoch: int, *, new: bool) -> OpenedStore:
     """The store for this batch; `new`: this is the task's first batch ever, it may have no durable copy."""
-    expected = Expected(place.identity, batch, epoch, place.boot_id())
+    expected = ExpectedStore(place.identity, batch, epoch, place.boot_id())
     held = claim(place)
     try:
         store, distrust = _local(place, durable, expected, held)
         if store is not None:
-            return Opened(store)
+            return OpenedStore(store)
         restored = _restored(place, durable, batch, held)
         if restored is not None:
-            return Opened(restored.store, distrust, restored)
+            return OpenedStore(restored.store, distrust, restored)
         if not new:
             message = (
                 f"{place.identity} has no usable local store and no durable copy in {durable.storage.directory}, but "
                 f"it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
             )
             raise DeltaMissingError(message)
-        return Opened(TaskStore.create(place, batch - 1, held), distrust)
+        return OpenedStore(TaskStore.create(place, batch - 1, held), distrust)
     except BaseException:
         held.release()
         raise
 
 
-def _local(place: Place, durable: Durable, expected: Expected, held: Claim) -> tuple[TaskStore | None, Distrust | None]:
+def _local(
+    place: StorePlace, durable: DurableCopy, expected: ExpectedStore, held: Claim
+) -> tuple[TaskStore | None, Distrust | None]:
     sidecar = read_sidecar(place)
     # Before the file is opened: one from before a power cut may hold anything.
-    distrust = trust(Facts(sidecar, use=Use(held.left(), data_file(place.data_path))), expected)
+    distrust = trust(TrustFacts(sidecar, use=StoreUse(held.left(), file_stamp(place.data_path))), expected)
     if distrust is not None:
         return None, distrust
     try:
         store = TaskStore(place, held)
-    except (StoreUnavailableError, StoreDamagedError) as error:
-        return None, Distrust(Reason.UNREADABLE, str(error))
+    except (StoreDiskError, StoreDamagedError) as error:
+        return None, Distrust(DistrustReason.UNREADABLE, str(error))
     copied = _copied(durable, store.head, expected.epoch)
-    distrust = trust(Facts(sidecar, store.head.batch, store.head.epoch, copied), expected)
+    distrust = trust(TrustFacts(sidecar, store.head.batch, store.head.epoch, copied), expected)
     if distrust is None:
         return store, None
     store.discard()
-    if distrust.reason is Reason.NEWER_EPOCH:
+    if distrust.reason is DistrustReason.NEWER_EPOCH:
         message = f"the local store of {place.identity}: {distrust.message}; this process must end"
         raise EpochFencedError(message)
     return None, distrust
 
 
-def _copied(durable: Durable, head: Head, epoch: int) -> frozenset[int]:
+def _copied(durable: DurableCopy, head: StoreHead, epoch: int) -> frozenset[int]:
     """By which attempts the durable copy has the store's batch; asked once in an attempt, for that costs a listing."""
     if head.epoch is None or head.epoch >= epoch:
         return frozenset()
@@ -83,10 +85,10 @@ def _copied(durable: Durable, head: Head, epoch: int) -> frozenset[int]:
     return frozenset(one.epoch for one in (*found.deltas, *found.snapshots) if one.batch == head.batch)
 
 
-def _restored(place: Place, durable: Durable, batch: int, held: Claim) -> Restored | None:
+def _restored(place: StorePlace, durable: DurableCopy, batch: int, held: Claim) -> RestoredStore | None:
     found = durable.listing()
     deltas, snapshots = [one.batch for one in found.deltas], [one.batch for one in found.snapshots]
     if deltas and not snapshots and min(deltas) == batch:
         # The first batch of the task was written, but not committed here: nothing is before it.
-        return Restored(TaskStore.create(place, batch - 1, held), None, 0, ())
+        return RestoredStore(TaskStore.create(place, batch - 1, held), None, 0, ())
     return restore(durable, place, batch - 1, held)

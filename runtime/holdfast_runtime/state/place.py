@@ -28,7 +28,7 @@ def quota_for(size: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class TaskIdentity:
     """Whose state."""
 
     app: str
@@ -40,11 +40,11 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorePlace:
     """A directory for the local store of one task, and how large the store may grow."""
 
     path: Path
-    identity: Identity
+    identity: TaskIdentity
     quota: int = DEFAULT_QUOTA
     boot_id_file: Path = _BOOT_ID
 
@@ -71,24 +71,24 @@ class Sidecar:
     """What a store says about itself without being opened."""
 
     format: int
-    identity: Identity
+    identity: TaskIdentity
     boot_id: str
     damage: str | None = None
     """What was found in it that can't be right."""
 
 
-def read_sidecar(place: Place) -> Sidecar | None:
+def read_sidecar(place: StorePlace) -> Sidecar | None:
     """None where there is no store, or only a half-made one, or the file is not ours."""
     try:
         tree = json.loads((place.path / _SIDECAR).read_bytes())
-        identity = Identity(str(tree["app"]), str(tree["run"]), str(tree["task"]))
+        identity = TaskIdentity(str(tree["app"]), str(tree["run"]), str(tree["task"]))
         damage = tree.get("damage")
         return Sidecar(int(tree["format"]), identity, str(tree["bootId"]), None if damage is None else str(damage))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def write_sidecar(place: Place, damage: str | None = None) -> None:
+def write_sidecar(place: StorePlace, damage: str | None = None) -> None:
     """Declare the store whole, under the running kernel; or damaged, so that it is not used again."""
     one = place.identity
     tree = {"format": FORMAT, "app": one.app, "run": one.run, "task": one.task, "bootId": place.boot_id()}
@@ -99,25 +99,25 @@ def write_sidecar(place: Place, damage: str | None = None) -> None:
     temporary.replace(place.path / _SIDECAR)
 
 
-def drop_sidecar(place: Place) -> None:
+def drop_sidecar(place: StorePlace) -> None:
     """Declare that what is there is no whole store."""
     (place.path / _SIDECAR).unlink(missing_ok=True)
 
 
-def make_directory(place: Place) -> None:
+def make_directory(place: StorePlace) -> None:
     """An empty directory for a new store."""
     drop(place)
     place.path.mkdir(parents=True)
 
 
-def drop(place: Place) -> None:
+def drop(place: StorePlace) -> None:
     """Remove what is there. The sidecar goes first: killed half-way, what is left is not taken for a store."""
     drop_sidecar(place)
     if place.path.exists():
         shutil.rmtree(place.path)
 
 
-def size_of(place: Place) -> int:
+def size_of(place: StorePlace) -> int:
     """Bytes the store takes on the disk."""
     try:
         return os.stat(place.data_path).st_blocks * 512  # noqa: PTH116 - Path has no blocks either

@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from holdfast_runtime.state.claim import Claim, claim
-from holdfast_runtime.state.durable import Durable
+from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
     DeltaMissingError,
     NoUsableSnapshotError,
     StoreDamagedError,
+    StoreDiskError,
     StoreFullError,
-    StoreUnavailableError,
 )
-from holdfast_runtime.state.names import Listing, Named
-from holdfast_runtime.state.place import Place, drop, drop_sidecar, make_directory, write_sidecar
-from holdfast_runtime.state.snapshot import UNREADABLE, unpack
+from holdfast_runtime.state.names import Listing, ObjectName
+from holdfast_runtime.state.place import StorePlace, drop, drop_sidecar, make_directory, write_sidecar
+from holdfast_runtime.state.snapshot import UNREADABLE_SNAPSHOT, unpack_snapshot
 from holdfast_runtime.state.task_store import TaskStore
-from holdfast_runtime.state.trouble import reporting
+from holdfast_runtime.state.trouble import typed_store_errors
 
 RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredStore:
     """The store, and what it was made from."""
 
     store: TaskStore
@@ -41,7 +41,7 @@ class Restored:
     """Snapshots that could not be read, each with its reason: to be reported, for the next loss may find none."""
 
 
-def restore(durable: Durable, place: Place, batch: int, held: Claim | None = None) -> Restored | None:
+def restore(durable: DurableCopy, place: StorePlace, batch: int, held: Claim | None = None) -> RestoredStore | None:
     """Build the local store as it was after this batch; None where there is no durable copy at all."""
     found = durable.listing()
     if not found.deltas and not found.snapshots:
@@ -56,15 +56,15 @@ def restore(durable: Durable, place: Place, batch: int, held: Claim | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Restoring:
-    durable: Durable
-    place: Place
+    durable: DurableCopy
+    place: StorePlace
     batch: int
     held: Claim
     at: Callable[[str], None]
     refused: list[CheckpointUnavailableError] = field(default_factory=list)
     """What the storage said of snapshots, in place of their content."""
 
-    def run(self, found: Listing) -> Restored:
+    def run(self, found: Listing) -> RestoredStore:
         damaged: list[str] = []
         for snapshot in reversed([one for one in found.snapshots if one.batch <= self.batch]):
             store = self._from(snapshot, damaged)
@@ -77,18 +77,18 @@ class _Restoring:
             raise NoUsableSnapshotError(self._no_snapshot(found, damaged))
         return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), found, None, damaged)
 
-    def _from(self, snapshot: Named, damaged: list[str]) -> TaskStore | None:
+    def _from(self, snapshot: ObjectName, damaged: list[str]) -> TaskStore | None:
         path = self.durable.storage.path(snapshot.name)
-        with reporting(self.place):
+        with typed_store_errors(self.place):
             make_directory(self.place)
             self.held.note(None)
         self.at("old store dropped")
         try:
             with self.durable.storage.reading(snapshot.name) as read, self.place.data_path.open("wb") as file:
-                unpack(path, self.place.identity, read, self._writer(file))
+                unpack_snapshot(path, self.place.identity, read, self._writer(file))
             self.at("snapshot unpacked")
             store = TaskStore(self.place, self.held)
-        except (*UNREADABLE, StoreUnavailableError, StoreDamagedError) as error:
+        except (*UNREADABLE_SNAPSHOT, StoreDiskError, StoreDamagedError) as error:
             damaged.append(str(error))
             return None
         except CheckpointUnavailableError as error:
@@ -105,13 +105,13 @@ class _Restoring:
     def _writer(self, file: BinaryIO) -> Callable[[bytes], None]:
         def write(piece: bytes) -> None:
             # Told apart here from the checkpoint's troubles, which have other cures.
-            with reporting(self.place):
+            with typed_store_errors(self.place):
                 file.write(piece)
                 file.flush()
 
         return write
 
-    def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> Restored:
+    def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
         try:
             # Half-way it is no store: the sidecar of an empty one would vouch for it.
             drop_sidecar(self.place)
@@ -121,7 +121,7 @@ class _Restoring:
             for batch in range(start + 1, self.batch + 1):
                 self._apply(store, found, batch)
                 self.at("delta applied")
-            with reporting(self.place):
+            with typed_store_errors(self.place):
                 write_sidecar(self.place)
             self.at("declared whole")
         except StoreFullError:
@@ -131,7 +131,7 @@ class _Restoring:
         except BaseException:
             store.discard()
             raise
-        return Restored(store, snapshot, self.batch - start, tuple(damaged))
+        return RestoredStore(store, snapshot, self.batch - start, tuple(damaged))
 
     def _apply(self, store: TaskStore, found: Listing, batch: int) -> None:
         named = found.delta(batch)
@@ -149,7 +149,7 @@ class _Restoring:
         store.load(delta)
         store.commit(delta_bytes=0)
 
-    def _begins(self, first: Named) -> bool:
+    def _begins(self, first: ObjectName) -> bool:
         delta = self.durable.read_delta(first.name)
         return delta is not None and delta.base is None
 

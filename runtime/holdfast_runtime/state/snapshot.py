@@ -19,7 +19,7 @@ import lmdb
 import pyarrow as pa
 
 from holdfast_runtime.state.errors import SnapshotDamagedError
-from holdfast_runtime.state.place import Identity
+from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
 
 FORMAT = 1
@@ -56,7 +56,9 @@ def snapshot_chunks(store: TaskStore) -> Iterator[bytes]:
     yield _FRAME.pack(0, 0, total.digest())
 
 
-def unpack(path: str, identity: Identity, read: Callable[[int], bytes], write: Callable[[bytes], None]) -> None:
+def unpack_snapshot(
+    path: str, identity: TaskIdentity, read: Callable[[int], bytes], write: Callable[[bytes], None]
+) -> None:
     """Write LMDB's file from the object this reads; what was written counts only when this returns."""
     line = _line(path, read)
     _check_line(path, line, identity)
@@ -135,11 +137,11 @@ def _line(path: str, read: Callable[[int], bytes]) -> bytes:
     return bytes(line)
 
 
-def _check_line(path: str, line: bytes, identity: Identity) -> None:
+def _check_line(path: str, line: bytes, identity: TaskIdentity) -> None:
     try:
         about = json.loads(line[len(_MAGIC) :])
         made = (about["format"], about["engine"])
-        found = Identity(about["app"], about["run"], about["task"])
+        found = TaskIdentity(about["app"], about["run"], about["task"])
     except (ValueError, KeyError, TypeError) as error:
         _refuse(path, f"its first line is damaged ({error})")
     if made != (FORMAT, ENGINE):
@@ -153,4 +155,4 @@ def _refuse(path: str, why: str) -> NoReturn:
     raise SnapshotDamagedError(message)
 
 
-UNREADABLE = (SnapshotDamagedError, pa.ArrowException, lmdb.Error)
+UNREADABLE_SNAPSHOT = (SnapshotDamagedError, pa.ArrowException, lmdb.Error)

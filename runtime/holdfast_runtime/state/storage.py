@@ -69,6 +69,6 @@ class Storage(Protocol):
         ...
 
 
-def refused(path: str, error: Exception, cure: str) -> CheckpointUnavailableError:
+def storage_unavailable(path: str, error: Exception, cure: str) -> CheckpointUnavailableError:
     """What to raise where a storage can't do what it is asked to."""
     return CheckpointUnavailableError(f"the checkpoint location refuses {path} ({error}): {cure}")

@@ -18,7 +18,7 @@ Keys: TypeAlias = "Sequence[bytes] | pa.Array"
 Values: TypeAlias = "Sequence[bytes | None] | pa.Array"
 
 
-class Table:
+class StateTable:
     """Keys to values, as bytes. Reads of many keys give an answer per key asked, in that order."""
 
     def __init__(self, name: str, environment: Environment) -> None:

@@ -21,18 +21,18 @@ from typing import Self
 from holdfast_runtime.lmdb_file import check_metas
 from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.environment import Environment, Writing
+from holdfast_runtime.state.environment import Environment, WriteTransaction
 from holdfast_runtime.state.errors import (
     EpochFencedError,
+    StoreDiskError,
     StoreMisuseError,
     StoreRebuildError,
-    StoreUnavailableError,
 )
 from holdfast_runtime.state.keys import any_long, fold_key, fold_value
-from holdfast_runtime.state.left import Left, Phase, data_file
-from holdfast_runtime.state.place import Place, make_directory, write_sidecar
-from holdfast_runtime.state.table import Table
-from holdfast_runtime.state.trouble import reporting
+from holdfast_runtime.state.left import LastUse, UsePhase, file_stamp
+from holdfast_runtime.state.place import StorePlace, make_directory, write_sidecar
+from holdfast_runtime.state.table import StateTable
+from holdfast_runtime.state.trouble import typed_store_errors
 
 OFFSETS = ".offsets"
 CONTROL = ".control"
@@ -44,14 +44,14 @@ _TABLE, _UNDO = b"table.", b"undo."
 _LONGEST_NAME = 200
 
 
-class Committed(Enum):
+class CommittedBatch(Enum):
     """What to do with a batch that this store has committed already."""
 
     UNDO = "undo"
     KEEP = "keep"
 
 
-class Begun(Enum):
+class BatchWork(Enum):
     """What is left to do in a batch."""
 
     RUN = "run"
@@ -60,7 +60,7 @@ class Begun(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class StoreHead:
     """Where a store stands. A store nothing was committed to stands at the batch before the task's first."""
 
     batch: int
@@ -80,20 +80,20 @@ class Head:
 class TaskStore:
     """The state of one task. Made by `create`, `open` or `Durable.restore`; a context manager that closes."""
 
-    def __init__(self, place: Place, held: Claim) -> None:
+    def __init__(self, place: StorePlace, held: Claim) -> None:
         self.place = place
         self._claim = held
         self._process = os.getpid()
         left = held.left()
         self._deaths = 0 if left is None else left.unclosed
-        if left is not None and left.phase is Phase.WRITING:
+        if left is not None and left.phase is UsePhase.WRITING:
             # Nothing else tells that these pages, which LMDB believes, are as it wrote them.
-            with reporting(place):
+            with typed_store_errors(place):
                 check_metas(place.data_path)
-        self._note(Phase.READING)
+        self._note(UsePhase.READING)
         self._environment = Environment(place)
-        self._tables: dict[str, Table] = {}
-        self._batch: tuple[int, int, Begun] | None = None
+        self._tables: dict[str, StateTable] = {}
+        self._batch: tuple[int, int, BatchWork] | None = None
         try:
             self.head = self._read_head()
         except BaseException:
@@ -101,20 +101,20 @@ class TaskStore:
             raise
 
     @classmethod
-    def create(cls, place: Place, batch: int, held: Claim | None = None) -> "TaskStore":
+    def create(cls, place: StorePlace, batch: int, held: Claim | None = None) -> "TaskStore":
         """An empty store for a task whose first batch is the one after this; what was there is dropped."""
         held = held or claim(place)
         try:
-            with reporting(place):
+            with typed_store_errors(place):
                 make_directory(place)
                 held.note(None)
             environment = Environment(place)
             try:
                 with environment.writing() as txn:
-                    txn.put(_HEAD, [(_KEY, _head_bytes(Head(batch, batch)))])
+                    txn.put(_HEAD, [(_KEY, _head_bytes(StoreHead(batch, batch)))])
             finally:
                 environment.close()
-            with reporting(place):
+            with typed_store_errors(place):
                 write_sidecar(place)
             return cls(place, held)
         except BaseException:
@@ -122,7 +122,7 @@ class TaskStore:
             raise
 
     @classmethod
-    def open(cls, place: Place, held: Claim | None = None) -> "TaskStore":
+    def open(cls, place: StorePlace, held: Claim | None = None) -> "TaskStore":
         """The store that is there. Who may choose asks `opening`, which restores one that is not to be trusted."""
         held = held or claim(place)
         try:
@@ -145,23 +145,23 @@ class TaskStore:
         return self.place.identity.task
 
     @property
-    def offsets(self) -> Table:
+    def offsets(self) -> StateTable:
         """How far each stream partition is read: moves with the rows."""
         return self.table(OFFSETS)
 
     @property
-    def control(self) -> Table:
+    def control(self) -> StateTable:
         """Entries of the watermark and end-of-stream bookkeeping: `control.put_many(*zip(*entries.items()))`."""
         return self.table(CONTROL)
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> StateTable:
         """A table by name; one nothing was written to is empty and costs nothing."""
         found = self._tables.get(name)
         if found is None:
             if not 0 < len(name.encode()) <= _LONGEST_NAME:
                 message = f"a state table can't be named {name!r}: use 1 to {_LONGEST_NAME} bytes"
                 raise StoreMisuseError(message)
-            found = self._tables[name] = Table(name, self._environment)
+            found = self._tables[name] = StateTable(name, self._environment)
         return found
 
     def tables(self) -> list[str]:
@@ -173,7 +173,7 @@ class TaskStore:
         """Bytes of the quota that are taken."""
         return self._environment.used()
 
-    def begin(self, batch: int, epoch: int, committed: Committed = Committed.UNDO) -> Begun:
+    def begin(self, batch: int, epoch: int, committed: CommittedBatch = CommittedBatch.UNDO) -> BatchWork:
         """Start a batch; what an unfinished one left in memory is forgotten.
 
         Raises `StoreRebuildError` where the store is at another batch, `EpochFencedError` where a newer attempt was
@@ -187,10 +187,10 @@ class TaskStore:
                 f"has worked on its state: this process belongs to an older attempt and must end"
             )
             raise EpochFencedError(message)
-        begun = Begun.RUN
+        begun = BatchWork.RUN
         if self.head.batch == batch:
-            if committed is Committed.KEEP:
-                begun = Begun.KEPT
+            if committed is CommittedBatch.KEEP:
+                begun = BatchWork.KEPT
             else:
                 self._undo()
         elif self.head.batch != batch - 1:
@@ -217,13 +217,13 @@ class TaskStore:
             self._tables[name].forget()
         for name, rows in delta.tables.items():
             self.table(name).put_many([row[0] for row in rows], [row[1] for row in rows])
-        self._batch = (delta.batch, delta.epoch, Begun.RUN)
+        self._batch = (delta.batch, delta.epoch, BatchWork.RUN)
 
     def commit(self, delta_bytes: int = 0) -> None:
         """Make the batch part of the state; `delta_bytes` is what its delta takes in the durable copy."""
         self._check_process()
         batch, epoch, begun = self._running()
-        if begun is Begun.KEPT:
+        if begun is BatchWork.KEPT:
             self.abandon()
             return
         head = replace(
@@ -268,7 +268,7 @@ class TaskStore:
         if self._process == os.getpid() and self._claim.held:
             self._environment.close()
             self._deaths = 0
-            self._note(Phase.CLOSED)
+            self._note(UsePhase.CLOSED)
             self._claim.release()
 
     def discard(self) -> None:
@@ -291,18 +291,18 @@ class TaskStore:
         self.head = head
 
     @contextmanager
-    def _writing(self) -> Iterator[Writing]:
-        self._note(Phase.WRITING)
+    def _writing(self) -> Iterator[WriteTransaction]:
+        self._note(UsePhase.WRITING)
         with self._environment.writing() as txn:
             yield txn
-        self._note(Phase.READING)
+        self._note(UsePhase.READING)
 
-    def _note(self, phase: Phase) -> None:
+    def _note(self, phase: UsePhase) -> None:
         """Say how the store would be left if this process ended now."""
-        file = data_file(self.place.data_path)
-        self._claim.note(None if file is None else Left(phase, file, self._deaths))
+        file = file_stamp(self.place.data_path)
+        self._claim.note(None if file is None else LastUse(phase, file, self._deaths))
 
-    def _running(self) -> tuple[int, int, Begun]:
+    def _running(self) -> tuple[int, int, BatchWork]:
         if self._batch is None:
             message = f"no batch of {self.place.identity} has begun"
             raise StoreMisuseError(message)
@@ -321,17 +321,17 @@ class TaskStore:
             f"is rebuilt from the durable copy"
         )
 
-    def _read_head(self) -> Head:
+    def _read_head(self) -> StoreHead:
         found = self._environment.get(_HEAD, [_KEY])
         self._environment.stop_reading()
         try:
-            return Head(**json.loads(found[_KEY]))
+            return StoreHead(**json.loads(found[_KEY]))
         except (KeyError, TypeError, ValueError) as error:
             message = f"the store at {self.place.path} has no readable head; drop it, and it is restored"
-            raise StoreUnavailableError(message) from error
+            raise StoreDiskError(message) from error
 
 
-def _write(txn: Writing, table: Table, rows: list[tuple[bytes, bytes | None]]) -> None:
+def _write(txn: WriteTransaction, table: StateTable, rows: list[tuple[bytes, bytes | None]]) -> None:
     before, keys = table.before(), [row[0] for row in rows]
     old = [(key, before[key]) for key in keys]
     puts = [(key, value) for key, value in rows if value is not None]
@@ -347,11 +347,11 @@ def _write(txn: Writing, table: Table, rows: list[tuple[bytes, bytes | None]]) -
     txn.put(table.database, puts)
 
 
-def _clear_undo(txn: Writing) -> None:
+def _clear_undo(txn: WriteTransaction) -> None:
     for name in txn.names():
         if name.startswith(_UNDO):
             txn.clear(name)
 
 
-def _head_bytes(head: Head) -> bytes:
-    return json.dumps({name: getattr(head, name) for name in Head.__slots__}).encode()
+def _head_bytes(head: StoreHead) -> bytes:
+    return json.dumps({name: getattr(head, name) for name in StoreHead.__slots__}).encode()

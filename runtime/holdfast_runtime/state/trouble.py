@@ -13,11 +13,11 @@ import lmdb
 from holdfast_runtime.lmdb_file import FileDamagedError
 from holdfast_runtime.state.errors import (
     StoreDamagedError,
+    StoreDiskError,
     StoreFullError,
     StoreMisuseError,
-    StoreUnavailableError,
 )
-from holdfast_runtime.state.place import Place, size_of, write_sidecar
+from holdfast_runtime.state.place import StorePlace, size_of, write_sidecar
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE = 1 << 20
@@ -36,7 +36,7 @@ TABLES = 120
 
 
 @contextmanager
-def reporting(place: Place) -> Iterator[None]:
+def typed_store_errors(place: StorePlace) -> Iterator[None]:
     """Turn what LMDB and the disk raise into typed errors that name this place."""
     try:
         yield
@@ -51,14 +51,14 @@ def reporting(place: Place) -> Iterator[None]:
         message = f"{place.identity} uses more than {TABLES} state tables: merge some of them"
         raise StoreMisuseError(message) from error
     except _DAMAGE as error:
-        raise damaged(place, str(error)) from error
+        raise mark_damaged(place, str(error)) from error
     except lmdb.Error as error:
         raise _disk_error(place, error.code, str(error)) from error
     except OSError as error:
         raise _disk_error(place, error.errno or 0, str(error)) from error
 
 
-def damaged(place: Place, what: str) -> StoreDamagedError:
+def mark_damaged(place: StorePlace, what: str) -> StoreDamagedError:
     """An error that says so, and a note beside the store, which is then not used again."""
     # Where not even that can be written, the next who reads meets the damage, too.
     with suppress(OSError):
@@ -68,7 +68,7 @@ def damaged(place: Place, what: str) -> StoreDamagedError:
     )
 
 
-def _probed(place: Place) -> int:
+def _probed(place: StorePlace) -> int:
     """What stands behind LMDB's EIO: it says so too when a full disk took the first half of a write."""
     probe = place.path / "probe"
     try:
@@ -80,7 +80,7 @@ def _probed(place: Place) -> int:
     return errno.EIO
 
 
-def _disk_error(place: Place, code: int, text: str) -> StoreFullError | StoreUnavailableError:
+def _disk_error(place: StorePlace, code: int, text: str) -> StoreFullError | StoreDiskError:
     if code == errno.EIO:
         code = _probed(place)
     if code in _NO_SPACE:
@@ -90,7 +90,7 @@ def _disk_error(place: Place, code: int, text: str) -> StoreFullError | StoreUna
             f"not committed, and the state is as it was before"
         )
         return StoreFullError(message)
-    return StoreUnavailableError(
+    return StoreDiskError(
         f"the state of {place.identity} at {place.path} can't be used ({text}): see that the disk works and lets this "
         f"process write; the batch was not committed"
     )

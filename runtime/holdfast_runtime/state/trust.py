@@ -1,20 +1,20 @@
 """Why: whether the local store may be used for a batch, as an ordered list of small checks: the list is the rule.
 
 A store that is not trusted is dropped and restored, so each check names what was found and what was expected. One
-reason is no invitation to restore: see `Reason`. Must not read anything: facts come in as arguments.
+reason is no invitation to restore: see `DistrustReason`. Must not read anything: facts come in as arguments.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast_runtime.state.left import DataFile, Left, Phase
-from holdfast_runtime.state.place import FORMAT, Identity, Sidecar
+from holdfast_runtime.state.left import FileStamp, LastUse, UsePhase
+from holdfast_runtime.state.place import FORMAT, Sidecar, TaskIdentity
 
 _DEADLY = 2
 
 
-class Reason(StrEnum):
+class DistrustReason(StrEnum):
     """Why a local store is not used."""
 
     NO_STORE = "NoStore"
@@ -42,20 +42,20 @@ class Reason(StrEnum):
 class Distrust:
     """A reason with its sentence."""
 
-    reason: Reason
+    reason: DistrustReason
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class StoreUse:
     """How a store was left, and what its file looks like now."""
 
-    left: Left | None
-    file: DataFile | None
+    left: LastUse | None
+    file: FileStamp | None
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TrustFacts:
     """What is known of the local store; batch and epoch are None until it may be opened."""
 
     sidecar: Sidecar | None
@@ -63,82 +63,82 @@ class Facts:
     epoch: int | None = None
     copied: frozenset[int] = frozenset()
     """By which attempts the durable copy has that batch; empty where that is not known."""
-    use: Use | None = None
+    use: StoreUse | None = None
     """None where that was not looked at: while an app runs, it changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedStore:
     """What the coming batch needs."""
 
-    identity: Identity
+    identity: TaskIdentity
     batch: int
     epoch: int
     boot_id: str
 
 
-Check = Callable[[Sidecar, Facts, Expected], Distrust | None]
+Check = Callable[[Sidecar, TrustFacts, ExpectedStore], Distrust | None]
 
 
-def check_format(found: Sidecar, _: Facts, __: Expected) -> Distrust | None:
+def check_format(found: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
     """Another release may lay out bytes differently."""
     if found.format == FORMAT:
         return None
-    return Distrust(Reason.FORMAT_DIFFERS, f"it has format {found.format}, this release uses {FORMAT}")
+    return Distrust(DistrustReason.FORMAT_DIFFERS, f"it has format {found.format}, this release uses {FORMAT}")
 
 
-def check_app(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+def check_app(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Directories get reused."""
-    return _same(Reason.OTHER_APP, "app", found.identity.app, expected.identity.app)
+    return _same(DistrustReason.OTHER_APP, "app", found.identity.app, expected.identity.app)
 
 
-def check_run(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+def check_run(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """State never crosses runs."""
-    return _same(Reason.OTHER_RUN, "run", found.identity.run, expected.identity.run)
+    return _same(DistrustReason.OTHER_RUN, "run", found.identity.run, expected.identity.run)
 
 
-def check_task(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+def check_task(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Another task's keys would look like ours."""
-    return _same(Reason.OTHER_TASK, "task", found.identity.task, expected.identity.task)
+    return _same(DistrustReason.OTHER_TASK, "task", found.identity.task, expected.identity.task)
 
 
-def check_boot(found: Sidecar, _: Facts, expected: Expected) -> Distrust | None:
+def check_boot(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Without waiting for the disk, a commit is as durable as the page cache. No boot id at all is never equal."""
     if found.boot_id and found.boot_id == expected.boot_id:
         return None
-    return Distrust(Reason.MACHINE_RESTARTED, f"written under boot {found.boot_id!r}, now {expected.boot_id!r}")
+    return Distrust(DistrustReason.MACHINE_RESTARTED, f"written under boot {found.boot_id!r}, now {expected.boot_id!r}")
 
 
-def check_damage(found: Sidecar, _: Facts, __: Expected) -> Distrust | None:
+def check_damage(found: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
     """Who met damage says so here, for what was damaged once is not read again."""
-    return None if found.damage is None else Distrust(Reason.DAMAGED, f"it is damaged: {found.damage}")
+    return None if found.damage is None else Distrust(DistrustReason.DAMAGED, f"it is damaged: {found.damage}")
 
 
-def check_use(_: Sidecar, facts: Facts, __: Expected) -> Distrust | None:
+def check_use(_: Sidecar, facts: TrustFacts, __: ExpectedStore) -> Distrust | None:
     """A file that was cut, flipped, swapped or put back; LMDB would read wrong rows, or end the process."""
-    return None if facts.use is None else _judged(facts.use)
+    return None if facts.use is None else _use_distrust(facts.use)
 
 
-def check_epoch(_: Sidecar, facts: Facts, expected: Expected) -> Distrust | None:
+def check_epoch(_: Sidecar, facts: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """An older attempt must not take over from a newer one."""
     if facts.epoch is None or facts.epoch <= expected.epoch:
         return None
-    return Distrust(Reason.NEWER_EPOCH, f"attempt {facts.epoch} wrote it, and this is attempt {expected.epoch}")
+    return Distrust(DistrustReason.NEWER_EPOCH, f"attempt {facts.epoch} wrote it, and this is attempt {expected.epoch}")
 
 
-def check_batch(_: Sidecar, facts: Facts, expected: Expected) -> Distrust | None:
+def check_batch(_: Sidecar, facts: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """At the batch before: go on. At this batch: it was committed here, and is replayed. Anything else has gaps."""
     if facts.batch is None or facts.batch in (expected.batch - 1, expected.batch):
         return None
-    return Distrust(Reason.OTHER_BATCH, f"it is at batch {facts.batch}, and batch {expected.batch} is to run")
+    return Distrust(DistrustReason.OTHER_BATCH, f"it is at batch {facts.batch}, and batch {expected.batch} is to run")
 
 
-def check_history(_: Sidecar, facts: Facts, __: Expected) -> Distrust | None:
+def check_history(_: Sidecar, facts: TrustFacts, __: ExpectedStore) -> Distrust | None:
     """The durable copy says what the batch was; what follows would be computed on another state than it has."""
     if not facts.copied or facts.epoch in facts.copied:
         return None
     message = f"it has batch {facts.batch} of attempt {facts.epoch}, and the checkpoint that of {max(facts.copied)}"
-    return Distrust(Reason.OTHER_HISTORY, message)
+    return Distrust(DistrustReason.OTHER_HISTORY, message)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -155,10 +155,10 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def trust(facts: Facts, expected: Expected) -> Distrust | None:
+def trust(facts: TrustFacts, expected: ExpectedStore) -> Distrust | None:
     """Why the store may not be used for this batch; None: it may."""
     if facts.sidecar is None:
-        return Distrust(Reason.NO_STORE, "there is no local store")
+        return Distrust(DistrustReason.NO_STORE, "there is no local store")
     for check in CHECKS:
         found = check(facts.sidecar, facts, expected)
         if found is not None:
@@ -166,20 +166,22 @@ def trust(facts: Facts, expected: Expected) -> Distrust | None:
     return None
 
 
-def _same(reason: Reason, what: str, found: str, expected: str) -> Distrust | None:
+def _same(reason: DistrustReason, what: str, found: str, expected: str) -> Distrust | None:
     return None if found == expected else Distrust(reason, f"it belongs to {what} {found}, not {expected}")
 
 
-def _judged(use: Use) -> Distrust | None:
+def _use_distrust(use: StoreUse) -> Distrust | None:
     left, file = use.left, use.file
     if left is None or file is None:
         what = "nothing tells how it was left" if file is not None else "its data file is gone"
-        return Distrust(Reason.CHANGED, what)
+        return Distrust(DistrustReason.CHANGED, what)
     # How far a transaction came is LMDB's to find out; no file of a store ever shrinks.
-    interrupted = left.phase is Phase.WRITING and file.size >= left.file.size
+    interrupted = left.phase is UsePhase.WRITING and file.size >= left.file.size
     if file != left.file and not interrupted:
         what = f"{file.size:,} bytes changed at {file.changed}, left with {left.file.size:,} at {left.file.changed}"
-        return Distrust(Reason.CHANGED, f"its data file was changed since it was left ({what})")
+        return Distrust(DistrustReason.CHANGED, f"its data file was changed since it was left ({what})")
     if left.unclosed >= _DEADLY:
-        return Distrust(Reason.DEADLY, f"the last {left.unclosed} processes that had it open ended without closing it")
+        return Distrust(
+            DistrustReason.DEADLY, f"the last {left.unclosed} processes that had it open ended without closing it"
+        )
     return None

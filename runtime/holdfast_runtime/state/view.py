@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from holdfast_runtime.state.environment import Environment
-from holdfast_runtime.state.place import Place
-from holdfast_runtime.state.table import Table
+from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.table import StateTable
 
 
-class View:
+class StateView:
     """The tables of one task, to read; what is written stays in memory."""
 
     def __init__(self, environment: Environment, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> None:
         self._environment = environment
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, StateTable] = {}
         for name, rows in changes.items():
             self.table(name).put_many([key for key, _ in rows], [value for _, value in rows])
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> StateTable:
         """A table by name."""
         if name not in self._tables:
-            self._tables[name] = Table(name, self._environment)
+            self._tables[name] = StateTable(name, self._environment)
         return self._tables[name]
 
     def changes(self) -> dict[str, Sequence[tuple[bytes, bytes | None]]]:
@@ -32,10 +32,10 @@ class View:
 
 
 @contextmanager
-def viewed(place: Place, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> Iterator[View]:
+def state_view(place: StorePlace, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> Iterator[StateView]:
     """The state of a task for as long as the block lasts. The caller knows that it is there and can be trusted."""
     environment = Environment(place)
     try:
-        yield View(environment, changes)
+        yield StateView(environment, changes)
     finally:
         environment.close()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast_runtime.steps.failures import ColumnValueError, FunctionResultError, UserFunctionError
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.codecs.times import outside_years
@@ -37,20 +37,20 @@ class UserFunction:
         return f"{self.path} (step {self.step})"
 
 
-def apply(function: UserFunction, given: Timed) -> Timed:
+def apply(function: UserFunction, given: TimedRows) -> TimedRows:
     """What the function makes of the rows. It is not called without rows."""
     if not given.count:
-        return Timed.nothing(function.schema)
-    rows = checked(function, called(function, given.rows))
+        return TimedRows.nothing(function.schema)
+    rows = checked_result(function, call_function(function, given.rows))
     if function.event_time is not None:
-        return Timed(rows, event_time_ms(rows, function.event_time))
+        return TimedRows(rows, event_time_ms(rows, function.event_time))
     if rows.num_rows == given.count:
-        return Timed(rows, given.times, given.origins)
+        return TimedRows(rows, given.times, given.origins)
     earliest = pc.min(given.times)
-    return Timed(rows, pa.repeat(earliest, rows.num_rows))
+    return TimedRows(rows, pa.repeat(earliest, rows.num_rows))
 
 
-def called(function: UserFunction, *arguments: Any) -> Any:
+def call_function(function: UserFunction, *arguments: Any) -> Any:
     """What the function gives; what it raises is said to be its own, with the lines where."""
     try:
         return function.call(*arguments)
@@ -58,7 +58,7 @@ def called(function: UserFunction, *arguments: Any) -> Any:
         raise UserFunctionError.raised(error, function.step, function.path) from error
 
 
-def checked(function: UserFunction, result: Any) -> pa.RecordBatch:
+def checked_result(function: UserFunction, result: Any) -> pa.RecordBatch:
     """The result as rows of the declared columns, found by name in any order; values must fit their types."""
     if isinstance(result, pa.Table):
         result = _one_batch(result)

@@ -9,7 +9,7 @@ _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class StepClock:
     """One batch's times for one step, in milliseconds since 1970."""
 
     now: int

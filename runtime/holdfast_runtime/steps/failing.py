@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from holdfast_runtime.steps.apply import UserFunction, apply
 from holdfast_runtime.steps.failures import ColumnValueError, UserFunctionError, out_of_memory, reason
 from holdfast_runtime.steps.letters import FailedRow, row_named
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 
 Failure = UserFunctionError | ColumnValueError
 
 
-def apply_or_name(function: UserFunction, given: Timed) -> Timed:
+def apply_or_name(function: UserFunction, given: TimedRows) -> TimedRows:
     """What the function makes of the rows; where it fails, the error names the first row that it fails on alone."""
     try:
         return apply(function, given)
@@ -26,11 +26,11 @@ def apply_or_name(function: UserFunction, given: Timed) -> Timed:
         raise _naming(function, given, row, own) from own.__cause__
 
 
-def apply_apart(function: UserFunction, given: Timed) -> tuple[Timed, list[FailedRow]]:
+def apply_apart(function: UserFunction, given: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
     """What the function makes of the rows it can take, in their order, and those it can't."""
     apart = _Apart(function, given)
     apart.run(0, given.count)
-    return Timed.joined(apart.made, function.schema), apart.failed
+    return TimedRows.joined(apart.made, function.schema), apart.failed
 
 
 @dataclass(slots=True)
@@ -38,8 +38,8 @@ class _Apart:
     """Rows taken to pieces."""
 
     function: UserFunction
-    given: Timed
-    made: list[Timed] = field(default_factory=list)
+    given: TimedRows
+    made: list[TimedRows] = field(default_factory=list)
     failed: list[FailedRow] = field(default_factory=list)
 
     def run(self, start: int, end: int) -> None:
@@ -64,7 +64,7 @@ class _Apart:
         return None
 
 
-def _first(function: UserFunction, given: Timed) -> tuple[int, Failure] | None:
+def _first(function: UserFunction, given: TimedRows) -> tuple[int, Failure] | None:
     """The first row that the function fails on alone, if it is one row's failure at all."""
     start, end = 0, given.count
     while end - start > 1:
@@ -74,7 +74,7 @@ def _first(function: UserFunction, given: Timed) -> tuple[int, Failure] | None:
     return None if error is None else (start, error)
 
 
-def _fails(function: UserFunction, part: Timed) -> Failure | None:
+def _fails(function: UserFunction, part: TimedRows) -> Failure | None:
     try:
         apply(function, part)
     except (UserFunctionError, ColumnValueError) as error:
@@ -82,7 +82,7 @@ def _fails(function: UserFunction, part: Timed) -> Failure | None:
     return None
 
 
-def _naming(function: UserFunction, given: Timed, row: int, error: Failure) -> Failure:
+def _naming(function: UserFunction, given: TimedRows, row: int, error: Failure) -> Failure:
     about = f" on the row {row_named(given, row)}"
     if isinstance(error, ColumnValueError):
         return ColumnValueError(f"{error}. It fails{about}", error.column)

@@ -35,7 +35,7 @@ class UserFunctionError(UserActionError):
         where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
         told = "".join(f"\n  {frame}" for frame in frames)
         message = (
-            f"step {step}: {function} failed{about}{where}: {_said(error)}{told}\n"
+            f"step {step}: {function} failed{about}{where}: {_error_text(error)}{told}\n"
             f"correct the function and run again, filter out the rows it can't take, or put them aside: onError: "
             f"DeadLetter of the step"
         )
@@ -62,10 +62,10 @@ def reason(error: Exception) -> str:
     """In a line: what a function raised and where, or what is wrong with its result."""
     raised = error.__cause__ if isinstance(error, UserFunctionError) else None
     if raised is None:
-        return _shortened(str(error) if isinstance(error, UserActionError) else _said(error))
+        return _shortened(str(error) if isinstance(error, UserActionError) else _error_text(error))
     frames = user_frames(raised)
     where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
-    return _shortened(f"{_said(raised)}{where}")
+    return _shortened(f"{_error_text(raised)}{where}")
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -91,6 +91,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -14,7 +14,7 @@ import pyarrow as pa
 from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError, out_of_memory, reason
 from holdfast_runtime.steps.key_state import KeyState, Timers
 from holdfast_runtime.steps.letters import FailedRow
-from holdfast_runtime.steps.result_rows import Fault, result_rows, short
+from holdfast_runtime.steps.result_rows import RowFault, result_rows, short
 from holdfast_runtime.steps.state_values import supported, unsupported
 
 Rows = list[dict[str, Any]]
@@ -77,7 +77,7 @@ class KeyCalls:
         except Exception as error:
             raise UserFunctionError.raised(error, self.step, self.path, f" for key {short(key)}") from error
         made = result_rows(found, self.out)
-        if isinstance(made, Fault):
+        if isinstance(made, RowFault):
             raise FunctionResultError(made.message)
         kept = dict(state)
         if not supported(kept):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from holdfast_runtime.state.errors import understood
+from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.key_state import Timers
 from holdfast_runtime.steps.state_values import pack, unpack
 
@@ -47,7 +47,7 @@ def write_row(values: dict[Any, Any], touched: int, timers: Timers | None) -> by
 def read_rows(contents: Sequence[bytes | None]) -> list[KeyRow | None]:
     """What `write_row` was given, many at once."""
     there = [content for content in contents if content is not None]
-    with understood("the state of some keys"):
+    with parsing_state("the state of some keys"):
         # Beside each other behind the head of a list they are one value: one call reads all of them.
         found = unpack(_LIST.pack(_LIST_CODE, len(there)) + b"".join(there))
         new = tuple.__new__  # half the time of KeyRow(...)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast_runtime.steps.context import Clock
-from holdfast_runtime.steps.timers import Kind
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.timers import TimerKind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -30,10 +30,10 @@ class Timer:
 
 
 @dataclass(slots=True)
-class Moment:
+class BatchMoment:
     """What all keys of a batch have in common."""
 
-    clock: Clock
+    clock: StepClock
     ttl: int | None
     firing: bool = False
     """Timers are served, and not rows."""
@@ -58,7 +58,7 @@ class Moment:
 
 
 Timers = tuple[dict[str, int], dict[str, int]]
-"""Name -> time, of event time and of processing time: in the order of `Kind`."""
+"""Name -> time, of event time and of processing time: in the order of `TimerKind`."""
 
 
 class KeyState(dict[Any, Any]):
@@ -66,7 +66,7 @@ class KeyState(dict[Any, Any]):
 
     __slots__ = ("_moment", "_timers", "fired")
 
-    _moment: Moment
+    _moment: BatchMoment
     _timers: Timers | None
     fired: tuple[Timer, ...]
     """The timers this call is for; then it has no rows."""
@@ -97,7 +97,7 @@ class KeyState(dict[Any, Any]):
     @property
     def timers(self) -> tuple[Timer, ...]:
         """The timers of the key that wait."""
-        kinds = (Kind.EVENT, Kind.PROCESSING)
+        kinds = (TimerKind.EVENT, TimerKind.PROCESSING)
         clock = self._moment.clock
         return tuple(
             sorted(timer(kind, name, time, clock) for kind in kinds for name, time in waiting(self, kind).items())
@@ -107,7 +107,7 @@ class KeyState(dict[Any, Any]):
         """Call the function for this key when the watermark reaches this time."""
         if not (self._moment.clock.ended and self._moment.firing):
             # At the end, a timer that sets the next one would never come to an end itself.
-            self._set(Kind.EVENT, milliseconds(when), name)
+            self._set(TimerKind.EVENT, milliseconds(when), name)
 
     def at_time(self, when: When, name: str = "") -> None:
         """Call the function for this key when processing time reaches this time."""
@@ -118,17 +118,17 @@ class KeyState(dict[Any, Any]):
                 f"ttl of {ttl} ms and is dropped with its timers; raise the ttl of the step"
             )
             raise ValueError(message)
-        self._set(Kind.PROCESSING, time + clock.skew, name)
+        self._set(TimerKind.PROCESSING, time + clock.skew, name)
 
     def cancel_event_time(self, name: str = "") -> None:
         """Forget the event-time timer of this name; that there is none is fine."""
-        self._cancel(Kind.EVENT, name)
+        self._cancel(TimerKind.EVENT, name)
 
     def cancel_time(self, name: str = "") -> None:
         """Forget the processing-time timer of this name; that there is none is fine."""
-        self._cancel(Kind.PROCESSING, name)
+        self._cancel(TimerKind.PROCESSING, name)
 
-    def _set(self, kind: Kind, time: int, name: str) -> None:
+    def _set(self, kind: TimerKind, time: int, name: str) -> None:
         if type(name) is not str:
             message = f"the name of a timer is a str, not {name!r}"
             raise TypeError(message)
@@ -136,12 +136,14 @@ class KeyState(dict[Any, Any]):
             self._timers = {}, {}
         self._timers[kind][name] = time
 
-    def _cancel(self, kind: Kind, name: str) -> None:
+    def _cancel(self, kind: TimerKind, name: str) -> None:
         if self._timers:
             self._timers[kind].pop(name, None)
 
 
-def key_states(values: Iterable[Mapping[Any, Any]], timers: Iterable[Timers | None], moment: Moment) -> list[KeyState]:
+def key_states(
+    values: Iterable[Mapping[Any, Any]], timers: Iterable[Timers | None], moment: BatchMoment
+) -> list[KeyState]:
     """Those of many keys, with copies of their values and timers; made here, at half the time of a constructor."""
     made = list(map(KeyState, values))
     for state, waiting_for in zip(made, timers, strict=True):
@@ -157,15 +159,15 @@ def all_waiting(state: KeyState) -> Timers | None:
     return timers if timers and (timers[0] or timers[1]) else None
 
 
-def waiting(state: KeyState, kind: Kind) -> dict[str, int]:
+def waiting(state: KeyState, kind: TimerKind) -> dict[str, int]:
     """Those of one kind; what is changed here changes them."""
     timers = state._timers  # noqa: SLF001
     return timers[kind] if timers else {}
 
 
-def timer(kind: Kind, name: str, time: int, clock: Clock) -> Timer:
+def timer(kind: TimerKind, name: str, time: int, clock: StepClock) -> Timer:
     """As users see it: by the host's clock."""
-    return Timer(kind.name.lower(), name, time - clock.skew if kind is Kind.PROCESSING else time)
+    return Timer(kind.name.lower(), name, time - clock.skew if kind is TimerKind.PROCESSING else time)
 
 
 def milliseconds(when: When) -> int:

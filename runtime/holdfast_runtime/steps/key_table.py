@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NoReturn
 
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.key_rows import KeyRow, read_rows, write_row
-from holdfast_runtime.steps.key_state import KeyState, Moment, Timers, all_waiting, key_states
-from holdfast_runtime.steps.state_values import Unsupported, same, supported, unsupported
-from holdfast_runtime.steps.tables import Tables
-from holdfast_runtime.steps.timers import LATEST, Due, Kind, due, earliest, index_key
+from holdfast_runtime.steps.key_state import BatchMoment, KeyState, Timers, all_waiting, key_states
+from holdfast_runtime.steps.state_values import UnsupportedValue, same_values, supported, unsupported
+from holdfast_runtime.steps.tables import TaskTables
+from holdfast_runtime.steps.timers import LATEST, DueInstant, TimerKind, due, earliest, index_key
 
 TIMERS_SUFFIX = ".timers"
 _SHARES = 32
@@ -22,7 +22,7 @@ _FINEST = 1_000
 _EXPIRED_AT_ONCE = 10_000
 _NONE = KeyRow({}, 0, None)
 
-Refuse = Callable[[bytes, Unsupported | None], NoReturn]
+Refuse = Callable[[bytes, UnsupportedValue | None], NoReturn]
 """Told the row of a key whose state holds what can't be kept."""
 
 
@@ -43,7 +43,7 @@ class Ttl:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LoadedKeys:
     """Keys in a batch, side by side: what was there, and the states their functions work on."""
 
     keys: Sequence[bytes]
@@ -56,7 +56,7 @@ class Held:
 class KeyTable:
     """The keys of one step in one task, for one batch."""
 
-    def __init__(self, name: str, tables: Tables, moment: Moment) -> None:
+    def __init__(self, name: str, tables: TaskTables, moment: BatchMoment) -> None:
         """`name`: under which the step keeps its state."""
         self._rows = tables.table(name)
         self.index = tables.table(name + TIMERS_SUFFIX)
@@ -64,19 +64,19 @@ class KeyTable:
         self._ttl = None if moment.ttl is None else Ttl(moment.ttl)
         self._touched = self._ttl.touch(moment.clock.now) if self._ttl else 0
 
-    def load(self, keys: Sequence[bytes]) -> Held:
+    def load(self, keys: Sequence[bytes]) -> LoadedKeys:
         """These keys; one whose time is over is as if it was never there."""
         contents = self._rows.get_many(keys)
         before = read_rows(contents)
         alive = [_NONE if one is None or self.expired(one.touched) else one for one in before]
         states = key_states([one.values for one in alive], [one.timers for one in alive], self._moment)
-        return Held(keys, contents, before, states)
+        return LoadedKeys(keys, contents, before, states)
 
     def expired(self, touched: int) -> bool:
         """Whether a key last touched then is over. Without a ttl, or touched when there was none: never."""
         return touched != 0 and self._ttl is not None and self._moment.clock.now >= touched + self._ttl.length
 
-    def save(self, held: Held, refuse: Refuse) -> None:
+    def save(self, held: LoadedKeys, refuse: Refuse) -> None:
         """Write what has changed; an empty state without timers is no row. `refuse` raises."""
         keys: list[bytes] = []
         contents: list[bytes | None] = []
@@ -84,7 +84,12 @@ class KeyTable:
         for key, was, before, state in zip(held.keys, held.contents, held.before, held.states, strict=True):
             timers = all_waiting(state)
             touched = max(self._touched, before.touched) if self._touched and before else self._touched
-            if before and touched == before.touched and not (timers or before.timers) and same(state, before.values):
+            if (
+                before
+                and touched == before.touched
+                and not (timers or before.timers)
+                and same_values(state, before.values)
+            ):
                 continue
             if not state and not timers:
                 content, touched = None, 0
@@ -104,11 +109,11 @@ class KeyTable:
             self.index.put_many(list(index), list(index.values()))
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> StepClock:
         """Of the batch."""
         return self._moment.clock
 
-    def due(self, kind: Kind, until: int, after: bytes, most: int) -> list[Due]:
+    def due(self, kind: TimerKind, until: int, after: bytes, most: int) -> list[DueInstant]:
         """The first that are due, in order."""
         return list(islice(due(self.index, kind, until, after), most))
 
@@ -116,7 +121,7 @@ class KeyTable:
         """Drop keys whose time is over, a bounded number: the rest is seen as dropped by `load`, and goes later."""
         if self._ttl is None:
             return
-        over = self.due(Kind.TOUCHED, self._moment.clock.now - self._ttl.length, b"", _EXPIRED_AT_ONCE)
+        over = self.due(TimerKind.TOUCHED, self._moment.clock.now - self._ttl.length, b"", _EXPIRED_AT_ONCE)
         if not over:
             return
         keys = [one.key for one in over]
@@ -126,15 +131,15 @@ class KeyTable:
         self._rows.put_many(keys, [None] * len(keys))
         self.index.put_many(list(index), list(index.values()))
 
-    def wake(self, clock: Clock) -> int | None:
+    def wake(self, clock: StepClock) -> int | None:
         """When something is due that no row will bring about."""
         if clock.ended:
-            return clock.now if self.due(Kind.EVENT, LATEST, b"", 1) else None
-        times = [earliest(self.index, Kind.PROCESSING)]
+            return clock.now if self.due(TimerKind.EVENT, LATEST, b"", 1) else None
+        times = [earliest(self.index, TimerKind.PROCESSING)]
         if self._ttl is not None:
-            touched = earliest(self.index, Kind.TOUCHED)
+            touched = earliest(self.index, TimerKind.TOUCHED)
             times.append(None if touched is None else touched + self._ttl.length)
-        if clock.watermark is not None and self.due(Kind.EVENT, clock.watermark, b"", 1):
+        if clock.watermark is not None and self.due(TimerKind.EVENT, clock.watermark, b"", 1):
             times.append(clock.now)
         return min((time for time in times if time is not None), default=None)
 
@@ -146,13 +151,13 @@ def _move(
     was = before.touched if before else 0
     if was != touched:
         if was:
-            index[index_key(Kind.TOUCHED, was, key)] = None
+            index[index_key(TimerKind.TOUCHED, was, key)] = None
         if touched:
-            index[index_key(Kind.TOUCHED, touched, key)] = b""
+            index[index_key(TimerKind.TOUCHED, touched, key)] = b""
     had = before.timers if before else None
     if had is None and timers is None:
         return
-    for kind in (Kind.EVENT, Kind.PROCESSING):
+    for kind in (TimerKind.EVENT, TimerKind.PROCESSING):
         old, new = had[kind] if had else {}, timers[kind] if timers else {}
         if old != new:
             # Several names may have one time, and then share its instant.

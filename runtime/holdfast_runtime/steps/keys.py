@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.keys import key_bytes
 
 _NONE = np.iinfo(np.int64).min
@@ -36,7 +36,7 @@ class KeyGroups:
     """Where each row stood before; None: rows are where they were."""
 
 
-def key_groups(timed: Timed, by: Sequence[str]) -> KeyGroups:
+def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
     """Group rows by these columns; there must be at least one row."""
     encoded = pc.dictionary_encode(key_bytes(timed.rows, by), null_encoding="encode")
     codes = encoded.indices.to_numpy()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, EncodeError, codec_for
 
 _LONGEST = 200
@@ -28,7 +28,7 @@ class FailedRow:
     """The key the function was called for, as records have it."""
 
 
-def letters_of(step: str, given: Timed, failed: Sequence[FailedRow]) -> pa.RecordBatch:
+def letters_of(step: str, given: TimedRows, failed: Sequence[FailedRow]) -> pa.RecordBatch:
     """Their dead letters. The value is the row as JSON."""
     rows = [one.row for one in failed]
     found = [None if row is None else given.origin(row) for row in rows]
@@ -72,7 +72,7 @@ def _texts(rows: pa.RecordBatch) -> list[object]:
         return [text for at in range(rows.num_rows) for text in _texts(rows.slice(at, 1))]
 
 
-def row_named(given: Timed, row: int) -> str:
+def row_named(given: TimedRows, row: int) -> str:
     """A row in a message: its values, shortened, and where it was read if that is known."""
     (text,) = row_texts(given.rows, [row])
     shown = text.decode() if isinstance(text, bytes) else str(text)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from holdfast_runtime.steps.timed_rows import Timed
+from holdfast_runtime.steps.timed_rows import TimedRows
 
 
-def merge(parts: Sequence[Timed], schema: pa.Schema) -> Timed:
+def merge(parts: Sequence[TimedRows], schema: pa.Schema) -> TimedRows:
     """All rows of all parts, their columns brought into the order of the schema, which has them all by name."""
-    there = [Timed(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
-    return Timed.joined(there, schema)
+    there = [TimedRows(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
+    return TimedRows.joined(there, schema)
 
 
 def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

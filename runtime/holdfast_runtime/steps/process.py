@@ -22,21 +22,21 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
 from holdfast_runtime.steps.key_calls import KeyCalls
 from holdfast_runtime.steps.key_rows import key_of, row_key
-from holdfast_runtime.steps.key_state import KeyState, Moment, timer, waiting
+from holdfast_runtime.steps.key_state import BatchMoment, KeyState, timer, waiting
 from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable
 from holdfast_runtime.steps.key_values import KeyReader
 from holdfast_runtime.steps.keys import KeyGroups, key_groups
 from holdfast_runtime.steps.letters import FailedRow, row_named
-from holdfast_runtime.steps.result_rows import Fault, result_rows, short
+from holdfast_runtime.steps.result_rows import RowFault, result_rows, short
 from holdfast_runtime.steps.row_dicts import TimeUnusableError, row_dicts
-from holdfast_runtime.steps.state_values import Unsupported
-from holdfast_runtime.steps.tables import Tables
-from holdfast_runtime.steps.timed_rows import Timed
-from holdfast_runtime.steps.timers import LATEST, Due, Kind, index_key
+from holdfast_runtime.steps.state_values import UnsupportedValue
+from holdfast_runtime.steps.tables import TaskTables
+from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.timers import LATEST, DueInstant, TimerKind, index_key
 from holdfast_runtime.streams.codecs import event_time_ms
 
 
@@ -89,7 +89,7 @@ class _Calls:
 
 
 @dataclass(frozen=True, slots=True)
-class Inherited:
+class InheritedNames:
     """What a step takes over from what was there before it."""
 
     event_time: str | None = None
@@ -108,7 +108,7 @@ class ProcessStep:
         function: Function,
         given: pa.Schema,
         out: pa.Schema,
-        inherited: Inherited = Inherited(),
+        inherited: InheritedNames = InheritedNames(),
     ) -> None:
         self.name = name
         self.out = out
@@ -129,12 +129,12 @@ class ProcessStep:
         time = inherited.event_time
         self._event_time = None if time is None else _column(out, time, name)
 
-    def run(self, rows: Timed, tables: Tables, clock: Clock) -> Timed:
+    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """One batch of one task."""
         with _collector_paused():
             return self._run(rows, tables, clock, _Calls())
 
-    def run_apart(self, rows: Timed, tables: Tables, clock: Clock) -> tuple[Timed, list[FailedRow]]:
+    def run_apart(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> tuple[TimedRows, list[FailedRow]]:
         """The same, but calls that fail change nothing; the rows they were for, and what was wrong."""
         unusable: dict[int, FailedRow] = {}
         try:
@@ -153,7 +153,7 @@ class ProcessStep:
         failed = [one if one.row is None else replace(one, row=places[one.row]) for one in single.failed]
         return made, [*unusable.values(), *failed]
 
-    def _unusable(self, rows: Timed) -> dict[int, FailedRow]:
+    def _unusable(self, rows: TimedRows) -> dict[int, FailedRow]:
         """Rows that can't be given to any function, by their place."""
         found = {}
         for place in range(rows.count):
@@ -163,27 +163,27 @@ class ProcessStep:
                 found[place] = FailedRow(place, str(error), error.column)
         return found
 
-    def _run(self, rows: Timed, tables: Tables, clock: Clock, calls: _Calls) -> Timed:
-        moment = Moment(clock, self._ttl)
+    def _run(self, rows: TimedRows, tables: TaskTables, clock: StepClock, calls: _Calls) -> TimedRows:
+        moment = BatchMoment(clock, self._ttl)
         table = KeyTable(self._kept_as, tables, moment)
         self.late, self.unfired = 0, None
         if rows.count:
             self._call_rows(rows, table, calls, moment)
         moment.firing = True
         until = LATEST if clock.ended else clock.watermark
-        if until is not None and not self._fire(Kind.EVENT, until, table, calls):
-            self.unfired = next((one.time for one in table.due(Kind.EVENT, until, b"", 1)), None)
+        if until is not None and not self._fire(TimerKind.EVENT, until, table, calls):
+            self.unfired = next((one.time for one in table.due(TimerKind.EVENT, until, b"", 1)), None)
         if not clock.ended:
-            self._fire(Kind.PROCESSING, clock.now, table, calls, clock.watermark)
+            self._fire(TimerKind.PROCESSING, clock.now, table, calls, clock.watermark)
         table.expire()
         self.wake = table.wake(clock)
         return self._results(calls)
 
-    def look(self, tables: Tables, clock: Clock) -> int | None:
+    def look(self, tables: TaskTables, clock: StepClock) -> int | None:
         """What `wake` would be if it ran now without rows: for the first batch after a restart."""
-        return KeyTable(self._kept_as, tables, Moment(clock, self._ttl)).wake(clock)
+        return KeyTable(self._kept_as, tables, BatchMoment(clock, self._ttl)).wake(clock)
 
-    def _call_rows(self, rows: Timed, table: KeyTable, calls: _Calls, moment: Moment) -> None:
+    def _call_rows(self, rows: TimedRows, table: KeyTable, calls: _Calls, moment: BatchMoment) -> None:
         groups = key_groups(rows, self._by)
         dicts = row_dicts(groups.rows, self._whose)
         late = np.flatnonzero(table.clock.late(groups.times).to_numpy(zero_copy_only=False))
@@ -217,7 +217,7 @@ class ProcessStep:
             start = end
 
     def _anew(
-        self, groups: KeyGroups, late: "npt.NDArray[np.intp]", moment: Moment, start: int, end: int
+        self, groups: KeyGroups, late: "npt.NDArray[np.intp]", moment: BatchMoment, start: int, end: int
     ) -> list[dict[str, Any]]:
         """The rows of one key again: a call that failed may have changed the dicts that it was given."""
         made = row_dicts(groups.rows.slice(start, end - start), self._whose)
@@ -226,7 +226,7 @@ class ProcessStep:
 
     def _call_all(
         self,
-        rows: Timed,
+        rows: TimedRows,
         groups: KeyGroups,
         dicts: list[dict[str, Any]],
         keys: list[Any],
@@ -255,7 +255,7 @@ class ProcessStep:
             return [dicts[start][name] for start in starts]
         return [tuple(dicts[start][name] for name in self._by) for start in starts]
 
-    def _fire(self, kind: Kind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> bool:
+    def _fire(self, kind: TimerKind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> bool:
         """Serve what is due, the earliest first; whether that was all of it.
 
         A timer set meanwhile fires now if it is later than the one that set it, else later.
@@ -270,17 +270,19 @@ class ProcessStep:
                 at = heapq.heappop(queue)
                 if self._fire_one(kind, at, states[at.key], keys[at.key], calls, table.clock):
                     left -= 1
-                    calls.times.append(at.time if kind is Kind.EVENT else time)
+                    calls.times.append(at.time if kind is TimerKind.EVENT else time)
                     for when in waiting(states[at.key], kind).values():
-                        if when > at.time and Due(when, at.key) <= last:
-                            heapq.heappush(queue, Due(when, at.key))
+                        if when > at.time and DueInstant(when, at.key) <= last:
+                            heapq.heappush(queue, DueInstant(when, at.key))
             table.save(held, self._refuse_state)
             if not left:
                 return False
             after = index_key(kind, last.time, last.key)
         return True
 
-    def _fire_one(self, kind: Kind, at: Due, state: KeyState, key: Any, calls: _Calls, clock: Clock) -> bool:
+    def _fire_one(
+        self, kind: TimerKind, at: DueInstant, state: KeyState, key: Any, calls: _Calls, clock: StepClock
+    ) -> bool:
         timers = waiting(state, kind)
         names = sorted(name for name, when in timers.items() if when == at.time)
         if not names:
@@ -314,18 +316,18 @@ class ProcessStep:
         values = self._reader.values(key_of(row))
         return values[0] if len(self._by) == 1 else values
 
-    def _refuse_state(self, row: bytes, fault: Unsupported | None) -> NoReturn:
+    def _refuse_state(self, row: bytes, fault: UnsupportedValue | None) -> NoReturn:
         where, why = ("", "") if fault is None else (fault.path, fault.why)
         message = (
             f"step {self.name}: in the state of key {short(self._key(row))}, {where} {why} ({self._path} left it there)"
         )
         raise StateValueError(message)
 
-    def _results(self, calls: _Calls) -> Timed:
+    def _results(self, calls: _Calls) -> TimedRows:
         if not calls.found:
-            return Timed.nothing(self.out)
+            return TimedRows.nothing(self.out)
         rows = result_rows(calls.found, self.out)
-        if isinstance(rows, Fault):
+        if isinstance(rows, RowFault):
             call = int(np.searchsorted(calls.ends, rows.row, side="right"))
             self._refuse(calls.keys[call], rows.message)
         times = pa.array(calls.times, pa.int64())
@@ -333,7 +335,7 @@ class ProcessStep:
         if self._event_time is not None:
             # A call for timers may leave the column out.
             times = pc.coalesce(event_time_ms(rows, self._event_time), times)
-        return Timed(rows, times)
+        return TimedRows(rows, times)
 
     def _refuse(self, key: Any, what: str) -> NoReturn:
         message = f"step {self.name}: for key {short(key)}, {self._path} {what}"

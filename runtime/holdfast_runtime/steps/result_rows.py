@@ -21,14 +21,14 @@ _LONGEST = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RowFault:
     """What is wrong, with which row."""
 
     row: int
     message: str
 
 
-def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | Fault:
+def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | RowFault:
     """A column that a row leaves out is null."""
     if not set(map(type, found)) <= {dict}:
         fault = _not_dicts(found)
@@ -42,15 +42,15 @@ def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | Fau
     for name, field in zip(names, schema, strict=True):
         values = [row.get(name) for row in found]
         column = _column(values, field)
-        if isinstance(column, Fault):
+        if isinstance(column, RowFault):
             return column
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _column(values: list[Any], field: pa.Field) -> "pa.Array | Fault":
+def _column(values: list[Any], field: pa.Field) -> "pa.Array | RowFault":
     if not field.nullable and type(None) in set(map(type, values)):
-        return Fault(
+        return RowFault(
             next(i for i, one in enumerate(values) if one is None),
             f"column {field.name} is missing or null, and it is NOT NULL",
         )
@@ -58,16 +58,16 @@ def _column(values: list[Any], field: pa.Field) -> "pa.Array | Fault":
     if wrong is not None:
         path, value = wrong
         row = next(i for i, one in enumerate(values) if _wrong(field.type, [one], field.name))
-        return Fault(row, f"column {path} is {_typed(value)}, and the step's schema says {field.type}")
+        return RowFault(row, f"column {path} is {_typed(value)}, and the step's schema says {field.type}")
     try:
         made = pa.array(values, field.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         row = next((i for i, one in enumerate(values) if not _fits(one, field.type)), 0)
-        return Fault(row, f"column {field.name} is {_typed(values[row])}, which is no {field.type}: {error}")
+        return RowFault(row, f"column {field.name} is {_typed(values[row])}, which is no {field.type}: {error}")
     outside = outside_years(made, field.name)
     if outside is not None:
         row = next(i for i in range(len(made)) if outside_years(made.slice(i, 1), field.name))
-        return Fault(row, f"column {outside} is outside of the years 1 to 9999 in UTC: {_typed(values[row])}")
+        return RowFault(row, f"column {outside} is outside of the years 1 to 9999 in UTC: {_typed(values[row])}")
     return made
 
 
@@ -132,18 +132,18 @@ def _accepts(kind: pa.DataType) -> _Accepts:
     return next((accepts for is_kind, accepts in _FAMILIES if is_kind(kind)), lambda _: True)
 
 
-def _not_dicts(found: Sequence[Any]) -> Fault | None:
+def _not_dicts(found: Sequence[Any]) -> RowFault | None:
     for row, one in enumerate(found):
         if not isinstance(one, dict):
-            return Fault(row, f"gave {_typed(one)}, and a row is a dict of columns")
+            return RowFault(row, f"gave {_typed(one)}, and a row is a dict of columns")
     return None
 
 
-def _unknown(found: Sequence[dict[Any, Any]], unknown: Iterable[Any], names: Sequence[str]) -> Fault:
+def _unknown(found: Sequence[dict[Any, Any]], unknown: Iterable[Any], names: Sequence[str]) -> RowFault:
     gone = set(unknown)
     row = next(i for i, one in enumerate(found) if not gone.isdisjoint(one))
     name = next(column for column in found[row] if column in gone)
-    return Fault(row, f"column {name!r} is not in the step's schema ({', '.join(names)})")
+    return RowFault(row, f"column {name!r} is not in the step's schema ({', '.join(names)})")
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:

@@ -34,7 +34,7 @@ class ValueUnsupportedError(TypeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
+class UnsupportedValue:
     """What can't be kept, and why."""
 
     path: str
@@ -62,7 +62,7 @@ def supported(values: dict[Any, Any]) -> bool:
     return next(_faults(dict(values), "", 0), None) is None
 
 
-def same(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
+def same_values(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
     """Whether these are the very objects of before, none of which could have changed: cheaper than to pack them."""
     if len(values) != len(before):
         return False
@@ -72,22 +72,22 @@ def same(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
     return True
 
 
-def unsupported(values: dict[Any, Any]) -> Unsupported | None:
+def unsupported(values: dict[Any, Any]) -> UnsupportedValue | None:
     """The first thing that can't be packed."""
     return next(_faults(dict(values), "", 0), None)
 
 
-def _faults(value: Any, path: str, depth: int) -> Iterator[Unsupported]:
+def _faults(value: Any, path: str, depth: int) -> Iterator[UnsupportedValue]:
     kind = type(value)
     if kind not in _ALL:
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        yield Unsupported(path, f"is of type {name}; state may hold {_CAN}")
+        yield UnsupportedValue(path, f"is of type {name}; state may hold {_CAN}")
     elif kind in _ZONED and not _known_zone(value.tzinfo):
-        yield Unsupported(path, f"has the time zone {value.tzinfo!r}; use datetime.timezone or zoneinfo.ZoneInfo")
+        yield UnsupportedValue(path, f"has the time zone {value.tzinfo!r}; use datetime.timezone or zoneinfo.ZoneInfo")
     elif kind not in _HOLDING:
         return
     elif depth > _DEEPEST:
-        yield Unsupported(path, f"is nested deeper than {_DEEPEST}, or contains itself")
+        yield UnsupportedValue(path, f"is nested deeper than {_DEEPEST}, or contains itself")
     elif kind is dict:
         for key, inner in value.items():
             yield from _faults(key, f"{path} key {key!r}".strip(), depth + 1)

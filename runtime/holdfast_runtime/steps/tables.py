@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 
-class Rows(Protocol):
+class KeyValueTable(Protocol):
     """One table: keys to values, as bytes, in order of keys."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -20,8 +20,8 @@ class Rows(Protocol):
         """Rows in key order, from `start` to before `stop`, as they were when it was called."""
 
 
-class Tables(Protocol):
+class TaskTables(Protocol):
     """The tables of one task."""
 
-    def table(self, name: str) -> Rows:
+    def table(self, name: str) -> KeyValueTable:
         """A table by name; one nothing was written to is empty."""

@@ -11,7 +11,7 @@ from holdfast.tasks.partitions import StreamPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RowOrigin:
     """Where rows that stand beside each other were read."""
 
     partition: StreamPartition
@@ -20,22 +20,22 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedRows:
     """Rows, each with its event time."""
 
     rows: pa.RecordBatch
     times: pa.Int64Array
     """Milliseconds since 1970, null where a row has none."""
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[RowOrigin, ...] = ()
     """Where the rows were read, in their order, as long as no step has changed them; none: nobody knows any more."""
 
     @classmethod
-    def nothing(cls, schema: pa.Schema) -> "Timed":
+    def nothing(cls, schema: pa.Schema) -> "TimedRows":
         """No rows."""
         return cls(pa.RecordBatch.from_pylist([], schema), pa.array([], pa.int64()))
 
     @classmethod
-    def joined(cls, parts: "Sequence[Timed]", schema: pa.Schema) -> "Timed":
+    def joined(cls, parts: "Sequence[TimedRows]", schema: pa.Schema) -> "TimedRows":
         """All rows of several, in their order."""
         if len(parts) == 1:
             return parts[0]
@@ -54,25 +54,25 @@ class Timed:
             row -= len(one.offsets)
         return None
 
-    def part(self, start: int, end: int) -> "Timed":
+    def part(self, start: int, end: int) -> "TimedRows":
         """The rows from `start` to before `end`."""
         origins, at = [], 0
         for one in self.origins:
             first, last = max(start - at, 0), min(end - at, len(one.offsets))
             if first < last:
-                origins.append(Origin(one.partition, one.offsets.slice(first, last - first)))
+                origins.append(RowOrigin(one.partition, one.offsets.slice(first, last - first)))
             at += len(one.offsets)
-        return Timed(self.rows.slice(start, end - start), self.times.slice(start, end - start), tuple(origins))
+        return TimedRows(self.rows.slice(start, end - start), self.times.slice(start, end - start), tuple(origins))
 
-    def where(self, kept: "npt.NDArray[np.bool_]") -> "Timed":
+    def where(self, kept: "npt.NDArray[np.bool_]") -> "TimedRows":
         """Those of its rows."""
         origins, at = [], 0
         for one in self.origins:
             here = pa.array(kept[at : at + len(one.offsets)])
-            origins.append(Origin(one.partition, one.offsets.filter(here)))
+            origins.append(RowOrigin(one.partition, one.offsets.filter(here)))
             at += len(one.offsets)
         mask = pa.array(kept)
-        return Timed(self.rows.filter(mask), self.times.filter(mask), tuple(origins))
+        return TimedRows(self.rows.filter(mask), self.times.filter(mask), tuple(origins))
 
     @property
     def count(self) -> int:

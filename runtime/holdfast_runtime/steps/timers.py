@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
-from holdfast_runtime.state.errors import understood
-from holdfast_runtime.steps.tables import Rows
+from holdfast_runtime.state.errors import parsing_state
+from holdfast_runtime.steps.tables import KeyValueTable
 
 _BIAS = 1 << 63
 _FRONT = Struct(">BQ")
@@ -19,7 +19,7 @@ _KEY_AT = _FRONT.size
 LATEST = _BIAS - 1
 
 
-class Kind(IntEnum):
+class TimerKind(IntEnum):
     """What a time is a time of."""
 
     EVENT = 0
@@ -28,36 +28,36 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Due:
+class DueInstant:
     """An instant and the key it belongs to, in the order in which they are served."""
 
     time: int
     key: bytes
 
 
-def index_key(kind: Kind, time: int, key: bytes) -> bytes:
+def index_key(kind: TimerKind, time: int, key: bytes) -> bytes:
     """The row of this instant."""
     return _FRONT.pack(kind, time + _BIAS) + key
 
 
-def parse_index_key(row: bytes) -> tuple[Kind, int, bytes]:
+def parse_index_key(row: bytes) -> tuple[TimerKind, int, bytes]:
     """What `index_key` was given."""
     kind, time = _FRONT.unpack_from(row)
-    return Kind(kind), time - _BIAS, row[_KEY_AT:]
+    return TimerKind(kind), time - _BIAS, row[_KEY_AT:]
 
 
-def due(index: Rows, kind: Kind, until: int, after: bytes = b"") -> Iterator[Due]:
+def due(index: KeyValueTable, kind: TimerKind, until: int, after: bytes = b"") -> Iterator[DueInstant]:
     """What is at most at `until`, in order of time and key; `after`: only rows behind this one."""
     prefix = bytes((kind,))
     stop = index_key(kind, until + 1, b"") if until < LATEST else None
     start = after + b"\x00" if after else b""
-    with understood("a timer"):
+    with parsing_state("a timer"):
         for row, _ in index.scan(prefix, start, stop):
             _, time = _FRONT.unpack_from(row)
-            yield Due(time - _BIAS, row[_KEY_AT:])
+            yield DueInstant(time - _BIAS, row[_KEY_AT:])
 
 
-def earliest(index: Rows, kind: Kind) -> int | None:
+def earliest(index: KeyValueTable, kind: TimerKind) -> int | None:
     """The first time there is."""
     first = next(due(index, kind, LATEST), None)
     return None if first is None else first.time

@@ -15,9 +15,9 @@ from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.pace import Pace
 from holdfast_runtime.streams.records import (
     FETCHED,
-    Bounds,
     Marker,
-    Range,
+    OffsetBounds,
+    OffsetRange,
     ReadOnlyError,
     check_partition,
     check_range,
@@ -62,13 +62,13 @@ class Generator:
         self._counts = {stream.name: stream.partitions for stream in streams}
         self._pace, self._clock = pace, clock
 
-    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
+    def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
         """What has been made of each partition by now."""
         check_partition(StreamPartition(stream, 0), self._counts)
         count, now = self._counts[stream], self._clock()
-        return {StreamPartition(stream, i): Bounds(0, self._pace.end(i, count, now)) for i in range(count)}
+        return {StreamPartition(stream, i): OffsetBounds(0, self._pace.end(i, count, now)) for i in range(count)}
 
-    def fetch(self, wanted: Range) -> pa.RecordBatch:
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range. Not held against the clock: a replay must not depend on it."""
         rows, stream = self.rows(wanted), self._streams[wanted.partition.stream]
         offsets = np.arange(wanted.start, wanted.end, dtype=np.int64)
@@ -76,11 +76,11 @@ class Generator:
         columns = [pa.array(offsets), key_bytes(rows, stream.key), stream.encode(rows), pa.array(due)]
         return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
 
-    def rows(self, wanted: Range) -> pa.RecordBatch:
+    def rows(self, wanted: OffsetRange) -> pa.RecordBatch:
         """The rows of a range as the function makes them, never encoded: the short way for the app's own inputs."""
         partition, start, end = wanted
         check_partition(partition, self._counts)
-        check_range(wanted, Bounds(0, max(end, start)))
+        check_range(wanted, OffsetBounds(0, max(end, start)))
         try:
             rows = self._make(partition.partition, start, end - start)
         except Exception as error:
@@ -93,11 +93,14 @@ class Generator:
             raise self._error(wanted, f"gave no column {missing[0]}, which is the key of stream {partition.stream}")
         return rows
 
-    def check_pure(self, wanted: Range) -> None:
+    def check_pure(self, wanted: OffsetRange) -> None:
         """Refuse a function whose rows depend on more than partition and offset: whole, again, and in two parts."""
         whole = self.rows(wanted)
         middle = (wanted.start + wanted.end) // 2
-        parts = [self.rows(Range(wanted.partition, wanted.start, middle)), self.rows(wanted._replace(start=middle))]
+        parts = [
+            self.rows(OffsetRange(wanted.partition, wanted.start, middle)),
+            self.rows(wanted._replace(start=middle)),
+        ]
         again = pa.Table.from_batches([self.rows(wanted)])
         if not (again.equals(pa.Table.from_batches([whole])) and again.equals(pa.Table.from_batches(parts))):
             raise self._error(wanted, "gave other rows when asked again; they may depend on partition and offset only")
@@ -110,7 +113,7 @@ class Generator:
         )
         raise ReadOnlyError(message)
 
-    def _error(self, wanted: Range, what: str) -> GeneratorFunctionError:
+    def _error(self, wanted: OffsetRange, what: str) -> GeneratorFunctionError:
         partition, start, end = wanted
         call = f"{self._path}(partition={partition.partition}, offset={start}, count={end - start})"
         return GeneratorFunctionError(f"{call} for stream {partition.stream} {what}")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.errors import UserActionError
 from holdfast_runtime.streams.records import Marker
 
-Turns = Mapping[str, Marker]
+TaskMarkers = Mapping[str, Marker]
 """Task -> the marker of the last of its batches that is written."""
 _CURES = (
     "Nothing more was written. Bring back the checkpoint that these outputs were written with, or start under a new "
@@ -36,10 +36,10 @@ class PlacedMarker(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierWrites:
     """What earlier attempts of a run have written."""
 
-    kafka: Mapping[str, Turns] = field(default_factory=dict)
+    kafka: Mapping[str, TaskMarkers] = field(default_factory=dict)
     """By system."""
     log: tuple[PlacedMarker, ...] = ()
     """In each partition of the embedded log."""
@@ -81,10 +81,10 @@ def is_written(marker: Marker, there: Marker | None, place: str) -> bool:
     why = "of another checkpoint" if there.life != marker.life else "with other content"
     if there.batch > marker.batch:
         why = f"up to batch {there.batch}"
-    raise ahead(PlacedMarker(place, there), f"and batch {marker.batch} is to be written, {why} there already")
+    raise outputs_ahead(PlacedMarker(place, there), f"and batch {marker.batch} is to be written, {why} there already")
 
 
-def ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
+def outputs_ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
     """What to raise for a marker that the checkpoint can't have led to."""
     place, marker = placed
     return OutputsAheadError(
@@ -93,7 +93,7 @@ def ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
     )
 
 
-def behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
+def outputs_behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
     """What to raise for a partition whose last marker is of an earlier batch than the task has written there."""
     return OutputsBehindError(
         f"{place} holds what {there.task} of {there.owner} wrote up to its batch {there.batch}, and it had written "

@@ -31,14 +31,14 @@ _MOST_BYTES = 2**31 - 1
 """What one column of one Arrow batch can hold."""
 
 
-class Bounds(NamedTuple):
+class OffsetBounds(NamedTuple):
     """What there is of a partition: offsets from `oldest`, below `end`."""
 
     oldest: int
     end: int
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The records of a partition from `start`, below `end`."""
 
     partition: StreamPartition
@@ -75,19 +75,19 @@ class RecordLimit:
     """Which setting of what says so."""
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """A system that can be read."""
 
-    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
+    def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
         """What there is of each partition of a stream, now."""
         ...
 
-    def fetch(self, wanted: Range) -> pa.RecordBatch:
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range, as `FETCHED`."""
         ...
 
 
-class Sink(Source, Protocol):
+class StreamSink(StreamSource, Protocol):
     """A system that can be written too."""
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
@@ -120,7 +120,7 @@ class OffsetAgedOutError(UserActionError):
     """Records that were to be read are no longer kept. Only a user can accept their loss."""
 
 
-class OffsetBeyondEndError(UserActionError):
+class OffsetNotWrittenError(UserActionError):
     """Records that were to be read were never written: the stream is not the one it was."""
 
 
@@ -151,7 +151,7 @@ def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([offsets, *records.columns], schema=FETCHED)
 
 
-def joined(parts: Sequence[pa.RecordBatch], wanted: Range) -> pa.RecordBatch:
+def joined(parts: Sequence[pa.RecordBatch], wanted: OffsetRange) -> pa.RecordBatch:
     """One batch of several, in their order."""
     if len(parts) == 1:
         return parts[0]
@@ -164,14 +164,14 @@ def joined(parts: Sequence[pa.RecordBatch], wanted: Range) -> pa.RecordBatch:
     return pa.concat_batches(parts)
 
 
-def check_order(wanted: Range) -> None:
+def check_order(wanted: OffsetRange) -> None:
     """Refuse what can't be a range of any partition."""
     if wanted.start > wanted.end or wanted.start < 0:
         message = f"{wanted} is no range: it must not start below 0 or end before it starts"
         raise ValueError(message)
 
 
-def check_range(wanted: Range, bounds: Bounds) -> None:
+def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
     """Refuse a range that is not there as a whole."""
     check_order(wanted)
     partition, start, end = wanted
@@ -190,7 +190,7 @@ def check_range(wanted: Range, bounds: Bounds) -> None:
             "put back to an older copy since it was read. Bring back the stream as it was, or start a new run "
             "(another spec.runId)"
         )
-        raise OffsetBeyondEndError(message)
+        raise OffsetNotWrittenError(message)
 
 
 def check_partition(partition: StreamPartition, counts: Mapping[str, int]) -> None:

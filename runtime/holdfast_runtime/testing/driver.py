@@ -24,10 +24,10 @@ from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.clocks import BatchClock, Instant
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.coordination.packing import packed
+from holdfast_runtime.coordination.packing import tasks_by_slot
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.loop.next_batch import next_offsets
-from holdfast_runtime.loop.task_ledger import Standing
+from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.segments.graph import compile_graph
 from holdfast_runtime.slot.batch_plan import batch_to
 from holdfast_runtime.slot.report import TaskReport, read_reports
@@ -41,8 +41,8 @@ from holdfast_runtime.testing.errors import TestMisuseError
 from holdfast_runtime.testing.failures import CrashPoint
 from holdfast_runtime.testing.history import History
 from holdfast_runtime.testing.jobs import columns_of_selects, job_of
-from holdfast_runtime.testing.records import ControlRecord, Record, Records
-from holdfast_runtime.testing.states import Kept
+from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record
+from holdfast_runtime.testing.states import TaskStates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -298,13 +298,13 @@ class TestDriver:
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
-            slots = packed(placement.assignment, self._slots)
+            slots = tasks_by_slot(placement.assignment, self._slots)
             job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
         self._program, self._job, self._epoch, self._reading = program, job, begun.number, begun.reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
-        self._records = Records(spec, program.plan, compiled, self._log)
-        self._standing, self._marks, self._dead = Standing(), dict[str, int | None](), False
+        self._records = AppStreams(spec, program.plan, compiled, self._log)
+        self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
         self._clock = BatchClock()
         self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
         # A bounded stream ends where the test ends it, also if that was in another process.
@@ -371,8 +371,8 @@ class TestDriver:
         self._lab.at(step)
         self._crash.reached(step)
 
-    def _kept(self) -> Kept:
-        return Kept(self._program, self._done)
+    def _kept(self) -> TaskStates:
+        return TaskStates(self._program, self._done)
 
     def _task(self, name: str) -> str:
         if name not in self._program.tasks:

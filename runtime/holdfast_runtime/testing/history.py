@@ -8,7 +8,7 @@ machines.
 import os
 from pathlib import Path
 
-from holdfast_runtime.checkpoint.offset_log import Logged
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.testing.errors import TestMisuseError
@@ -40,9 +40,9 @@ class History:
         batch = _last(self._planned)
         return self._read(batch) if batch > _last(self._done) else None
 
-    def logged(self) -> Logged:
+    def logged(self) -> OffsetLogState:
         """Both."""
-        return Logged(self.done(), self.unfinished())
+        return OffsetLogState(self.done(), self.unfinished())
 
     def plan(self, offsets: Offsets) -> None:
         """Make a batch certain: from now on it is this one, whatever happens."""

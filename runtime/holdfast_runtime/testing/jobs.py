@@ -14,7 +14,7 @@ from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
-from holdfast_runtime.slot.worker_tools import Workshop
+from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.testing.errors import SparkNeededError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Slots = Mapping[str, tuple[str, ...]]
 class JobHere:
     """All slots in this process."""
 
-    def __init__(self, shop: Workshop, slots: Slots, at: Callable[[str], None]) -> None:
+    def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None]) -> None:
         self._shop, self._slots, self._at = shop, slots, at
 
     def run(self, batch: str) -> list[str]:
@@ -49,7 +49,7 @@ def job_of(
 ) -> Job:
     """Here where that is possible, else through Spark."""
     if not program.compiled.has_sql or spark is None:
-        return JobHere(Workshop(program, clock), slots, at)
+        return JobHere(WorkerTools(program, clock), slots, at)
     from holdfast_runtime.spark.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
 
     return slot_job(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))

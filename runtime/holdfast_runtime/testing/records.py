@@ -15,16 +15,16 @@ from holdfast.spec.app_part import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.segments.graph import Compiled
+from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import typed_streams
-from holdfast_runtime.steps.result_rows import Fault, result_rows
+from holdfast_runtime.steps.result_rows import RowFault, result_rows
 from holdfast_runtime.steps.row_dicts import row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.partitioner import place, split
-from holdfast_runtime.streams.records import Range, written_batch
+from holdfast_runtime.streams.records import OffsetRange, written_batch
 from holdfast_runtime.testing.errors import FeedError, TestMisuseError
 
 _USER = b"\0"
@@ -50,10 +50,10 @@ class Record:
     timestamp: int
 
 
-class Records:
+class AppStreams:
     """The streams of one app, in the log of one directory."""
 
-    def __init__(self, spec: AppSpec, plan: Plan, compiled: Compiled, log: EmbeddedLog) -> None:
+    def __init__(self, spec: AppSpec, plan: Plan, compiled: CompiledGraph, log: EmbeddedLog) -> None:
         self._plan, self._log = plan, log
         self._declared = {stream.name: stream for stream in spec.streams}
         self._kinds = {system.name: system.kind for system in spec.systems}
@@ -97,7 +97,7 @@ class Records:
         if not self._log.has(planned.topic):
             return []
         for partition, (oldest, end) in sorted(self._log.bounds(planned.topic).items()):
-            records = self._log.fetch(Range(partition, oldest, end)).to_pylist()
+            records = self._log.fetch(OffsetRange(partition, oldest, end)).to_pylist()
             found += [Record(partition.partition, **one) for one in records]
         return found
 
@@ -172,7 +172,7 @@ class Records:
 
 def _batch(name: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     made = result_rows([dict(row) for row in rows], schema)
-    if isinstance(made, Fault):
+    if isinstance(made, RowFault):
         message = f"row {made.row} fed into {name}: {made.message}"
         raise FeedError(message)
     return made

@@ -19,24 +19,24 @@ from holdfast.spec.steps import Process, Step
 from holdfast.spec.values import millis
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.segments.graph import Node
+from holdfast_runtime.segments.graph import GraphNode
 from holdfast_runtime.slot.program import Program, clock_plan
-from holdfast_runtime.state.claim import left_at
-from holdfast_runtime.state.left import data_file
+from holdfast_runtime.state.claim import last_use_at
+from holdfast_runtime.state.left import file_stamp
 from holdfast_runtime.state.place import read_sidecar
 from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
-from holdfast_runtime.state.trust import Expected, Facts, Use, trust
-from holdfast_runtime.steps.context import Clock
+from holdfast_runtime.state.trust import ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.key_rows import row_key
-from holdfast_runtime.steps.key_state import KeyState, Moment
+from holdfast_runtime.steps.key_state import BatchMoment, KeyState
 from holdfast_runtime.steps.key_table import KeyTable
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.testing.errors import TestMisuseError
 
 
-class Kept:
+class TaskStates:
     """The state of all tasks after a batch."""
 
     def __init__(self, program: Program, done: Offsets) -> None:
@@ -57,7 +57,7 @@ class Kept:
             raise TestMisuseError(message) from error
         wanted = row_key(key_bytes(one, verb.by)[0].as_py())
         skew = self._done.skew
-        moment = Moment(Clock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
+        moment = BatchMoment(StepClock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
         for task in self._done.turns:
             with self._tables(task) as tables:
                 (state,) = KeyTable(state_name(keeper), tables, moment).load([wanted]).states
@@ -82,7 +82,7 @@ class Kept:
         known = [mark for mark in marks if mark is not None]
         return min(known) if known and len(known) == len(marks) else None
 
-    def _stateful(self, step: str) -> tuple[Node, Step, Process]:
+    def _stateful(self, step: str) -> tuple[GraphNode, Step, Process]:
         nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
         if step not in nodes:
             message = f"there is no process step {step}{did_you_mean(step, nodes)}"
@@ -96,8 +96,13 @@ class Kept:
     def _tables(self, task: str) -> Iterator[TaskStore]:
         identity = self._program.identity(task)
         place = self._program.state.place(identity)
-        expected = Expected(identity, self._done.turns[task] + 1, sys.maxsize, place.boot_id())
-        if trust(Facts(read_sidecar(place), use=Use(left_at(place), data_file(place.data_path))), expected) is None:
+        expected = ExpectedStore(identity, self._done.turns[task] + 1, sys.maxsize, place.boot_id())
+        if (
+            trust(
+                TrustFacts(read_sidecar(place), use=StoreUse(last_use_at(place), file_stamp(place.data_path))), expected
+            )
+            is None
+        ):
             with TaskStore.open(place) as store:
                 yield store
             return

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from holdfast.planning.sql.expressions import Checked, Scope
+from holdfast.planning.sql.expressions import CheckedExpression, Scope
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.reasons import Reason
 
@@ -17,14 +17,14 @@ IMPRESSIONS = parse_schema("ad_id STRING, campaign STRING, ts TIMESTAMP")
 TWO = Scope.sides(CLICKS, IMPRESSIONS, parse_schema("ad_id STRING"))
 
 
-def told(checked: Checked | Iterable[Checked]) -> list[tuple[Reason, str]]:
-    results = [checked] if isinstance(checked, Checked) else checked
+def told(checked: CheckedExpression | Iterable[CheckedExpression]) -> list[tuple[Reason, str]]:
+    results = [checked] if isinstance(checked, CheckedExpression) else checked
     return [(finding.reason, finding.message) for result in results for finding in result.findings]
 
 
-def reasons(checked: Checked | Iterable[Checked]) -> list[Reason]:
+def reasons(checked: CheckedExpression | Iterable[CheckedExpression]) -> list[Reason]:
     return [reason for reason, _ in told(checked)]
 
 
-def outline(checked: Iterable[Checked]) -> list[tuple[str | None, str]]:
+def outline(checked: Iterable[CheckedExpression]) -> list[tuple[str | None, str]]:
     return [(result.name, result.type) for result in checked]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.columns import Column, Rows
+from holdfast.planning.types.columns import Column, RowType
 from holdfast.planning.types.ddl import parse_schema, parse_type
 from holdfast.planning.types.findings import ExpressionError
 from holdfast.reasons import Reason
@@ -39,7 +39,7 @@ def refusal(ddl: str) -> str:
 
 def test_columns_come_in_their_order_with_types_in_sparks_spelling() -> None:
     rows = parse_schema("ad_id string, price dec(10, 2) NOT NULL COMMENT 'paid', tags map<string,array<long>>")
-    assert rows == Rows(
+    assert rows == RowType(
         (Column("ad_id", "STRING"), Column("price", "DECIMAL(10,2)"), Column("tags", "MAP<STRING, ARRAY<BIGINT>>"))
     )
 

@@ -1,7 +1,7 @@
 import pytest
 
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, Rows
+from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, RowType
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.reasons import Reason
 from tests.planning.sql.scopes import CLICKS, ONE, ROWS, TWO, outline, reasons, told
@@ -30,13 +30,13 @@ def test_a_wrong_name_is_told_with_the_nearest_right_one(text: str, message: str
 
 
 def test_a_long_list_of_columns_is_cut() -> None:
-    rows = Rows(tuple(Column(f"c{number}", "INT") for number in range(40)))
+    rows = RowType(tuple(Column(f"c{number}", "INT") for number in range(40)))
     ((_, message),) = told(check_filter("z > 1", Scope.of(rows)))
     assert message.endswith("c10, c11 and 28 more)")
 
 
 def test_rows_without_columns_say_so() -> None:
-    ((_, message),) = told(check_select(["a"], Scope.of(Rows(()))))
+    ((_, message),) = told(check_select(["a"], Scope.of(RowType(()))))
     assert message == "there is no column a (there are no columns)"
 
 
@@ -68,7 +68,7 @@ def test_a_variable_of_a_lambda_hides_a_column_only_inside_of_it() -> None:
 
 
 def test_rows_with_undeclared_columns_take_any_name_as_unknown() -> None:
-    scope = Scope.of(Rows((Column("a", "INT"),), closed=False))
+    scope = Scope.of(RowType((Column("a", "INT"),), closed=False))
     assert outline(check_select(["a", "b", "b.c.d", "a + b AS e", "upper(b) AS f"], scope)) == [
         ("a", "INT"), ("b", UNKNOWN), ("d", UNKNOWN), ("e", UNKNOWN), ("f", "STRING")
     ]  # fmt: skip
@@ -175,7 +175,7 @@ def test_the_star_of_a_struct_stands_for_its_fields() -> None:
 
 
 def test_a_star_over_undeclared_columns_ends_with_the_rest() -> None:
-    known, rest = check_select(["*"], Scope.of(Rows((Column("a", "INT"),), closed=False)))
+    known, rest = check_select(["*"], Scope.of(RowType((Column("a", "INT"),), closed=False)))
     assert (known.name, known.is_rest) == ("a", False)
     assert (rest.name, rest.type, rest.findings, rest.is_rest) == (None, UNKNOWN, (), True)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.planning.sql import functions
-from holdfast.planning.sql.expressions import Checked, Scope, check_compute, check_select
+from holdfast.planning.sql.expressions import CheckedExpression, Scope, check_compute, check_select
 from holdfast.planning.types.columns import UNKNOWN
 from holdfast.planning.types.ddl import parse_schema, parse_type
 from holdfast.planning.types.findings import ExpressionError
@@ -19,7 +19,7 @@ CORPUS = {**ANSWERS["row"], **ANSWERS["group"]}
 UNKNOWN_SHARE = 0.08
 
 
-def checked(expression: str) -> Checked:
+def checked(expression: str) -> CheckedExpression:
     item = f"{expression} AS v"
     (only,) = check_compute([item], SCOPE, ()) if expression in ANSWERS["group"] else check_select([item], SCOPE)
     return only

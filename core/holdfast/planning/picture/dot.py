@@ -3,7 +3,7 @@
 Only what Graphviz can say without HTML labels: shapes, labels, counts and colours. All text is quoted.
 """
 
-from holdfast.planning.picture.parts import Edge, Node, Picture, letter
+from holdfast.planning.picture.parts import Picture, PictureEdge, PictureNode, letter
 from holdfast.planning.picture.svg_text import SET_COLOURS
 from holdfast.planning.picture.text import clean
 
@@ -21,7 +21,7 @@ def dot_of(picture: Picture) -> str:
     lines = [
         f"digraph {_quoted(picture.app)} {{",
         '  rankdir=LR; labelloc=t; fontname="Helvetica"; fontsize=16;',
-        f"  label={_label([f'{picture.app}: {picture.verdict}', *_notes(picture)])};",
+        f"  label={_label([f'{picture.app}: {picture.verdict}', *_dot_notes(picture)])};",
         '  node [fontname="Helvetica" fontsize=11 fontcolor="#17202b"];',
         '  edge [fontname="Helvetica" fontsize=10 color="#94a1b0"];',
         *(f"  {_quoted(node.id)} [{_look(node)} label={_label(_texts(node))}];" for node in picture.nodes),
@@ -31,19 +31,19 @@ def dot_of(picture: Picture) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _look(node: Node) -> str:
+def _look(node: PictureNode) -> str:
     finding = f" {_PROBLEM}" if node.problems else f" {_WARN}" if node.warnings else ""
     look = _LOOKS[node.kind]
     return look[: look.rindex(" color=")] + finding if finding else look
 
 
-def _texts(node: Node) -> list[str]:
+def _texts(node: PictureNode) -> list[str]:
     marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
     texts = [node.name, f"{node.tag}, key {node.key}" if node.key else node.tag, *(line.text for line in node.details)]
     return [*texts, ", ".join(marks)] if marks else texts
 
 
-def _edge(edge: Edge) -> str:
+def _edge(edge: PictureEdge) -> str:
     parts = [f"label={_quoted(edge.partitions)}"] if edge.partitions else []
     if edge.agreements:
         parts.append(f'color="{SET_COLOURS[edge.agreements[0] % len(SET_COLOURS)]}" penwidth=2')
@@ -54,7 +54,7 @@ def _edge(edge: Edge) -> str:
     return " ".join(parts)
 
 
-def _notes(picture: Picture) -> list[str]:
+def _dot_notes(picture: Picture) -> list[str]:
     return [f"{note.number} {note.reason} at {note.place}: {note.message}" for note in picture.problems]
 
 

@@ -11,7 +11,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Segment:
+class LinkSegment:
     """A piece of a link between neighbouring columns; where it leaves and enters, from the middle of its ends."""
 
     left: int
@@ -21,22 +21,22 @@ class Segment:
 
 
 @dataclass(slots=True)
-class Columns:
+class BoxColumns:
     """Boxes and waypoints by column. Indices below `boxes` are boxes, the others waypoints."""
 
     boxes: int
     members: list[list[int]]
     column: list[int]
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[LinkSegment] = field(default_factory=list)
     chains: list[list[int]] = field(default_factory=list)
     """For each link the indices of its segments, left to right; empty for a link from a box to itself."""
     backward: list[bool] = field(default_factory=list)
     """For each link whether it runs from right to left."""
 
     @property
-    def into(self) -> list[list[Segment]]:
+    def into(self) -> list[list[LinkSegment]]:
         """Segments by the column they end in."""
-        found: list[list[Segment]] = [[] for _ in self.members]
+        found: list[list[LinkSegment]] = [[] for _ in self.members]
         for segment in self.segments:
             found[self.column[segment.right]].append(segment)
         return found
@@ -46,12 +46,12 @@ class Columns:
         return index < self.boxes
 
 
-def columns_of(count: int, links: Sequence[Pair]) -> Columns:
+def columns_of(count: int, links: Sequence[Pair]) -> BoxColumns:
     """The columns of a graph of boxes `0 ... count-1`."""
     backward = _backward(count, links)
     forward = [(b, a) if back else (a, b) for (a, b), back in zip(links, backward, strict=True)]
     column = _settled(count, forward)
-    columns = Columns(count, [[] for _ in range(max(column, default=-1) + 1)], column, backward=backward)
+    columns = BoxColumns(count, [[] for _ in range(max(column, default=-1) + 1)], column, backward=backward)
     for box in range(count):
         columns.members[column[box]].append(box)
     shared: dict[tuple[int, int], int] = {}
@@ -62,7 +62,7 @@ def columns_of(count: int, links: Sequence[Pair]) -> Columns:
     return columns
 
 
-def _chain(columns: Columns, left: int, right: int, bus: int, shared: dict[tuple[int, int], int]) -> list[int]:
+def _chain(columns: BoxColumns, left: int, right: int, bus: int, shared: dict[tuple[int, int], int]) -> list[int]:
     chain: list[int] = []
     if left == right:
         return chain
@@ -74,11 +74,11 @@ def _chain(columns: Columns, left: int, right: int, bus: int, shared: dict[tuple
             columns.column.append(column)
             columns.members[column].append(waypoint)
             known = shared[bus, column] = len(columns.segments)
-            columns.segments.append(Segment(at, waypoint))
+            columns.segments.append(LinkSegment(at, waypoint))
         chain.append(known)
         at = columns.segments[known].right
     chain.append(len(columns.segments))
-    columns.segments.append(Segment(at, right))
+    columns.segments.append(LinkSegment(at, right))
     return chain
 
 

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.planning.picture.layers import Columns, columns_of
+from holdfast.planning.picture.layers import BoxColumns, columns_of
 from holdfast.planning.picture.ordering import reduce_crossings
-from holdfast.planning.picture.pages import Lane, Route, Standing, folded, route_of
+from holdfast.planning.picture.pages import BoxHeights, LinkLane, LinkRoute, folded, route_of
 from holdfast.planning.picture.placing import heights_of
 
 LANE = 20.0
@@ -31,7 +31,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class BoxLink:
     """A link between two boxes, by their indices; `label` is the width of what stands on it."""
 
     source: int
@@ -40,7 +40,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoxPlace:
     """Where a box is."""
 
     x: float
@@ -65,19 +65,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PictureLayout:
     """Where everything is. Places and routes in the order of the boxes and links given."""
 
-    places: tuple[Place, ...]
-    routes: tuple[Route, ...]
+    places: tuple[BoxPlace, ...]
+    routes: tuple[LinkRoute, ...]
     width: float
     height: float
 
 
-def lay_out(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
+def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
     """Places for all boxes and routes for all links: each connected part by itself, the largest first."""
-    places: list[Place] = [Place(0, 0, box.width, box.height) for box in boxes]
-    routes: list[Route] = [Route(()) for _ in links]
+    places: list[BoxPlace] = [BoxPlace(0, 0, box.width, box.height) for box in boxes]
+    routes: list[LinkRoute] = [LinkRoute(()) for _ in links]
     parts = _parts(len(boxes), links)
     width = top = 0.0
     for part in (part for part in parts if part.links):
@@ -91,7 +91,7 @@ def lay_out(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
         width = max(width, inside.width)
         top += inside.height + _APART
     alone = [part.boxes[0] for part in parts if not part.links]
-    return _in_rows(alone, Layout(tuple(places), tuple(routes), width, top))
+    return _in_rows(alone, PictureLayout(tuple(places), tuple(routes), width, top))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class _Part:
     links: tuple[int, ...]
 
 
-def _parts(count: int, links: Sequence[Link]) -> list[_Part]:
+def _parts(count: int, links: Sequence[BoxLink]) -> list[_Part]:
     beside: list[list[int]] = [[] for _ in range(count)]
     for link in links:
         beside[link.source].append(link.target)
@@ -127,7 +127,7 @@ def _parts(count: int, links: Sequence[Link]) -> list[_Part]:
     return sorted(parts, key=lambda part: (-len(part.boxes), part.boxes))
 
 
-def _in_rows(alone: Sequence[int], layout: Layout) -> Layout:
+def _in_rows(alone: Sequence[int], layout: PictureLayout) -> PictureLayout:
     """Boxes without any link, in rows below the others."""
     places = list(layout.places)
     room = max(layout.width, _ROW)
@@ -143,7 +143,7 @@ def _in_rows(alone: Sequence[int], layout: Layout) -> Layout:
     return replace(layout, places=tuple(places), width=width, height=height)
 
 
-def _connected(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
+def _connected(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
     columns = columns_of(len(boxes), [(link.source, link.target) for link in links])
     reduce_crossings(columns)
     entries = _set_ports(columns)
@@ -153,21 +153,21 @@ def _connected(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
     tall = [h + (2 * _LOOP if i in loops else 0) for i, h in enumerate(high)] + [_WAYPOINT] * waypoints
     middle = heights_of(columns, tall)
     labels = [link.label for link in links]
-    page = folded(columns, [box.width for box in boxes], labels, Standing(middle, tall))
+    page = folded(columns, [box.width for box in boxes], labels, BoxHeights(middle, tall))
     places = tuple(
-        Place(page.left[c], page.y[i] - high[i] / 2, page.right[c] - page.left[c], high[i])
+        BoxPlace(page.left[c], page.y[i] - high[i] / 2, page.right[c] - page.left[c], high[i])
         for i, c in enumerate(columns.column[: len(boxes)])
     )
     routes = tuple(
         route_of(columns, chain, page, backward=back)
         if chain
-        else Route((Lane(places[link.source].x, places[link.source].right, places[link.source].y),), loop=True)
+        else LinkRoute((LinkLane(places[link.source].x, places[link.source].right, places[link.source].y),), loop=True)
         for link, chain, back in zip(links, columns.chains, columns.backward, strict=True)
     )
-    return Layout(places, routes, page.width, page.height)
+    return PictureLayout(places, routes, page.width, page.height)
 
 
-def _set_ports(columns: Columns) -> list[int]:
+def _set_ports(columns: BoxColumns) -> list[int]:
     """Say where links enter and leave boxes, in the order of their other ends; returns the lanes each box needs."""
     place = {index: i for column in columns.members for i, index in enumerate(column)}
     into: dict[int, list[int]] = defaultdict(list)

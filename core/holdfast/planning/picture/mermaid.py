@@ -4,7 +4,7 @@ Only what Mermaid can say: shapes, labels, counts, and four classes of nodes. Al
 where Mermaid would read it as syntax.
 """
 
-from holdfast.planning.picture.parts import Edge, Node, Picture, letter
+from holdfast.planning.picture.parts import Picture, PictureEdge, PictureNode, letter
 from holdfast.planning.picture.text import clean
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:/()=+→·…?")
@@ -35,7 +35,7 @@ def mermaid_of(picture: Picture) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _node(name: str, node: Node) -> str:
+def _node(name: str, node: PictureNode) -> str:
     opening, closing = _SHAPES[node.kind]
     marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
     texts = [node.name, f"{node.tag}: {', '.join(line.text for line in node.details)}" if node.details else node.tag]
@@ -47,7 +47,7 @@ def _node(name: str, node: Node) -> str:
     return f"{name}{opening}{'<br/>'.join(map(_escaped, texts))}{closing}:::{css}"
 
 
-def _arrow(edge: Edge) -> str:
+def _arrow(edge: PictureEdge) -> str:
     arrow = _ARROWS.get(edge.kind, "-->")
     return f'{arrow}|"{_escaped(edge.partitions)}"|' if edge.partitions else arrow
 

@@ -10,13 +10,13 @@ from typing import Literal
 
 from holdfast.planning.graph import Graph, makes_stream
 from holdfast.planning.join_sets import JoinSet
-from holdfast.planning.partition_counts import Count
+from holdfast.planning.partition_counts import DecidedCount
 from holdfast.planning.picture.parts import Agreement
 from holdfast.planning.picture.wording import counts_text
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class GraphLink:
     """An edge by the plain names of its ends; `stores` is a step that writes a table."""
 
     kind: Literal["reads", "looks up", "writes", "stores", "feeds", "dead letters"]
@@ -24,7 +24,7 @@ class Link:
     target: str
 
 
-def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, Count]) -> tuple[Agreement, ...]:
+def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount]) -> tuple[Agreement, ...]:
     """One for each distinct set of at least two streams, in order of flow."""
     steps: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for one in sets:
@@ -41,47 +41,47 @@ def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, Count]) -> tup
     )
 
 
-def bound_links(graph: Graph, agreements: tuple[Agreement, ...]) -> dict[Link, tuple[int, ...]]:
+def bound_links(graph: Graph, agreements: tuple[Agreement, ...]) -> dict[GraphLink, tuple[int, ...]]:
     """Link -> the agreements whose streams flow along it, each shown up to the nearest step that calls for one.
 
     Without that limit the first edges of a cascade of joins would carry the colour of every join behind them.
     """
     asked_by = {step: index for index, one in enumerate(agreements) for step, _ in one.steps}
-    found: dict[Link, set[int]] = {}
+    found: dict[GraphLink, set[int]] = {}
     for step, index in asked_by.items():
         for link in _towards(graph, step, asked_by):
             found.setdefault(link, set()).add(index)
     return {link: tuple(sorted(indices)) for link, indices in found.items()}
 
 
-def _towards(graph: Graph, target: str, stops: Mapping[str, int]) -> set[Link]:
+def _towards(graph: Graph, target: str, stops: Mapping[str, int]) -> set[GraphLink]:
     """The links by which rows that bind come to a step, walked backwards."""
-    seen: set[Link] = set()
+    seen: set[GraphLink] = set()
     waiting = list(_into_step(graph, target))
     lookup = graph.steps[target].lookup
     if lookup is not None:
         # Side inputs tie in at the look-up itself; they do not flow on from there.
-        waiting += [Link("feeds", source, lookup.table) for source in graph.tables[lookup.table].sources or ()]
+        waiting += [GraphLink("feeds", source, lookup.table) for source in graph.tables[lookup.table].sources or ()]
     while waiting:
         link = waiting.pop()
         if link in seen:
             continue
         seen.add(link)
         if link.kind == "looks up":
-            waiting += [Link("stores", writer, link.source) for writer in graph.table_writers.get(link.source, ())]
+            waiting += [GraphLink("stores", writer, link.source) for writer in graph.table_writers.get(link.source, ())]
         elif link.kind != "feeds" and link.source not in stops and not _is_stream(graph, link.source):
             waiting += _into_step(graph, link.source)
     return seen
 
 
-def _into_step(graph: Graph, name: str) -> Iterator[Link]:
+def _into_step(graph: Graph, name: str) -> Iterator[GraphLink]:
     """What binds a step: not a broadcast, whose rows are in every task, nor a Broadcast table."""
     step = graph.steps[name]
     for source in step.inputs:
         if source in graph.streams or graph.steps[source].broadcast is None:
-            yield Link("reads", source, name)
+            yield GraphLink("reads", source, name)
     if step.lookup is not None and graph.tables[step.lookup.table].distribution == "Partitioned":
-        yield Link("looks up", step.lookup.table, name)
+        yield GraphLink("looks up", step.lookup.table, name)
 
 
 def _is_stream(graph: Graph, name: str) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.join_sets import Reaching
-from holdfast.planning.partition_counts import Count
-from holdfast.planning.picture.model import Link, agreements_of, bound_links
-from holdfast.planning.picture.parts import Agreement, Edge, Line, Node, Note, Picture
+from holdfast.planning.partition_counts import DecidedCount
+from holdfast.planning.picture.model import GraphLink, agreements_of, bound_links
+from holdfast.planning.picture.parts import Agreement, DetailLine, Picture, PictureEdge, PictureNode, PictureNote
 from holdfast.planning.picture.wording import (
     counts_text,
     details,
@@ -47,9 +47,9 @@ def picture_of(plan: Plan, app: StreamApp) -> Picture:
     )
 
 
-def _notes(found: tuple[Problem, ...], first: int) -> tuple[Note, ...]:
+def _notes(found: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]:
     return tuple(
-        Note(
+        PictureNote(
             number=number,
             reason=one.reason.value,
             place=one.step or one.stream or "",
@@ -60,7 +60,7 @@ def _notes(found: tuple[Problem, ...], first: int) -> tuple[Note, ...]:
     )
 
 
-def _nodes(plan: Plan, graph: Graph) -> Iterator[Node]:
+def _nodes(plan: Plan, graph: Graph) -> Iterator[PictureNode]:
     """Streams, steps in order of flow, tables."""
     made = {stream.name: stream for stream in plan.streams if stream.name in graph.steps}
     for stream in plan.streams:
@@ -71,52 +71,52 @@ def _nodes(plan: Plan, graph: Graph) -> Iterator[Node]:
     # The plan does not follow rows around a circle, but a picture without the circle would not explain the problem.
     for name in graph.circle:
         step = graph.steps[name]
-        yield Node(f"step:{name}", "step", name, step.verb, "", "", details(step))
+        yield PictureNode(f"step:{name}", "step", name, step.verb, "", "", details(step))
     for table in plan.tables:
         yield _table(table)
 
 
-def _stream(stream: PlannedStream) -> Node:
+def _stream(stream: PlannedStream) -> PictureNode:
     key = ", ".join(stream.key or ())
-    return Node(
+    return PictureNode(
         id=f"stream:{stream.name}",
         kind="stream",
         name=stream.name,
         tag="side input" if stream.role == "sideInput" else stream.role,
         key=key,
         key_in_words=f"partitioned by {key} ({stream.partitioner})" if key else "no partition key declared",
-        details=(Line(partitions_text(stream.count)),),
+        details=(DetailLine(partitions_text(stream.count)),),
         partitions=partitions_of(stream.count),
     )
 
 
-def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> Node:
-    return Node(
+def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> PictureNode:
+    return PictureNode(
         id=f"step:{planned.name}",
         kind="step",
         name=planned.name,
         tag=planned.verb,
         key=short_key(planned.spread),
         key_in_words=key_in_words(planned.spread),
-        details=details(step) if made is None else (Line(partitions_text(made.count)),),
+        details=details(step) if made is None else (DetailLine(partitions_text(made.count)),),
         partitions=None if made is None else partitions_of(made.count),
     )
 
 
-def _table(table: PlannedTable) -> Node:
+def _table(table: PlannedTable) -> PictureNode:
     broadcast = table.distribution == "Broadcast"
-    return Node(
+    return PictureNode(
         id=f"table:{table.name}",
         kind="table",
         name=table.name,
         tag="broadcast table" if broadcast else "table",
         key=", ".join(table.key),
         key_in_words=f"rows are named by {', '.join(table.key)}",
-        details=(Line("one copy per location" if broadcast else "one part per task"),),
+        details=(DetailLine("one copy per location" if broadcast else "one part per task"),),
     )
 
 
-def _marked(nodes: Iterable[Node], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[Node]:
+def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureNode]:
     """The nodes with what is said about them elsewhere in the picture."""
     members: dict[str, list[int]] = defaultdict(list)
     for index, one in enumerate(agreements):
@@ -145,7 +145,7 @@ def _numbers(found: tuple[Problem, ...], first: int) -> Numbers:
     return numbers
 
 
-def _said_of(node: Node, numbers: Numbers) -> tuple[int, ...]:
+def _said_of(node: PictureNode, numbers: Numbers) -> tuple[int, ...]:
     of_step = numbers.get(("step", node.name), []) if node.kind == "step" else []
     of_stream = numbers.get(("stream", node.name), []) if node.kind != "step" or node.makes_stream else []
     return tuple(sorted([*of_step, *of_stream]))
@@ -157,10 +157,10 @@ class _Flows:
 
     plan: Plan
     graph: Graph
-    counts: dict[str, Count]
+    counts: dict[str, DecidedCount]
     agreements: tuple[Agreement, ...]
 
-    def edges(self) -> Iterator[Edge]:
+    def edges(self) -> Iterator[PictureEdge]:
         """All edges; those into one node in the order in which it reads them."""
         along = self._along()
         bound = bound_links(self.graph, self.agreements)
@@ -168,7 +168,7 @@ class _Flows:
         for link in self._links():
             in_table = link.kind == "looks up"
             streams = self._in_table(link.source, along) if in_table else along.get(link.source, ())
-            yield Edge(
+            yield PictureEdge(
                 source=self._id(link.source, table=link.kind == "looks up"),
                 target=self._id(link.target, table=link.kind in ("stores", "feeds")),
                 kind="writes" if link.kind == "stores" else link.kind,
@@ -194,28 +194,28 @@ class _Flows:
         feeds = (*(table.sources or ()), *self.graph.table_writers.get(name, ()))
         return tuple(sorted({stream for feed in feeds for stream in along.get(feed, ())}))
 
-    def _links(self) -> Iterator[Link]:
+    def _links(self) -> Iterator[GraphLink]:
         for name in (*self.graph.order, *self.graph.circle):
             step = self.graph.steps[name]
             for source in step.inputs:
-                yield Link("reads", source, name)
+                yield GraphLink("reads", source, name)
             if step.lookup is not None:
-                yield Link("looks up", step.lookup.table, name)
+                yield GraphLink("looks up", step.lookup.table, name)
             if step.to is not None:
-                yield Link("writes", name, step.to)
+                yield GraphLink("writes", name, step.to)
             if step.to_table is not None:
-                yield Link("stores", name, step.to_table)
+                yield GraphLink("stores", name, step.to_table)
         for name, table in sorted(self.graph.tables.items()):
             for source in table.sources or ():
-                yield Link("feeds", source, name)
+                yield GraphLink("feeds", source, name)
         yield from self._dead_letters()
 
-    def _dead_letters(self) -> Iterator[Link]:
+    def _dead_letters(self) -> Iterator[GraphLink]:
         steps = {name: self.graph.steps[name].dead_letter for name in (*self.graph.order, *self.graph.circle)}
         streams = {name: stream.dead_letter for name, stream in sorted(self.graph.streams.items())}
         for name, letters in (*steps.items(), *streams.items()):
             if letters is not None:
-                yield Link("dead letters", name, letters)
+                yield GraphLink("dead letters", name, letters)
 
     def _id(self, name: str, *, table: bool) -> str:
         if table:

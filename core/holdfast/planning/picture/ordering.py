@@ -8,14 +8,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
-from holdfast.planning.picture.layers import Columns
+from holdfast.planning.picture.layers import BoxColumns
 
 Neighbours = list[list[int]]
 _SMALL, _MEDIUM = 1_500, 15_000
 _PATIENCE = 4
 
 
-def reduce_crossings(columns: Columns) -> None:
+def reduce_crossings(columns: BoxColumns) -> None:
     """Put the members of each column into an order with few crossings."""
     before, after = neighbours(columns)
     size = len(columns.column)
@@ -35,7 +35,7 @@ def reduce_crossings(columns: Columns) -> None:
     columns.members = best
 
 
-def neighbours(columns: Columns) -> tuple[Neighbours, Neighbours]:
+def neighbours(columns: BoxColumns) -> tuple[Neighbours, Neighbours]:
     """For each box and waypoint what it is linked with in the column before and the column after."""
     before: Neighbours = [[] for _ in columns.column]
     after: Neighbours = [[] for _ in columns.column]
@@ -45,7 +45,7 @@ def neighbours(columns: Columns) -> tuple[Neighbours, Neighbours]:
     return before, after
 
 
-def _first_order(columns: Columns, before: Neighbours, after: Neighbours) -> list[list[int]]:
+def _first_order(columns: BoxColumns, before: Neighbours, after: Neighbours) -> list[list[int]]:
     """Depth first from the right: what flows into one box starts out side by side."""
     members: list[list[int]] = [[] for _ in columns.members]
     seen = [False] * len(columns.column)

@@ -7,7 +7,7 @@ turn back to the beginning of the next row. Must not move boxes within their col
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.planning.picture.layers import Columns, Segment
+from holdfast.planning.picture.layers import BoxColumns, LinkSegment
 
 _ARROW, _LEAD, _BEND, _STEEP, _MOST = 9.0, 11.0, 26.0, 0.16, 64.0
 CORNER = 9.0
@@ -21,12 +21,12 @@ _TURNS_AT_MOST = 3
 _TURN_COSTS = (0.1, 0.25, 0.4, 0.55)
 
 
-Departures = dict[tuple[int, float], list[Segment]]
+Departures = dict[tuple[int, float], list[LinkSegment]]
 """What comes into a column, by the box or waypoint it leaves and where there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class LinkLane:
     """A level stretch of a link. Between two of them it bends, or turns where one runs to the left."""
 
     start: float
@@ -35,10 +35,10 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class LinkRoute:
     """The way of a link in the direction of the columns. Links that leave a box together begin with equal lanes."""
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[LinkLane, ...]
     backward: bool = False
     """Whether its head is at the beginning."""
     loop: bool = False
@@ -46,7 +46,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BoxHeights:
     """The middle of each box and waypoint, and how much height it needs, before anything is folded."""
 
     middle: Sequence[float]
@@ -54,20 +54,20 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Page:
+class PictureGrid:
     """The x of each column and of the level stretch in front of it, the y of each box and waypoint."""
 
     left: list[float]
     right: list[float]
     approach: list[float]
     y: list[float]
-    turns: dict[tuple[int, float], tuple[Lane, Lane]]
+    turns: dict[tuple[int, float], tuple[LinkLane, LinkLane]]
     """How what leaves a box or waypoint at a height (from its middle) comes to the next row: back, and on."""
     width: float = 0.0
     height: float = 0.0
 
 
-def folded(columns: Columns, widths: Sequence[float], labels: Sequence[float], standing: Standing) -> Page:
+def folded(columns: BoxColumns, widths: Sequence[float], labels: Sequence[float], standing: BoxHeights) -> PictureGrid:
     """The page for columns whose boxes have these widths and whose links have labels of these widths."""
     count = len(columns.members)
     wide = [max((widths[i] for i in column if columns.is_box(i)), default=0.0) for column in columns.members]
@@ -79,7 +79,7 @@ def folded(columns: Columns, widths: Sequence[float], labels: Sequence[float], s
     before = [_LEAD + bend + room if c else 0.0 for c, (bend, room) in enumerate(zip(bends, approach, strict=True))]
     into = [_by_departure(segments) for segments in columns.into]
     rows = _rows([a + b for a, b in zip(before, wide, strict=True)], [len(groups) for groups in into])
-    page = Page([0.0] * count, [0.0] * count, approach, list(standing.middle), {})
+    page = PictureGrid([0.0] * count, [0.0] * count, approach, list(standing.middle), {})
     for row, (first, end) in enumerate(rows):
         _begin_row(columns, page, standing, into[first] if row else {}, range(first, end))
         for c in range(first, end):
@@ -94,7 +94,7 @@ def _bend_width(rise: float) -> float:
     return _BEND + min(_MOST, _STEEP * rise) if rise > 1 else _BEND / 2
 
 
-def _approaches(columns: Columns, labels: Sequence[float]) -> list[float]:
+def _approaches(columns: BoxColumns, labels: Sequence[float]) -> list[float]:
     approach = [0.0, *[_ARROW] * (len(columns.members) - 1)]
     for label, chain in zip(labels, columns.chains, strict=True):
         if chain and label:
@@ -103,7 +103,7 @@ def _approaches(columns: Columns, labels: Sequence[float]) -> list[float]:
     return approach
 
 
-def _by_departure(segments: Sequence[Segment]) -> Departures:
+def _by_departure(segments: Sequence[LinkSegment]) -> Departures:
     groups: Departures = {}
     for one in segments:
         groups.setdefault((one.left, one.leaves), []).append(one)
@@ -152,7 +152,7 @@ def _choices(
             yield best[begin] + uneven + (_TURN_COSTS[min(leaving[begin], _TURNS_AT_MOST)] if begin else 0), begin
 
 
-def _begin_row(columns: Columns, page: Page, standing: Standing, groups: Departures, row: range) -> None:
+def _begin_row(columns: BoxColumns, page: PictureGrid, standing: BoxHeights, groups: Departures, row: range) -> None:
     """Put a row below the one before, and lead what comes from there to its beginning."""
     members = [index for c in row for index in columns.members[c]]
     top = min(standing.middle[i] - standing.tall[i] / 2 for i in members)
@@ -179,15 +179,15 @@ def _begin_row(columns: Columns, page: Page, standing: Standing, groups: Departu
             turn_at = page.right[first - 1] + _TURN + inner
             page.width = max(page.width, turn_at)
             page.turns[group] = (
-                Lane(turn_at - CORNER, inner, gutter + inner),
-                Lane(inner + CORNER, level, y + down),
+                LinkLane(turn_at - CORNER, inner, gutter + inner),
+                LinkLane(inner + CORNER, level, y + down),
             )
     for index in members:
         page.y[index] = standing.middle[index] + down
     page.height = bottom + down
 
 
-def _entries(groups: Departures, order: Sequence[tuple[int, float]], standing: Standing) -> list[float]:
+def _entries(groups: Departures, order: Sequence[tuple[int, float]], standing: BoxHeights) -> list[float]:
     """The heights at which turned links enter the next row: near what they go to, in order and apart."""
     entries: list[float] = []
     for group in order:
@@ -197,9 +197,9 @@ def _entries(groups: Departures, order: Sequence[tuple[int, float]], standing: S
     return entries
 
 
-def route_of(columns: Columns, chain: Sequence[int], page: Page, *, backward: bool) -> Route:
+def route_of(columns: BoxColumns, chain: Sequence[int], page: PictureGrid, *, backward: bool) -> LinkRoute:
     """The lanes of a link."""
-    lanes: list[Lane] = []
+    lanes: list[LinkLane] = []
     at = page.right[columns.column[columns.segments[chain[0]].left]]
     for index in chain:
         one = columns.segments[index]
@@ -208,11 +208,11 @@ def route_of(columns: Columns, chain: Sequence[int], page: Page, *, backward: bo
         y = page.y[one.left] + one.leaves
         before = page.right[c - 1]
         if turn is None:
-            lanes.append(Lane(at, before + _LEAD, y))
+            lanes.append(LinkLane(at, before + _LEAD, y))
         else:
-            lanes += [Lane(at, turn[0].start + CORNER, y), *turn]
+            lanes += [LinkLane(at, turn[0].start + CORNER, y), *turn]
         at = page.left[c] - page.approach[c]
     last = columns.segments[chain[-1]]
     c = columns.column[last.right]
-    lanes.append(Lane(at, page.left[c], page.y[last.right] + last.enters))
-    return Route(tuple(lanes), backward=backward)
+    lanes.append(LinkLane(at, page.left[c], page.y[last.right] + last.enters))
+    return LinkRoute(tuple(lanes), backward=backward)

@@ -8,7 +8,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DetailLine:
     """One line of detail below a name; `code` is for texts a user wrote as SQL or Python."""
 
     text: str
@@ -27,7 +27,7 @@ class Partitions:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PictureNode:
     """A stream, a step or a table. A step that makes an intermediate stream is one node with it."""
 
     id: str
@@ -40,7 +40,7 @@ class Node:
     """How rows are spread here, short enough for a label; empty where that says nothing."""
     key_in_words: str
     """The same in full."""
-    details: tuple[Line, ...] = ()
+    details: tuple[DetailLine, ...] = ()
     partitions: Partitions | None = None
     """The count of the stream this node is or makes; None where there is no stream."""
     agreements: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class PictureEdge:
     """Rows that flow from one node to another."""
 
     source: str
@@ -83,7 +83,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PictureNote:
     """A numbered problem or warning."""
 
     number: int
@@ -101,11 +101,11 @@ class Picture:
     app: str
     valid: bool
     tasks: int
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[PictureNode, ...]
+    edges: tuple[PictureEdge, ...]
     agreements: tuple[Agreement, ...]
-    problems: tuple[Note, ...]
-    warnings: tuple[Note, ...]
+    problems: tuple[PictureNote, ...]
+    warnings: tuple[PictureNote, ...]
 
     @property
     def verdict(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from holdfast.planning.picture.layers import Columns
+from holdfast.planning.picture.layers import BoxColumns
 
 _BETWEEN_BOXES, _BETWEEN_WAYPOINTS = 30.0, 14.0
 
@@ -21,7 +21,7 @@ class _Tie:
     below: float
 
 
-def heights_of(columns: Columns, tall: Sequence[float]) -> list[float]:
+def heights_of(columns: BoxColumns, tall: Sequence[float]) -> list[float]:
     """The middle of each box and waypoint; `tall` is how much room each needs. The topmost edge is at zero."""
     crossed = _crossed(columns)
     drafts = []
@@ -52,7 +52,7 @@ def _level(drafts: list[list[float]], tall: Sequence[float]) -> None:
         draft[:] = [y + shift for y in draft]
 
 
-def _crossed(columns: Columns) -> set[tuple[int, int]]:
+def _crossed(columns: BoxColumns) -> set[tuple[int, int]]:
     """Links that cross a long link between two of its waypoints: the long link is kept straight, they are not."""
     place = {index: i for column in columns.members for i, index in enumerate(column)}
     before: list[list[int]] = [[] for _ in columns.column]
@@ -76,7 +76,7 @@ def _crossed(columns: Columns) -> set[tuple[int, int]]:
 
 
 def _draft(
-    columns: Columns, tall: Sequence[float], crossed: set[tuple[int, int]], *, from_left: bool, downwards: bool
+    columns: BoxColumns, tall: Sequence[float], crossed: set[tuple[int, int]], *, from_left: bool, downwards: bool
 ) -> list[float]:
     sign = 1 if downwards else -1
     members = [column if downwards else column[::-1] for column in columns.members]
@@ -116,7 +116,7 @@ def _lined_up(members: Sequence[Sequence[int]], ties: Sequence[Sequence[_Tie]]) 
 
 
 def _packed(
-    columns: Columns,
+    columns: BoxColumns,
     members: Sequence[Sequence[int]],
     tall: Sequence[float],
     root: Sequence[int],

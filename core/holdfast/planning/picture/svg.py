@@ -6,7 +6,7 @@ references to anything outside, all text escaped.
 
 from collections.abc import Callable, Iterator
 
-from holdfast.planning.picture.layout import Layout, Link, lay_out
+from holdfast.planning.picture.layout import BoxLink, PictureLayout, lay_out
 from holdfast.planning.picture.parts import Picture
 from holdfast.planning.picture.svg_edges import chip_width, chips_svg, lines_svg
 from holdfast.planning.picture.svg_lists import (
@@ -25,10 +25,10 @@ from holdfast.planning.picture.svg_text import attribute, content, number, round
 _MARGIN, _BETWEEN, _NARROWEST = 28.0, 26.0, 620.0
 
 
-def layout_of(picture: Picture) -> Layout:
+def layout_of(picture: Picture) -> PictureLayout:
     """Where the cards and lines of a picture are."""
     index = {node.id: i for i, node in enumerate(picture.nodes)}
-    links = [Link(index[edge.source], index[edge.target], chip_width(edge)) for edge in picture.edges]
+    links = [BoxLink(index[edge.source], index[edge.target], chip_width(edge)) for edge in picture.edges]
     return lay_out([box_of(node) for node in picture.nodes], links)
 
 

@@ -6,8 +6,8 @@ decide where a line runs.
 
 from collections.abc import Sequence
 
-from holdfast.planning.picture.pages import CORNER, Lane, Route
-from holdfast.planning.picture.parts import Edge, Node, letter
+from holdfast.planning.picture.pages import CORNER, LinkLane, LinkRoute
+from holdfast.planning.picture.parts import PictureEdge, PictureNode, letter
 from holdfast.planning.picture.svg_text import COUNT, SET_COLOURS, content, number, rounded, write
 
 CHIP = 16.0
@@ -16,15 +16,15 @@ _HEAD = 7.0
 _STRANDS, _STRIPE = 3, 9
 _DASHES = ("", ' stroke-dasharray="9 4"', ' stroke-dasharray="3 4"')
 """For agreements that reuse a colour, as their marks have another shape."""
-Hop = tuple[Lane, Lane]
+Hop = tuple[LinkLane, LinkLane]
 
 
-def chip_width(edge: Edge) -> float:
+def chip_width(edge: PictureEdge) -> float:
     """The room for the count on a link."""
     return max(22.0, COUNT.width(edge.partitions) + 11) if edge.partitions else 0.0
 
 
-def lines_svg(edges: Sequence[Edge], routes: Sequence[Route]) -> list[str]:
+def lines_svg(edges: Sequence[PictureEdge], routes: Sequence[LinkRoute]) -> list[str]:
     """All lines: plain ones below those with a colour, arrow heads on top."""
     sets: dict[Hop, set[int]] = {}
     for edge, route in zip(edges, routes, strict=True):
@@ -49,12 +49,12 @@ def lines_svg(edges: Sequence[Edge], routes: Sequence[Route]) -> list[str]:
     return [*plain, *bands, *coloured, *heads]
 
 
-def _hops(route: Route) -> list[Hop]:
+def _hops(route: LinkRoute) -> list[Hop]:
     """Pairs of lanes with the bend between them; the last lane ends the last of them."""
     return list(zip(route.lanes, route.lanes[1:], strict=False))
 
 
-def _stretches(route: Route, sets: dict[Hop, set[int]], drawn: set[Hop]) -> list[tuple[str, tuple[int, ...]]]:
+def _stretches(route: LinkRoute, sets: dict[Hop, set[int]], drawn: set[Hop]) -> list[tuple[str, tuple[int, ...]]]:
     """What of a route is not drawn yet, as paths whose agreements are the same from end to end."""
     found: list[tuple[str, tuple[int, ...]]] = []
     hops = _hops(route)
@@ -88,7 +88,7 @@ def _bend(hop: Hop, *, to_end: bool) -> str:
     return f"{path}H{end}"
 
 
-def _turn(here: Lane, there: Lane, *, right: bool) -> str:
+def _turn(here: LinkLane, there: LinkLane, *, right: bool) -> str:
     """Down to a lane that runs the other way, where the picture goes on in its next row."""
     ahead = CORNER if right else -CORNER
     sweep = 1 if right else 0
@@ -117,13 +117,13 @@ def _strands(path: str, indices: tuple[int, ...], *, dead: bool) -> list[str]:
     return parts
 
 
-def _head(x: float, y: float, edge: Edge, *, backward: bool) -> str:
+def _head(x: float, y: float, edge: PictureEdge, *, backward: bool) -> str:
     css = f"hf-setfill{edge.agreements[0] % len(SET_COLOURS)}" if edge.agreements else "hf-head"
     back = _HEAD if backward else -_HEAD
     return f'<path d="M{number(x)} {number(y)}l{number(back)} -4v8z" class="{css}"/>'
 
 
-def _loop(lane: Lane) -> str:
+def _loop(lane: LinkLane) -> str:
     """Out on the right, over the top, in on the left."""
     y = lane.y + 18
     above = lane.y - 16
@@ -134,7 +134,7 @@ def _loop(lane: Lane) -> str:
     )
 
 
-def chips_svg(edges: Sequence[Edge], routes: Sequence[Route], names: dict[str, Node]) -> list[str]:
+def chips_svg(edges: Sequence[PictureEdge], routes: Sequence[LinkRoute], names: dict[str, PictureNode]) -> list[str]:
     """The counts, each on the level stretch in front of the card its link enters."""
     parts: list[str] = []
     for edge, route in zip(edges, routes, strict=True):
@@ -153,7 +153,7 @@ def chips_svg(edges: Sequence[Edge], routes: Sequence[Route], names: dict[str, N
     return parts
 
 
-def _sentence(edge: Edge, names: dict[str, Node]) -> str:
+def _sentence(edge: PictureEdge, names: dict[str, PictureNode]) -> str:
     ends = f"{names[edge.source].name} → {names[edge.target].name}: partitions {edge.partitions}"
     if not edge.agreements:
         return ends

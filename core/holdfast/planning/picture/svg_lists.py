@@ -6,7 +6,7 @@ Must not leave a problem out; warnings beyond a handful become a count.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.planning.picture.parts import Agreement, Note, Picture
+from holdfast.planning.picture.parts import Agreement, Picture, PictureNote
 from holdfast.planning.picture.svg_nodes import agreement_dot, half_of, number_badge
 from holdfast.planning.picture.svg_text import (
     BODY,
@@ -119,12 +119,12 @@ def _agreement(index: int, one: Agreement, x: float, y: float, entry: float) -> 
     ]
 
 
-def problems_svg(notes: Sequence[Note], x: float, y: float, width: float) -> Block:
+def problems_svg(notes: Sequence[PictureNote], x: float, y: float, width: float) -> Block:
     """All problems with their numbers."""
     return _notes("Problems", notes, x, y, width)
 
 
-def warnings_svg(notes: Sequence[Note], x: float, y: float, width: float) -> Block:
+def warnings_svg(notes: Sequence[PictureNote], x: float, y: float, width: float) -> Block:
     """The first warnings, and how many there are beyond them."""
     block = _notes("Warnings", notes[:_WARNINGS_SHOWN], x, y, width, problem=False)
     rest = len(notes) - _WARNINGS_SHOWN
@@ -134,7 +134,9 @@ def warnings_svg(notes: Sequence[Note], x: float, y: float, width: float) -> Blo
     return Block([*block.parts, more], block.height + 10 + _LINE)
 
 
-def _notes(heading: str, notes: Sequence[Note], x: float, y: float, width: float, *, problem: bool = True) -> Block:
+def _notes(
+    heading: str, notes: Sequence[PictureNote], x: float, y: float, width: float, *, problem: bool = True
+) -> Block:
     if not notes:
         return Block([], 0)
     columns = 2 if width >= _TWO_COLUMNS and len(notes) > _ONE_COLUMN else 1
@@ -155,7 +157,7 @@ def _notes(heading: str, notes: Sequence[Note], x: float, y: float, width: float
 
 
 def _note(
-    note: Note, body: list[tuple[str, str]], at: tuple[float, float, float, float], *, problem: bool
+    note: PictureNote, body: list[tuple[str, str]], at: tuple[float, float, float, float], *, problem: bool
 ) -> list[str]:
     left, top, room, text_at = at
     half = half_of(note.number)
@@ -170,7 +172,7 @@ def _note(
     return parts
 
 
-def _body(note: Note, room: float) -> list[tuple[str, str]]:
+def _body(note: PictureNote, room: float) -> list[tuple[str, str]]:
     """The lines of a note and their colours."""
     lines = [(line, "") for line in wrapped(clean(note.message), room, BODY.size)]
     if note.repair:

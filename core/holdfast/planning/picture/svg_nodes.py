@@ -4,8 +4,8 @@ The same functions draw them on cards and in the lists, so that a reader finds t
 only difference: letters and numbers say the same.
 """
 
-from holdfast.planning.picture.layout import Place
-from holdfast.planning.picture.parts import Node, letter
+from holdfast.planning.picture.layout import BoxPlace
+from holdfast.planning.picture.parts import PictureNode, letter
 from holdfast.planning.picture.svg_text import BADGE, KEY, SET_COLOURS, number, rounded, write
 
 PILL = 26.0
@@ -17,7 +17,7 @@ _SQUARE, _DIAMOND = 1, 2
 _SHAPES = 3
 
 
-def agreement_dots(node: Node, place: Place) -> list[str]:
+def agreement_dots(node: PictureNode, place: BoxPlace) -> list[str]:
     """The agreements a node is part of, on its upper left edge."""
     shown = node.agreements[:_SHOWN]
     parts: list[str] = []
@@ -43,7 +43,7 @@ def agreement_dot(index: int, x: float, y: float) -> list[str]:
     return [mark, write(x, y + 3.4, letter(index), BADGE, "hf-mid")]
 
 
-def number_badges(node: Node, place: Place) -> list[str]:
+def number_badges(node: PictureNode, place: BoxPlace) -> list[str]:
     """The numbers of what was found at a node, on its upper right edge."""
     x = place.right - (PILL if node.kind == "stream" else 16)
     found = [(n, True) for n in node.problems] + [(n, False) for n in node.warnings]

@@ -6,8 +6,8 @@ place anything: it measures cards and draws them where it is told.
 
 from dataclasses import dataclass
 
-from holdfast.planning.picture.layout import Box, Place
-from holdfast.planning.picture.parts import Line, Node
+from holdfast.planning.picture.layout import Box, BoxPlace
+from holdfast.planning.picture.parts import DetailLine, PictureNode
 from holdfast.planning.picture.svg_nodes import PILL, agreement_dots, number_badges
 from holdfast.planning.picture.svg_text import CODE, DETAIL, KEY, NAME, TAG, Style, content, number, rounded, write
 from holdfast.planning.picture.text import clean
@@ -31,7 +31,7 @@ class _Inset:
     top: float
 
 
-def _inset(node: Node) -> _Inset:
+def _inset(node: PictureNode) -> _Inset:
     if node.kind == "stream":
         return _Inset(20, 20, 0)
     if node.kind == "table":
@@ -39,7 +39,7 @@ def _inset(node: Node) -> _Inset:
     return _Inset(12, 20 if node.makes_stream else 12, 0)
 
 
-def box_of(node: Node) -> Box:
+def box_of(node: PictureNode) -> Box:
     """The room a node's card needs."""
     inset = _inset(node)
     first = TAG.width(_tag(node)) + 10 + (KEY.width(_key(node)) + 26 if node.key else 0)
@@ -48,31 +48,31 @@ def box_of(node: Node) -> Box:
     return Box(wide + inset.left + inset.right, _tall(node) + inset.top)
 
 
-def _tall(node: Node) -> float:
+def _tall(node: PictureNode) -> float:
     return _TOP + _TAG_ROW + _NAME_ROW + _LINE_ROW * len(node.details) + _BOTTOM
 
 
-def _tag(node: Node) -> str:
+def _tag(node: PictureNode) -> str:
     return "TO TABLE" if node.tag == "toTable" else node.tag.upper()
 
 
-def _key(node: Node) -> str:
+def _key(node: PictureNode) -> str:
     return KEY.fit(clean(node.key), _KEY_ROOM)
 
 
-def _name(node: Node) -> str:
+def _name(node: PictureNode) -> str:
     return NAME.fit(clean(node.name), _NAME_ROOM)
 
 
-def _style(line: Line) -> Style:
+def _style(line: DetailLine) -> Style:
     return CODE if line.code else DETAIL
 
 
-def _shown(line: Line) -> str:
+def _shown(line: DetailLine) -> str:
     return _style(line).fit(clean(line.text), _ROOM)
 
 
-def node_svg(node: Node, place: Place) -> list[str]:
+def node_svg(node: PictureNode, place: BoxPlace) -> list[str]:
     """A node's card with its badges."""
     inset = _inset(node)
     x = place.x + inset.left
@@ -98,7 +98,7 @@ def node_svg(node: Node, place: Place) -> list[str]:
     return [*parts, *agreement_dots(node, place), *number_badges(node, place), "</g>"]
 
 
-def _tooltip(node: Node) -> str:
+def _tooltip(node: PictureNode) -> str:
     count = node.partitions
     facts = [f"{node.tag} {node.name}", *(line.text for line in node.details), node.key_in_words]
     if count is not None:
@@ -106,7 +106,7 @@ def _tooltip(node: Node) -> str:
     return "; ".join(fact for fact in facts if fact)
 
 
-def _shape(node: Node, place: Place) -> list[str]:
+def _shape(node: PictureNode, place: BoxPlace) -> list[str]:
     css = "hf-error" if node.problems else "hf-warn" if node.warnings else f"hf-{node.kind}"
     width = "2" if node.problems or node.warnings else "1.2"
     x, y, right = number(place.x), number(place.y), number(place.right)

@@ -6,37 +6,37 @@ Must not shorten anything: how much fits is decided where it is drawn.
 from collections.abc import Iterable, Iterator
 
 from holdfast.planning.keys import Spread
-from holdfast.planning.partition_counts import Count
-from holdfast.planning.picture.parts import Line, Partitions
+from holdfast.planning.partition_counts import DecidedCount
+from holdfast.planning.picture.parts import DetailLine, Partitions
 from holdfast.spec.steps import Aggregate, Join, Step
 
 
-def details(step: Step) -> tuple[Line, ...]:
+def details(step: Step) -> tuple[DetailLine, ...]:
     """The settings of a step's verb, without those an edge of the picture shows anyway."""
     return tuple(_lines(step))
 
 
-def _lines(step: Step) -> Iterator[Line]:
+def _lines(step: Step) -> Iterator[DetailLine]:
     if step.filter is not None:
-        yield Line(step.filter, code=True)
+        yield DetailLine(step.filter, code=True)
     elif step.select is not None:
-        yield Line(", ".join(step.select), code=True)
+        yield DetailLine(", ".join(step.select), code=True)
     elif step.apply is not None:
-        yield Line(step.apply.function, code=True)
+        yield DetailLine(step.apply.function, code=True)
     elif step.process is not None:
-        yield Line(step.process.function, code=True)
-        yield Line(f"by {', '.join(step.process.by)}")
+        yield DetailLine(step.process.function, code=True)
+        yield DetailLine(f"by {', '.join(step.process.by)}")
     elif step.deduplicate is not None:
         within = f", within {step.deduplicate.within}" if step.deduplicate.within else ""
-        yield Line(f"by {', '.join(step.deduplicate.by)}{within}")
+        yield DetailLine(f"by {', '.join(step.deduplicate.by)}{within}")
     elif step.aggregate is not None:
-        yield Line(_grouping(step.aggregate))
-        yield Line(", ".join(step.aggregate.compute), code=True)
+        yield DetailLine(_grouping(step.aggregate))
+        yield DetailLine(", ".join(step.aggregate.compute), code=True)
     elif step.join is not None:
-        yield Line(_matching(step.join))
+        yield DetailLine(_matching(step.join))
     elif step.lookup is not None:
         inner = ", inner" if step.lookup.type == "Inner" else ""
-        yield Line(f"on {', '.join(step.lookup.on)}{inner}")
+        yield DetailLine(f"on {', '.join(step.lookup.on)}{inner}")
 
 
 def _grouping(aggregate: Aggregate) -> str:
@@ -71,14 +71,14 @@ def key_in_words(spread: Spread) -> str:
     return f"partitioned by {spread.text} ({spread.partitioner})"
 
 
-def partitions_of(count: Count | None) -> Partitions:
+def partitions_of(count: DecidedCount | None) -> Partitions:
     """The count of a stream with its origin."""
     if count is None:
         return Partitions("?", "", "nothing says how many partitions it has")
     return Partitions(_short(count), count.decided_by, count.how)
 
 
-def partitions_text(count: Count | None) -> str:
+def partitions_text(count: DecidedCount | None) -> str:
     """The count of a stream with its origin, for a label: `16 partitions · topic`."""
     if count is None:
         return "partitions unknown"
@@ -88,12 +88,12 @@ def partitions_text(count: Count | None) -> str:
     return f"{count.partitions} partition{'' if count.partitions == 1 else 's'} · {origin}"
 
 
-def counts_text(counts: Iterable[Count | None]) -> str:
+def counts_text(counts: Iterable[DecidedCount | None]) -> str:
     """The distinct counts of streams that flow together, the largest first: `16/8`."""
     distinct = {"?" if count is None else _short(count): count.partitions if count else 0 for count in counts}
     return "/".join(sorted(distinct, key=lambda text: (-distinct[text], text)))
 
 
-def _short(count: Count) -> str:
+def _short(count: DecidedCount) -> str:
     """`16`; `8→16` where tasks were built for 8 and there are 16 now."""
     return str(count.partitions) if count.grown_to is None else f"{count.partitions}→{count.grown_to}"

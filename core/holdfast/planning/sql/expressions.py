@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from holdfast.planning.sql.functions import WITHOUT_BRACKETS
-from holdfast.planning.sql.reading import Reading, path_of
-from holdfast.planning.sql.scope import Scope, Source
+from holdfast.planning.sql.reading import ExpressionWalk, path_of
+from holdfast.planning.sql.scope import ColumnSource, Scope
 from holdfast.planning.sql.text import parse
 from holdfast.planning.types.columns import UNKNOWN, Column
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.findings import ExpressionError, Finding, excerpt, listed
+from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt, listed
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 
-__all__ = ["Checked", "Finding", "Scope", "check_compute", "check_filter", "check_select"]
+__all__ = ["CheckedExpression", "Scope", "SqlFinding", "check_compute", "check_filter", "check_select"]
 
 PLAIN_ITEM = re.compile(
     r"\s*(?:(left|right)\.)?([A-Za-z_]\w*)(?:\s+AS\s+([A-Za-z_]\w*))?\s*\Z", re.IGNORECASE | re.ASCII
@@ -38,17 +38,18 @@ OTHER_GENERATORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedExpression:
     """What one expression gives: one column of a `select` or `compute`, or the condition of a `filter`.
 
     `type` is `UNKNOWN` where it can't be told. `source` is set when it is nothing but a column passed through. A `*`
-    over rows that are not closed ends with a `Checked` without name and findings: whatever columns there are besides.
+    over rows that are not closed ends with a `CheckedExpression` without name and findings: whatever columns there are
+    besides.
     """
 
     name: str | None
     type: str
-    source: Source | None
-    findings: tuple[Finding, ...]
+    source: ColumnSource | None
+    findings: tuple[SqlFinding, ...]
     makes_rows: bool = False
     """It is an `explode`."""
 
@@ -58,13 +59,13 @@ class Checked:
         return self.name is None and not self.findings
 
 
-def check_filter(text: str, scope: Scope) -> Checked:
+def check_filter(text: str, scope: Scope) -> CheckedExpression:
     """Check a condition that judges one row."""
     try:
         tree = parse(text, scope.names)
     except ExpressionError as error:
         return _failed(error)
-    reading = Reading(scope)
+    reading = ExpressionWalk(scope)
     if isinstance(tree, exp.Alias | exp.Aliases):
         reading.find(Reason.INVALID_EXPRESSION, f"a filter has no name; write {excerpt(text)} without AS")
         tree = tree.this
@@ -79,17 +80,17 @@ def check_filter(text: str, scope: Scope) -> Checked:
     if not reading.findings and kind not in ("BOOLEAN", UNKNOWN):
         message = f"{excerpt(text)} gives {excerpt(kind)}; a filter needs true or false, as a comparison gives"
         reading.find(Reason.FILTER_NOT_BOOLEAN, message)
-    return Checked(None, kind, reading.source(tree), tuple(reading.findings))
+    return CheckedExpression(None, kind, reading.source(tree), tuple(reading.findings))
 
 
-def check_select(texts: Iterable[str], scope: Scope) -> tuple[Checked, ...]:
-    """Check the items of a `select`; a `*` becomes one `Checked` for each of its columns."""
-    checked: list[Checked] = []
+def check_select(texts: Iterable[str], scope: Scope) -> tuple[CheckedExpression, ...]:
+    """Check the items of a `select`; a `*` becomes one `CheckedExpression` for each of its columns."""
+    checked: list[CheckedExpression] = []
     generated: list[str] = []
     wrong = 0
     for text in texts:
         if (wrong := wrong + bool(checked and checked[-1].findings)) > MOST_FINDINGS:
-            checked.append(Checked(None, UNKNOWN, None, ()))
+            checked.append(CheckedExpression(None, UNKNOWN, None, ()))
             break
         plain = _plain_item(text, scope)
         if plain is not None:
@@ -107,13 +108,13 @@ def check_select(texts: Iterable[str], scope: Scope) -> tuple[Checked, ...]:
     return _with_duplicates(checked)
 
 
-def check_compute(texts: Iterable[str], scope: Scope, by: tuple[str, ...]) -> tuple[Checked, ...]:
+def check_compute(texts: Iterable[str], scope: Scope, by: tuple[str, ...]) -> tuple[CheckedExpression, ...]:
     """Check what an aggregate computes of the rows that are equal in their `by` columns."""
     return _with_duplicates([_computed(text, scope, by) for text in texts])
 
 
-def _failed(error: ExpressionError) -> Checked:
-    return Checked(None, UNKNOWN, None, error.findings)
+def _failed(error: ExpressionError) -> CheckedExpression:
+    return CheckedExpression(None, UNKNOWN, None, error.findings)
 
 
 def is_plain_item(text: str) -> bool:
@@ -122,18 +123,18 @@ def is_plain_item(text: str) -> bool:
     return match is not None and match[2].lower() not in LITERAL_WORDS | WITHOUT_BRACKETS
 
 
-def _plain_item(text: str, scope: Scope) -> Checked | None:
+def _plain_item(text: str, scope: Scope) -> CheckedExpression | None:
     """An item that is only a column, read without a parser: most items are, and graphs are large."""
     match = PLAIN_ITEM.match(text)
     if match is None or match[2].lower() in LITERAL_WORDS:
         return None
     side, name, alias = match.groups()
     found = scope.find((name,) if side is None else (side, name))
-    if name.lower() in WITHOUT_BRACKETS and (isinstance(found, Finding) or found.type == UNKNOWN):
+    if name.lower() in WITHOUT_BRACKETS and (isinstance(found, SqlFinding) or found.type == UNKNOWN):
         return None
-    if isinstance(found, Finding):
-        return Checked(alias or name, UNKNOWN, None, (found,))
-    return Checked(alias or name, found.type, found.source, ())
+    if isinstance(found, SqlFinding):
+        return CheckedExpression(alias or name, UNKNOWN, None, (found,))
+    return CheckedExpression(alias or name, found.type, found.source, ())
 
 
 def _named(tree: exp.Expr) -> tuple[exp.Expr, str | None]:
@@ -144,8 +145,8 @@ def _named(tree: exp.Expr) -> tuple[exp.Expr, str | None]:
     return tree, path[-1] if path else None
 
 
-def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Checked:
-    reading = Reading(scope)
+def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> CheckedExpression:
+    reading = ExpressionWalk(scope)
     if isinstance(tree, exp.Aliases):
         names = ", ".join(name.name for name in tree.expressions)
         reading.find(
@@ -162,10 +163,10 @@ def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Chec
         kind = _generated(value, reading, generated)
     if name is None and not reading.findings:
         reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
-    return Checked(name, kind, reading.source(value), tuple(reading.findings), bool(reading.generators))
+    return CheckedExpression(name, kind, reading.source(value), tuple(reading.findings), bool(reading.generators))
 
 
-def _generated(value: exp.Expr, reading: Reading, generated: list[str]) -> str:
+def _generated(value: exp.Expr, reading: ExpressionWalk, generated: list[str]) -> str:
     """The type of the column `explode` gives."""
     names = [node.name.lower() for node in reading.generators]
     generated.extend(names)
@@ -191,7 +192,7 @@ def _generated(value: exp.Expr, reading: Reading, generated: list[str]) -> str:
     return UNKNOWN if kind is None else str(kind.inner[0])
 
 
-def _refuse_aggregates(reading: Reading, why: str) -> None:
+def _refuse_aggregates(reading: ExpressionWalk, why: str) -> None:
     for name in (*reading.aggregates, *reading.windows):
         message = f"{name} works over many rows, and {why}; use an aggregate step"
         reading.find(Reason.AGGREGATE_NOT_ALLOWED, message)
@@ -201,13 +202,13 @@ def _is_star(tree: exp.Expr) -> bool:
     return isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star))
 
 
-def _star(tree: exp.Expr, scope: Scope) -> list[Checked]:
+def _star(tree: exp.Expr, scope: Scope) -> list[CheckedExpression]:
     star = tree if isinstance(tree, exp.Star) else tree.this
     if star.args.get("replace") or star.args.get("rename") or star.args.get("ilike"):
         message = (
             "* takes only EXCEPT in Spark SQL; leave the column out with * EXCEPT (a) and write it as its own item"
         )
-        return [Checked(None, UNKNOWN, None, (Finding(Reason.INVALID_EXPRESSION, message),))]
+        return [CheckedExpression(None, UNKNOWN, None, (SqlFinding(Reason.INVALID_EXPRESSION, message),))]
     path = path_of(tree)
     side = scope.side(path[0]) if len(path) == 1 else None
     if path and side is None:
@@ -221,23 +222,23 @@ def _star(tree: exp.Expr, scope: Scope) -> list[Checked]:
     if problem is not None:
         findings.append(problem)
     checked = [
-        Checked(column.name, column.type, source, ())
+        CheckedExpression(column.name, column.type, source, ())
         for source, column in columns
         if column.name.casefold() not in left_out
     ]
     if findings:
-        checked.append(Checked(None, UNKNOWN, None, tuple(findings)))
+        checked.append(CheckedExpression(None, UNKNOWN, None, tuple(findings)))
     elif rest:
-        checked.append(Checked(None, UNKNOWN, None, ()))
+        checked.append(CheckedExpression(None, UNKNOWN, None, ()))
     return checked
 
 
 def _fields(
     path: tuple[str, ...], scope: Scope
-) -> tuple[tuple[tuple[Source | None, Column], ...], bool, Finding | None]:
+) -> tuple[tuple[tuple[ColumnSource | None, Column], ...], bool, SqlFinding | None]:
     """The columns of `struct.*`, whether there may be more, and what is wrong with it."""
     found = scope.find(path)
-    if isinstance(found, Finding):
+    if isinstance(found, SqlFinding):
         return (), False, found
     kind = parse_type(found.type)
     if kind is None:
@@ -245,36 +246,36 @@ def _fields(
     if kind.word != "STRUCT":
         written = excerpt(".".join(path))
         message = f"{written} is {excerpt(str(kind))} and has no fields, so there is no {written}.*"
-        return (), False, Finding(Reason.UNKNOWN_COLUMN, message)
+        return (), False, SqlFinding(Reason.UNKNOWN_COLUMN, message)
     pairs = zip(kind.names, kind.inner, strict=True)
     return tuple((None, Column(name, str(inner))) for name, inner in pairs), False, None
 
 
 def _left_out(
     excepted: Sequence[exp.Expr] | exp.Expr, names: Sequence[str], *, closed: bool
-) -> tuple[set[str], list[Finding]]:
+) -> tuple[set[str], list[SqlFinding]]:
     """The names EXCEPT takes away, and what is wrong with them."""
-    findings: list[Finding] = []
+    findings: list[SqlFinding] = []
     known = {name.casefold() for name in names}
     left_out: set[str] = set()
     for item in excepted if isinstance(excepted, Sequence) else (excepted,):
         path = path_of(item)
         if len(path) != 1:
             message = f"EXCEPT takes names of columns, not {excerpt(item.sql('spark'))}"
-            findings.append(Finding(Reason.INVALID_EXPRESSION, message))
+            findings.append(SqlFinding(Reason.INVALID_EXPRESSION, message))
         elif path[0].casefold() not in known and closed:
             message = f"EXCEPT names {excerpt(path[0])}, which is no column here{near_miss(path[0], names)}"
-            findings.append(Finding(Reason.UNKNOWN_COLUMN, f"{message} (columns: {listed(names)})"))
+            findings.append(SqlFinding(Reason.UNKNOWN_COLUMN, f"{message} (columns: {listed(names)})"))
         left_out.add(path[-1].casefold() if path else "")
     return left_out, findings
 
 
-def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> Checked:
+def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> CheckedExpression:
     try:
         tree = parse(text, scope.names)
     except ExpressionError as error:
         return _failed(error)
-    reading = Reading(scope)
+    reading = ExpressionWalk(scope)
     value, name = (tree.this, tree.alias) if isinstance(tree, exp.Alias) else (tree, None)
     reading.walk(value)
     for nested in reading.nested:
@@ -297,10 +298,10 @@ def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> Checked:
             reading.find(Reason.AGGREGATE_MISSING, message)
     if name is None and not reading.findings:
         reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
-    return Checked(name, reading.type_of(value), reading.source(value), tuple(reading.findings))
+    return CheckedExpression(name, reading.type_of(value), reading.source(value), tuple(reading.findings))
 
 
-def _with_duplicates(checked: list[Checked]) -> tuple[Checked, ...]:
+def _with_duplicates(checked: list[CheckedExpression]) -> tuple[CheckedExpression, ...]:
     """The same, with a finding on every column whose name was given before."""
     seen: set[str] = set()
     for at, column in enumerate(checked):
@@ -310,7 +311,7 @@ def _with_duplicates(checked: list[Checked]) -> tuple[Checked, ...]:
         if folded in seen:
             name = excerpt(column.name)
             message = f"two columns are named {name}; give one another name with AS, or leave it out with EXCEPT"
-            finding = Finding(Reason.DUPLICATE_COLUMN, message)
+            finding = SqlFinding(Reason.DUPLICATE_COLUMN, message)
             checked[at] = replace(column, findings=(*column.findings, finding))
         seen.add(folded)
     return tuple(checked)

@@ -11,12 +11,12 @@ from typing import ClassVar
 from sqlglot import exp
 
 from holdfast.planning.sql import functions
-from holdfast.planning.sql.scope import Found, Scope, Source, no_field
+from holdfast.planning.sql.scope import ColumnSource, ResolvedName, Scope, no_field
 from holdfast.planning.types.collection_types import Call
 from holdfast.planning.types.collection_types_part import lambda_kinds
 from holdfast.planning.types.columns import UNKNOWN
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.findings import Finding, excerpt
+from holdfast.planning.types.findings import SqlFinding, excerpt
 from holdfast.planning.types.function_types import result
 from holdfast.planning.types.operator_types import RULES, UNTYPED, cast_type, field_of
 from holdfast.planning.types.spark_types import TIMES, SparkType
@@ -41,11 +41,11 @@ STARRED = frozenset(
 
 
 @dataclass(slots=True)
-class Reading:
+class ExpressionWalk:
     """What one walk found."""
 
     scope: Scope
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SqlFinding] = field(default_factory=list)
     aggregates: list[str] = field(default_factory=list)
     windows: list[str] = field(default_factory=list)
     generators: list[exp.Expr] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Reading:
     """The names outside of every aggregate."""
 
     _kinds: dict[int, SparkType | None] = field(default_factory=dict)
-    _sources: dict[int, Source] = field(default_factory=dict)
+    _sources: dict[int, ColumnSource] = field(default_factory=dict)
     _variables: list[dict[str, SparkType | None]] = field(default_factory=list)
     _inside: list[str] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Reading:
         kind = self.kind(node)
         return UNKNOWN if kind is None else str(kind)
 
-    def source(self, node: exp.Expr) -> Source | None:
+    def source(self, node: exp.Expr) -> ColumnSource | None:
         """Where the node comes from, if it is nothing but a column."""
         return self._sources.get(id(node))
 
@@ -86,7 +86,7 @@ class Reading:
 
     def find(self, reason: Reason, message: str) -> None:
         """Note something that is wrong."""
-        finding = Finding(reason, message)
+        finding = SqlFinding(reason, message)
         if finding not in self.findings:
             self.findings.append(finding)
 
@@ -192,7 +192,7 @@ class Reading:
         if len(path) == 1 and self._is_call_without_brackets(path[0], found):
             self._unrepeatable(path[0].lower())
             return
-        if isinstance(found, Finding):
+        if isinstance(found, SqlFinding):
             if found not in self.findings:
                 self.findings.append(found)
             return
@@ -202,11 +202,11 @@ class Reading:
         if not self._inside:
             self.loose.append(path)
 
-    def _is_call_without_brackets(self, name: str, found: Found | Finding) -> bool:
+    def _is_call_without_brackets(self, name: str, found: ResolvedName | SqlFinding) -> bool:
         """Whether the name is a function like current_date: columns go first, and undeclared ones may be named user."""
         if name.lower() not in functions.WITHOUT_BRACKETS:
             return False
-        if isinstance(found, Finding):
+        if isinstance(found, SqlFinding):
             return True
         declared = name.casefold() in self.scope.folded
         return found.type == UNKNOWN and not declared and name.lower() != "user"
@@ -285,7 +285,7 @@ class Reading:
         if not isinstance(parent, exp.Anonymous) or parent.name.lower() not in STARRED:
             self.find(Reason.INVALID_EXPRESSION, "* stands for several columns; name the one that is meant")
 
-    _ENTERING: ClassVar[dict[type[exp.Expr], Callable[["Reading", exp.Expr], list[exp.Expr] | None]]] = {
+    _ENTERING: ClassVar[dict[type[exp.Expr], Callable[["ExpressionWalk", exp.Expr], list[exp.Expr] | None]]] = {
         **dict.fromkeys((exp.Boolean, exp.Literal, exp.Null, exp.Var), _leaf),
         **dict.fromkeys((exp.Column, exp.Identifier), _names),
         **dict.fromkeys((exp.Exists, exp.Subquery), _query),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from holdfast.planning.types.columns import UNKNOWN, Column, Rows
+from holdfast.planning.types.columns import UNKNOWN, Column, RowType
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.findings import Finding, excerpt, listed
+from holdfast.planning.types.findings import SqlFinding, excerpt, listed
 from holdfast.planning.types.operator_types import field_of
 from holdfast.planning.types.spark_types import SparkType
 from holdfast.reasons import Reason
@@ -17,33 +17,33 @@ from holdfast.suggest import near_miss
 
 SIDES = ("left", "right")
 
-Source = tuple[str, str]
+ColumnSource = tuple[str, str]
 """Where a column comes from: the side ("", "left" or "right") and its name there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedName:
     """What a name stands for. `source` is None for a field, and where nobody can tell the side."""
 
     type: str
-    source: Source | None
+    source: ColumnSource | None
 
 
 @dataclass(frozen=True)
 class Scope:
     """The rows an expression sees. Make one with `of` or `sides`."""
 
-    rows: Rows
-    left: Rows | None = None
-    right: Rows | None = None
+    rows: RowType
+    left: RowType | None = None
+    right: RowType | None = None
 
     @classmethod
-    def of(cls, rows: Rows) -> "Scope":
+    def of(cls, rows: RowType) -> "Scope":
         """One input."""
         return cls(rows)
 
     @classmethod
-    def sides(cls, left: Rows, right: Rows, both: Rows) -> "Scope":
+    def sides(cls, left: RowType, right: RowType, both: RowType) -> "Scope":
         """Two inputs; `both` are the columns they were matched on, which stand there once."""
         return cls(both, left, right)
 
@@ -63,7 +63,7 @@ class Scope:
         sides = (rows.names for rows in (self.left, self.right) if rows is not None)
         return tuple(dict.fromkeys(chain(self.rows.names, *sides)))
 
-    def side(self, word: str) -> tuple[str, Rows] | None:
+    def side(self, word: str) -> tuple[str, RowType] | None:
         """The side of this name, where there are sides."""
         if self.left is not None and self.right is not None:
             match word.casefold():
@@ -73,7 +73,7 @@ class Scope:
                     return "right", self.right
         return None
 
-    def find(self, parts: tuple[str, ...]) -> Found | Finding:
+    def find(self, parts: tuple[str, ...]) -> ResolvedName | SqlFinding:
         """What `a`, `a.field`, `left.a` or `left.a.field` stands for."""
         side = self.side(parts[0]) if len(parts) > 1 else None
         depth = 1 if side is None else 2
@@ -82,11 +82,11 @@ class Scope:
             return (
                 self._nowhere(parts) if side is None else _unknown(parts[1], side[1].names, f" on the {side[0]} side")
             )
-        if isinstance(found, Finding) or len(parts) == depth:
+        if isinstance(found, SqlFinding) or len(parts) == depth:
             return found
         return _inside(found, ".".join(parts[:depth]), parts[depth:])
 
-    def star(self, side: str = "") -> tuple[tuple[Source, Column], ...]:
+    def star(self, side: str = "") -> tuple[tuple[ColumnSource, Column], ...]:
         """The columns `*`, `left.*` or `right.*` stands for, each with its source."""
         if side:
             rows = self.left if side == "left" else self.right
@@ -98,46 +98,46 @@ class Scope:
                 columns += [((name, column.name), column) for column in own]
         return tuple(columns)
 
-    def _unqualified(self, name: str) -> Found | Finding | None:
+    def _unqualified(self, name: str) -> ResolvedName | SqlFinding | None:
         if self.left is None or self.right is None:
             return _in_rows(self.rows, "", name)
         if (column := self.rows.find(name)) is not None:
-            return Found(column.type, ("", column.name))
+            return ResolvedName(column.type, ("", column.name))
         sides = {"left": self.left, "right": self.right}
         on = {side: column for side, rows in sides.items() if (column := rows.find(name)) is not None}
         if len(on) > 1:
             name = excerpt(name)
             message = f"{name} stands on both sides; write left.{name} or right.{name} AS other_name"
-            return Finding(Reason.AMBIGUOUS_COLUMN, message)
+            return SqlFinding(Reason.AMBIGUOUS_COLUMN, message)
         for side, column in on.items():
-            return Found(column.type, (side, column.name))
+            return ResolvedName(column.type, (side, column.name))
         undeclared = [side for side, rows in sides.items() if not rows.closed]
         if len(undeclared) == 1:
-            return Found(UNKNOWN, (undeclared[0], name))
-        return Found(UNKNOWN, None) if undeclared or not self.rows.closed else None
+            return ResolvedName(UNKNOWN, (undeclared[0], name))
+        return ResolvedName(UNKNOWN, None) if undeclared or not self.rows.closed else None
 
-    def _nowhere(self, parts: tuple[str, ...]) -> Finding:
+    def _nowhere(self, parts: tuple[str, ...]) -> SqlFinding:
         if parts[0].casefold() in SIDES and len(parts) > 1 and self.left is None:
             written, bare = excerpt(".".join(parts)), excerpt(".".join(parts[1:]))
             message = f"{written} names a side, but only join and lookup have sides; write {bare}"
-            return Finding(Reason.UNKNOWN_COLUMN, message)
+            return SqlFinding(Reason.UNKNOWN_COLUMN, message)
         return _unknown(parts[0], self.names, "")
 
 
-def _in_rows(rows: Rows, side: str, name: str) -> Found | None:
+def _in_rows(rows: RowType, side: str, name: str) -> ResolvedName | None:
     column = rows.find(name)
     if column is not None:
-        return Found(column.type, (side, column.name))
-    return None if rows.closed else Found(UNKNOWN, (side, name))
+        return ResolvedName(column.type, (side, column.name))
+    return None if rows.closed else ResolvedName(UNKNOWN, (side, name))
 
 
-def _unknown(name: str, names: tuple[str, ...], where: str) -> Finding:
+def _unknown(name: str, names: tuple[str, ...], where: str) -> SqlFinding:
     have = f"columns: {listed(names)}" if names else "there are no columns"
     message = f"there is no column {excerpt(name)}{where}{near_miss(name, names)} ({have})"
-    return Finding(Reason.UNKNOWN_COLUMN, message)
+    return SqlFinding(Reason.UNKNOWN_COLUMN, message)
 
 
-def _inside(found: Found, path: str, fields: tuple[str, ...]) -> Found | Finding:
+def _inside(found: ResolvedName, path: str, fields: tuple[str, ...]) -> ResolvedName | SqlFinding:
     kind = parse_type(found.type)
     for name in fields:
         if kind is None:
@@ -146,15 +146,15 @@ def _inside(found: Found, path: str, fields: tuple[str, ...]) -> Found | Finding
         if inner is None:
             return no_field(path, kind, name)
         kind, path = inner, f"{path}.{name}"
-    return Found(UNKNOWN if kind is None else str(kind), None)
+    return ResolvedName(UNKNOWN if kind is None else str(kind), None)
 
 
-def no_field(path: str, kind: SparkType, name: str) -> Finding:
+def no_field(path: str, kind: SparkType, name: str) -> SqlFinding:
     """Why `.name` takes nothing out of a value of this type."""
     holder = kind.inner[0] if kind.word == "ARRAY" else kind
     if holder.word != "STRUCT":
         path, written = excerpt(path), excerpt(str(kind))
-        return Finding(Reason.UNKNOWN_COLUMN, f"{path} is {written} and has no fields, so no {path}.{excerpt(name)}")
+        return SqlFinding(Reason.UNKNOWN_COLUMN, f"{path} is {written} and has no fields, so no {path}.{excerpt(name)}")
     near = near_miss(name, holder.names)
     message = f"{excerpt(path)} has no field {excerpt(name)}{near} (fields: {listed(holder.names)})"
-    return Finding(Reason.UNKNOWN_COLUMN, message)
+    return SqlFinding(Reason.UNKNOWN_COLUMN, message)

@@ -15,7 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.findings import ExpressionError, Finding, excerpt
+from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt
 from holdfast.reasons import Reason
 
 MAX_LENGTH = 20_000
@@ -88,7 +88,7 @@ def parse(text: str, columns: Sequence[str] = ()) -> exp.Expr:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise ExpressionError(Finding(Reason.INVALID_EXPRESSION, message)) from None
+    raise ExpressionError(SqlFinding(Reason.INVALID_EXPRESSION, message)) from None
 
 
 def _tokens(text: str) -> list[Token]:

@@ -47,4 +47,4 @@ class Call:
         return node if isinstance(node, exp.Literal) else None
 
 
-Rule = Callable[[Call], SparkType | None]
+TypingRule = Callable[[Call], SparkType | None]

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from sqlglot import exp
 
-from holdfast.planning.types.collection_types import Call, Rule
+from holdfast.planning.types.collection_types import Call, TypingRule
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import DATE, INT, INTEGRAL, STRING, SparkType, array, mapping, struct, widest
 
@@ -112,7 +112,7 @@ def _from_json(call: Call) -> SparkType | None:
     return None if ddl is None else parse_type(f"STRUCT<{ddl}>") or parse_type(ddl)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, TypingRule] = {
     **dict.fromkeys(("array_compact", "array_distinct", "array_sort", "filter", "slice", "sort_array"), _same_array),
     "map_filter": lambda call: call.kind(0),
     **dict.fromkeys(("array_except", "array_intersect", "array_union"), _like_both),

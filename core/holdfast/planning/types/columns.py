@@ -19,7 +19,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowType:
     """The columns of some rows. `closed` is False when there may be columns nobody declared."""
 
     columns: tuple[Column, ...]
@@ -43,5 +43,5 @@ class Rows:
         return {column.name.casefold(): column for column in reversed(self.columns)}
 
 
-OPEN = Rows(columns=(), closed=False)
+OPEN = RowType(columns=(), closed=False)
 """Rows of which nothing is known."""

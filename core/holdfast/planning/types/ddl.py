@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from holdfast.planning.types.columns import Column, Rows
-from holdfast.planning.types.findings import ExpressionError, Finding, excerpt
+from holdfast.planning.types.columns import Column, RowType
+from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt
 from holdfast.planning.types.spark_types import (
     BIGINT,
     BINARY,
@@ -60,10 +60,10 @@ WORDS = (*PLAIN, *DECIMALS, *SIZED, "ARRAY", "MAP", "STRUCT", "INTERVAL", "TIME"
 ELSEWHERE = {"TEXT": "STRING", "BOOL": "BOOLEAN", "DATETIME": "TIMESTAMP", "NUMBER": "DECIMAL", "JSON": "STRING"}
 
 
-def parse_schema(ddl: str) -> Rows:
+def parse_schema(ddl: str) -> RowType:
     """The columns of a schema like `ad_id STRING, ts TIMESTAMP`; raises `ExpressionError` where Spark would refuse."""
     fields = _short_schema(ddl) if len(ddl) <= SHORT else _long_schema(ddl)
-    return Rows(tuple(Column(name, str(kind)) for name, kind in fields))
+    return RowType(tuple(Column(name, str(kind)) for name, kind in fields))
 
 
 def parse_type(text: str) -> SparkType | None:
@@ -98,7 +98,7 @@ _short_schema, _long_schema = lru_cache(maxsize=1024)(_parsed), lru_cache(maxsiz
 
 
 def _refuse(message: str) -> NoReturn:
-    raise ExpressionError(Finding(Reason.SCHEMA_INVALID, message)) from None
+    raise ExpressionError(SqlFinding(Reason.SCHEMA_INVALID, message)) from None
 
 
 def _cut(ddl: str) -> list[str]:

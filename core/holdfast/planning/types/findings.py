@@ -14,7 +14,7 @@ SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SqlFinding:
     """One thing that is wrong, and what to do about it."""
 
     reason: Reason
@@ -24,7 +24,7 @@ class Finding:
 class ExpressionError(UserActionError):
     """A text of the spec that can't be used at all; `findings` say why."""
 
-    def __init__(self, *findings: Finding) -> None:
+    def __init__(self, *findings: SqlFinding) -> None:
         super().__init__("; ".join(finding.message for finding in findings))
         self.findings = findings
 

@@ -7,7 +7,7 @@ other function is of unknown type. Must not check arguments: a call Spark refuse
 from collections.abc import Sequence
 
 from holdfast.planning.types import collection_types_part
-from holdfast.planning.types.collection_types import Call, Rule
+from holdfast.planning.types.collection_types import Call, TypingRule
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import (
     BIGINT,
@@ -192,7 +192,7 @@ def _apart(call: Call) -> SparkType | None:
     return {2: INT, 3: BIGINT}.get(len(call.kinds))
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, TypingRule] = {
     **collection_types_part.RULES,
     **dict.fromkeys(_LIKE_FIRST.split(), _like_first),
     **dict.fromkeys(_LIKE_FIRST_NUMBER.split(), _like_first_number),

@@ -40,7 +40,7 @@ from holdfast.planning.types.spark_types import (
 Kinds = Callable[[object], SparkType | None]
 """Looks up the type of a node that was typed before."""
 
-Rule = Callable[[exp.Expr, Kinds], SparkType | None]
+NodeRule = Callable[[exp.Expr, Kinds], SparkType | None]
 
 INT_LIMIT, BIGINT_LIMIT = 2**31, 2**63
 MAX_LITERAL = 60
@@ -229,11 +229,11 @@ def _row(node: exp.Expr, kinds: Kinds) -> SparkType | None:
     return row(Call(node.expressions, tuple(kinds(child) for child in node.expressions)))
 
 
-def _always(kind: SparkType | None) -> Rule:
+def _always(kind: SparkType | None) -> NodeRule:
     return lambda *_: kind
 
 
-def _text_function(name: str) -> Rule:
+def _text_function(name: str) -> NodeRule:
     """Functions with a syntax of their own, like substring(a FROM 1)."""
     return lambda node, kinds: result(name, Call((node.this,), (kinds(node.this),)))
 
@@ -243,7 +243,7 @@ _CONDITIONS = (
     exp.Like, exp.NEQ, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Or, exp.RegexpLike,
 )  # fmt: skip
 
-RULES: dict[type[exp.Expr], Rule] = {
+RULES: dict[type[exp.Expr], NodeRule] = {
     **dict.fromkeys(_CONDITIONS, _always(BOOLEAN)),
     exp.Literal: _literal,
     exp.RawString: _always(STRING),

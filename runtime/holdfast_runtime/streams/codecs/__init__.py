@@ -11,8 +11,14 @@ import pyarrow as pa
 
 from holdfast_runtime.streams.codecs.arrow_codec import ArrowCodec
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
-from holdfast_runtime.streams.codecs.codec import BadRecord, Codec, Decoded, EncodeError
-from holdfast_runtime.streams.codecs.decode_errors import DEAD_LETTER_SCHEMA, BadBatch, DecodeError, Handled, on_bad
+from holdfast_runtime.streams.codecs.codec import BadRecord, Codec, DecodedBatch, EncodeError
+from holdfast_runtime.streams.codecs.decode_errors import (
+    DEAD_LETTER_SCHEMA,
+    BadBatch,
+    BadRecordsOutcome,
+    DecodeError,
+    on_bad,
+)
 from holdfast_runtime.streams.codecs.event_time import event_time_ms, without_event_time
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
 from holdfast_runtime.streams.codecs.plain_codec import BinaryCodec, StringCodec
@@ -24,13 +30,13 @@ __all__ = [
     "ArrowCodec",
     "BadBatch",
     "BadRecord",
+    "BadRecordsOutcome",
     "BinaryCodec",
     "Codec",
     "DecodeError",
-    "Decoded",
+    "DecodedBatch",
     "EncodeError",
     "Format",
-    "Handled",
     "JsonCodec",
     "SchemaUnsupportedError",
     "StringCodec",

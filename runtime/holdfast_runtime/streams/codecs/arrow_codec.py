@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.streams.codecs.arrow_columns import MOST_BYTES, Fitting, RefusedError, unusable
-from holdfast_runtime.streams.codecs.codec import BadRecord, Decoded, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.arrow_columns import MOST_BYTES, ColumnMapping, RefusedError, unusable
+from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, present, require_schema, stacked
 from holdfast_runtime.streams.codecs.ipc_messages import is_of_this_byte_order, unpacked_size
 
 MOST_ROWS = 100_000
@@ -32,9 +32,9 @@ class ArrowCodec:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._known: tuple[pa.Buffer, Fitting] | None = None
+        self._known: tuple[pa.Buffer, ColumnMapping] | None = None
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
+    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """The rows of all records; a record is read as a whole or not at all."""
         here, index, nulls = present(values)
         read: list[tuple[int, list[pa.RecordBatch]]] = []
@@ -52,7 +52,7 @@ class ArrowCodec:
             rows = self._together(read)
         counts = [sum(batch.num_rows for batch in batches) for _, batches in read]
         good = np.repeat(np.array([at for at, _ in read], np.int64), counts)
-        return Decoded(rows, good, tuple(bad), nulls)
+        return DecodedBatch(rows, good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One IPC stream per row."""
@@ -80,7 +80,7 @@ class ArrowCodec:
             raise RefusedError(message) from None
         return [fitting.fit(batch) for batch in batches]
 
-    def _read(self, value: pa.Buffer) -> tuple[Fitting, list[pa.RecordBatch]]:
+    def _read(self, value: pa.Buffer) -> tuple[ColumnMapping, list[pa.RecordBatch]]:
         messages = list(pa.ipc.MessageReader.open_stream(value))
         kinds = [message.type for message in messages]
         # Asked for a schema or a batch, pyarrow takes whatever message it is given for one.
@@ -97,11 +97,11 @@ class ArrowCodec:
                 return fitting, list(stream)
         return fitting, [pa.ipc.read_record_batch(message, fitting.found) for message in others]
 
-    def _fitting_of(self, message: pa.Message) -> Fitting:
+    def _fitting_of(self, message: pa.Message) -> ColumnMapping:
         if self._known is None or not self._known[0].equals(message.metadata):
             # A copy: the message is a part of all records of its batch, and would keep them.
             header = pa.py_buffer(message.metadata.to_pybytes())
-            self._known = header, Fitting.of(self.schema, pa.ipc.read_schema(message))
+            self._known = header, ColumnMapping.of(self.schema, pa.ipc.read_schema(message))
         return self._known[1]
 
     def _together(self, read: Iterable[tuple[int, list[pa.RecordBatch]]]) -> pa.RecordBatch:

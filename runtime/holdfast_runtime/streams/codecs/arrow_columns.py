@@ -30,7 +30,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class ColumnMapping:
     """How the columns of a stream come from those of records with one schema."""
 
     schema: pa.Schema
@@ -45,7 +45,7 @@ class Fitting:
     """Those of a kindred type."""
 
     @classmethod
-    def of(cls, schema: pa.Schema, found: pa.Schema) -> "Fitting":
+    def of(cls, schema: pa.Schema, found: pa.Schema) -> "ColumnMapping":
         """Raises `RefusedError` where a column is there twice, or of a type that is no kin."""
         places = tuple(_place(found, field) for field in schema)
         kinds = [(at, found.field(place).type) for at, place in enumerate(places) if place is not None]

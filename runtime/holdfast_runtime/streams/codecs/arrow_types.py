@@ -7,7 +7,7 @@ invent a type for what Arrow can't carry: that is refused by name.
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.columns import Rows
+from holdfast.planning.types.columns import RowType
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import SparkType
 
@@ -35,7 +35,7 @@ class SchemaUnsupportedError(UserActionError):
     """A stream's schema has a type that its rows can't carry."""
 
 
-def arrow_schema(rows: Rows) -> pa.Schema:
+def arrow_schema(rows: RowType) -> pa.Schema:
     """The Arrow schema in which Spark hands over and takes rows of these columns."""
     fields = []
     for column in rows.columns:

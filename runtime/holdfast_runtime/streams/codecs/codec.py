@@ -29,7 +29,7 @@ class BadRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedBatch:
     """What a batch of record values turned into. Each record is in `good`, `bad` or `nulls`, or (arrow) has no rows."""
 
     rows: pa.RecordBatch
@@ -49,7 +49,7 @@ class Codec(Protocol):
     def schema(self) -> pa.Schema:
         """The columns it reads and writes."""
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
+    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """The rows of these record values. Never raises for what a record holds."""
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:

@@ -61,14 +61,14 @@ class BadBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class BadRecordsOutcome:
     """How many records are left out, and the dead letters to write for them (no rows when they are skipped)."""
 
     count: int
     letters: pa.RecordBatch
 
 
-def on_bad(batch: BadBatch, mode: Mode) -> Handled:
+def on_bad(batch: BadBatch, mode: Mode) -> BadRecordsOutcome:
     """What to do with the bad records of a batch; raises `DecodeError` for the first when the stream says `Fail`."""
     match mode:
         case "Fail":
@@ -81,11 +81,11 @@ def on_bad(batch: BadBatch, mode: Mode) -> Handled:
                     first.reason,
                     batch.values[first.index].as_py(),
                 )
-            return Handled(0, _letters(batch, ()))
+            return BadRecordsOutcome(0, _letters(batch, ()))
         case "Skip":
-            return Handled(len(batch.bad), _letters(batch, ()))
+            return BadRecordsOutcome(len(batch.bad), _letters(batch, ()))
         case "DeadLetter":
-            return Handled(len(batch.bad), _letters(batch, batch.bad))
+            return BadRecordsOutcome(len(batch.bad), _letters(batch, batch.bad))
         case _:
             assert_never(mode)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError
-from holdfast_runtime.streams.codecs.codec import BadRecord, Decoded, Indices, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, Indices, present, require_schema, stacked
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_writer import json_objects
@@ -29,7 +29,7 @@ class JsonCodec:
         self._judge = judge_of(schema)
         self._reader = None if any(_has_map(field.type) for field in schema) else JsonReader(schema)
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
+    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """One row for each record that is a JSON object of fitting values."""
         here, index, nulls = present(values)
         pieces: list[pa.RecordBatch] = []
@@ -52,7 +52,7 @@ class JsonCodec:
                 places.append(index[start:stop][kept])
                 bad += [BadRecord(int(index[start + at]), reason) for at, reason in unfit]
         good = np.concatenate(places) if places else index[:0]
-        return Decoded(stacked(pieces, self.schema), good, tuple(bad), nulls)
+        return DecodedBatch(stacked(pieces, self.schema), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One JSON object per row, without the columns that are null."""

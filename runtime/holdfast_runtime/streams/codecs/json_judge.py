@@ -35,10 +35,10 @@ DIGITS = Context(prec=80)
 DEEPEST = 400
 """So many levels Python's reader takes wherever it is called from; its own limit counts the caller's too."""
 MARKS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
-Reader = Callable[[Any, str], Any]
+ValueReader = Callable[[Any, str], Any]
 
 
-class Number(str):
+class JsonNumber(str):
     """The text of a JSON number, so that no digit is lost before its type is known."""
 
     __slots__ = ()
@@ -78,7 +78,7 @@ def parsed(raw: bytes) -> Any:
     if text.count("[") + text.count("{") > DEEPEST and _depth(text) > DEEPEST:
         _unfit("the value is nested too deeply", sure=False)
     try:
-        return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
+        return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=JsonNumber)
     except json.JSONDecodeError as error:
         near = f"{error.msg} at character {error.pos + 1}, near {text[error.pos :][:20]!r}"
         _unfit(f"the value is not JSON: {near}", sure="Inf" not in text)  # only the fast reader takes Inf for Infinity
@@ -93,7 +93,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def reader_of(kind: pa.DataType) -> Reader:  # noqa: PLR0911 - one per family of types
+def reader_of(kind: pa.DataType) -> ValueReader:  # noqa: PLR0911 - one per family of types
     """How a JSON value becomes a value of this type."""
     if pa.types.is_struct(kind):
         return _struct(kind)
@@ -112,7 +112,7 @@ def reader_of(kind: pa.DataType) -> Reader:  # noqa: PLR0911 - one per family of
 
 def shown(value: Any) -> str:
     """The value as JSON, cut short."""
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         text = str(value)
     elif isinstance(value, dict | list):
         text = "an object" if isinstance(value, dict) else "an array"
@@ -129,11 +129,11 @@ def _wrong(path: str, wanted: str, value: Any) -> NoReturn:
     _unfit(f"field {path} should be {wanted}, found {shown(value)}")
 
 
-def _value(read: Reader, value: Any, path: str) -> Any:
+def _value(read: ValueReader, value: Any, path: str) -> Any:
     return None if value is None else read(value, path)
 
 
-def _struct(kind: pa.StructType) -> Reader:
+def _struct(kind: pa.StructType) -> ValueReader:
     inner = {field.name: reader_of(field.type) for field in kind}
 
     def read(value: Any, path: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _struct(kind: pa.StructType) -> Reader:
     return read
 
 
-def _map(kind: pa.MapType) -> Reader:
+def _map(kind: pa.MapType) -> ValueReader:
     inner, key_type = reader_of(kind.item_type), reader_of(kind.key_type)
 
     def read(value: Any, path: str) -> list[tuple[str, Any]]:
@@ -155,7 +155,7 @@ def _map(kind: pa.MapType) -> Reader:
     return read
 
 
-def _list(kind: pa.ListType) -> Reader:
+def _list(kind: pa.ListType) -> ValueReader:
     inner = reader_of(kind.value_type)
 
     def read(value: Any, path: str) -> list[Any]:
@@ -166,24 +166,24 @@ def _list(kind: pa.ListType) -> Reader:
     return read
 
 
-def _whole(kind: pa.DataType) -> Reader:
+def _whole(kind: pa.DataType) -> ValueReader:
     limit = 1 << (kind.bit_width - 1)
 
     def read(value: Any, path: str) -> int:
-        if not isinstance(value, Number) or not WHOLE.match(value) or not -limit <= int(value) < limit:
+        if not isinstance(value, JsonNumber) or not WHOLE.match(value) or not -limit <= int(value) < limit:
             _wrong(path, f"a whole number of {kind.bit_width} bits", value)
         return int(value)
 
     return read
 
 
-def _floating(kind: pa.DataType) -> Reader:
+def _floating(kind: pa.DataType) -> ValueReader:
     wanted = f"a number that a {'DOUBLE' if pa.types.is_float64(kind) else 'FLOAT'} can hold"
 
     def read(value: Any, path: str) -> float:
         if isinstance(value, str) and value in NOT_FINITE:
             return float(NOT_FINITE[value])
-        if not isinstance(value, Number):
+        if not isinstance(value, JsonNumber):
             _wrong(path, "a number", value)
         if isinf(float(value)):
             _wrong(path, wanted, value)
@@ -196,7 +196,7 @@ def _floating(kind: pa.DataType) -> Reader:
     return read
 
 
-def _decimal(kind: pa.Decimal128Type) -> Reader:
+def _decimal(kind: pa.Decimal128Type) -> ValueReader:
     wanted = f"a number of DECIMAL({kind.precision},{kind.scale})"
     unit = Decimal((0, (1,), -kind.scale))
 
@@ -216,9 +216,9 @@ def _decimal(kind: pa.Decimal128Type) -> Reader:
     return read
 
 
-def _string(_: pa.DataType) -> Reader:
+def _string(_: pa.DataType) -> ValueReader:
     def read(value: Any, path: str) -> str:
-        if not isinstance(value, str) or isinstance(value, Number):
+        if not isinstance(value, str) or isinstance(value, JsonNumber):
             _wrong(path, "a string", value)
         try:
             value.encode()
@@ -229,7 +229,7 @@ def _string(_: pa.DataType) -> Reader:
     return read
 
 
-def _boolean(_: pa.DataType) -> Reader:
+def _boolean(_: pa.DataType) -> ValueReader:
     def read(value: Any, path: str) -> bool:
         if not isinstance(value, bool):
             _wrong(path, "true or false", value)
@@ -238,7 +238,7 @@ def _boolean(_: pa.DataType) -> Reader:
     return read
 
 
-def _null(_: pa.DataType) -> Reader:
+def _null(_: pa.DataType) -> ValueReader:
     def read(value: Any, path: str) -> None:
         _wrong(path, "null", value)
 
@@ -247,10 +247,10 @@ def _null(_: pa.DataType) -> Reader:
 
 def _by_text(
     wanted: str, convert: Callable[[pa.StringArray, pa.DataType], pa.Array]
-) -> Callable[[pa.DataType], Reader]:
-    def of(kind: pa.DataType) -> Reader:
+) -> Callable[[pa.DataType], ValueReader]:
+    def of(kind: pa.DataType) -> ValueReader:
         def read(value: Any, path: str) -> Any:
-            number = isinstance(value, Number)
+            number = isinstance(value, JsonNumber)
             if not isinstance(value, str) or (number and not (pa.types.is_timestamp(kind) and WHOLE.match(value))):
                 _wrong(path, wanted, value)
             try:
@@ -271,7 +271,7 @@ def _by_text(
     return of
 
 
-PLAIN: dict[int, Callable[[pa.DataType], Reader]] = {
+PLAIN: dict[int, Callable[[pa.DataType], ValueReader]] = {
     pa.string().id: _string,
     pa.bool_().id: _boolean,
     pa.null().id: _null,

@@ -25,7 +25,7 @@ WHITESPACE = " \t\r\n"
 MICROS_PER_MILLI = 1000
 
 
-class Times(Enum):
+class TimestampStyle(Enum):
     """How a producer writes timestamps. All three may be read always; this is what is tried first."""
 
     ISO = "text of at most six digits behind the second, read by pyarrow"
@@ -39,7 +39,11 @@ class JsonReader:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._types = [field.type for field in schema]
-        ways = Times if any(_contains(kind, pa.types.is_timestamp) for kind in self._types) else [Times.ISO]
+        ways = (
+            TimestampStyle
+            if any(_contains(kind, pa.types.is_timestamp) for kind in self._types)
+            else [TimestampStyle.ISO]
+        )
         self._parse = {
             way: pj.ParseOptions(
                 explicit_schema=pa.schema([(field.name, _readable(field.type, way)) for field in schema]),
@@ -47,7 +51,7 @@ class JsonReader:
             )
             for way in ways
         }
-        self._likely = Times.ISO
+        self._likely = TimestampStyle.ISO
         self._decimals = any(_contains(kind, pa.types.is_decimal) for kind in self._types)
 
     def read(self, block: pa.BinaryArray) -> pa.RecordBatch | None:
@@ -65,7 +69,7 @@ class JsonReader:
         """The row of a single record in whatever way it can be read, so that no earlier block decides."""
         return next((rows for way in self._parse if (rows := self._read(record, way)) is not None), None)
 
-    def _read(self, block: pa.BinaryArray, way: Times) -> pa.RecordBatch | None:
+    def _read(self, block: pa.BinaryArray, way: TimestampStyle) -> pa.RecordBatch | None:
         try:
             buffer = _lines(block)
             if buffer is None or (self._decimals and risky_decimals(np.frombuffer(buffer, np.uint8))):
@@ -135,14 +139,14 @@ def _contains(kind: pa.DataType, test: object) -> bool:
     return bool(test(kind)) or any(_contains(kind.field(at).type, test) for at in range(kind.num_fields))
 
 
-def _readable(kind: pa.DataType, way: Times) -> pa.DataType:
+def _readable(kind: pa.DataType, way: TimestampStyle) -> pa.DataType:
     """What pyarrow is asked for in place of a type that it does not read as Spark writes it."""
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, _readable(field.type, way)) for field in kind])
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", _readable(kind.value_type, way)))
     if pa.types.is_timestamp(kind):
-        return {Times.ISO: kind, Times.TEXT: pa.string(), Times.MILLIS: pa.int64()}[way]
+        return {TimestampStyle.ISO: kind, TimestampStyle.TEXT: pa.string(), TimestampStyle.MILLIS: pa.int64()}[way]
     if pa.types.is_decimal(kind):
         # In 128 bits, 1234567890123456789012 as DECIMAL(38,18) becomes another number.
         return pa.decimal256(kind.precision, kind.scale)
@@ -153,7 +157,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _finished(array: pa.Array, kind: pa.DataType, way: Times) -> pa.Array:  # noqa: PLR0911 - one per family
+def _finished(array: pa.Array, kind: pa.DataType, way: TimestampStyle) -> pa.Array:  # noqa: PLR0911 - one per family
     """The column in its own type; raises `ArrowInvalid` where a value is none of it."""
     if pa.types.is_struct(kind):
         if kind.num_fields == 0:
@@ -166,8 +170,8 @@ def _finished(array: pa.Array, kind: pa.DataType, way: Times) -> pa.Array:  # no
         elements = _finished(array.flatten(), kind.value_type, way)
         return pa.ListArray.from_arrays(pa.array(offsets), elements, type=kind, mask=array.is_null())
     if pa.types.is_timestamp(kind):
-        if way is not Times.ISO:
-            array = instants(array, kind) if way is Times.TEXT else from_millis(array, kind)
+        if way is not TimestampStyle.ISO:
+            array = instants(array, kind) if way is TimestampStyle.TEXT else from_millis(array, kind)
         return within_years(array)
     if pa.types.is_date(kind):
         return within_years(dates(array))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError
-from holdfast_runtime.streams.codecs.codec import BadRecord, Decoded, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, present, require_schema, stacked
 
 
 class BinaryCodec:
@@ -16,10 +16,10 @@ class BinaryCodec:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = _only_value(schema, pa.binary(), "binary", "BINARY")
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
+    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Every value is a row, unless it is null."""
         here, good, nulls = present(values)
-        return Decoded(pa.RecordBatch.from_arrays([here], schema=self.schema), good, (), nulls)
+        return DecodedBatch(pa.RecordBatch.from_arrays([here], schema=self.schema), good, (), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """The column itself; a null value makes a null record."""
@@ -33,7 +33,7 @@ class StringCodec:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = _only_value(schema, pa.string(), "string", "STRING")
 
-    def decode(self, values: pa.BinaryArray) -> Decoded:
+    def decode(self, values: pa.BinaryArray) -> DecodedBatch:
         """Every value that is UTF-8 is a row. The batch is checked at once and cut into halves only where it fails."""
         here, index, nulls = present(values)
         pieces, spans, bad = [], [], []
@@ -52,7 +52,7 @@ class StringCodec:
             pieces.append(pa.RecordBatch.from_arrays([text], schema=self.schema))
             spans.append(index[start:stop])
         good = np.concatenate(spans) if spans else index[:0]
-        return Decoded(stacked(pieces, self.schema), good, tuple(bad), nulls)
+        return DecodedBatch(stacked(pieces, self.schema), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """The column's UTF-8; a null value makes a null record."""

@@ -11,54 +11,54 @@ import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.admin.housekeeping import Places, Tidying
-from holdfast_runtime.streams.kafka.admin.topics import Topics
-from holdfast_runtime.streams.kafka.admin.wanted import Use, wanted
+from holdfast_runtime.streams.kafka.admin.housekeeping import NextOffsets, TopicHousekeeping
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.admin.wanted import TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.times import event_times
 from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits, record_limit, request_bytes
-from holdfast_runtime.streams.kafka.read.fetching import Fetching, make_fetcher
+from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.write.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.write.fencing import begin_attempt, claim_name
-from holdfast_runtime.streams.kafka.write.marker_notes import Who, marker_topic, slot_partition
+from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId, marker_topic, slot_partition
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
-from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Transactions, Writes
-from holdfast_runtime.streams.kafka.write.untransacted import Untransacted
-from holdfast_runtime.streams.markers import Turns
-from holdfast_runtime.streams.records import WRITTEN, Bounds, Marker, Range, RecordLimit
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, TransactionalWriter, WriteHook, Writes
+from holdfast_runtime.streams.kafka.write.untransacted import PlainWriter
+from holdfast_runtime.streams.markers import TaskMarkers
+from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetBounds, OffsetRange, RecordLimit
 from holdfast_runtime.wall_clock import now
 
 Parts = Sequence[tuple[pa.RecordBatch, Marker]]
 
 
 @dataclass(frozen=True, slots=True)
-class MakeWriter:
+class WriterFactory:
     """Makes what writes for a process."""
 
     settings: KafkaSettings
     app: str
     exactly_once: bool
-    before: Turns
+    before: TaskMarkers
     request_bytes: int = REQUEST_BYTES
     """How much it may put into one batch of records."""
 
     def __call__(self) -> Writer:
         """Without any connection yet."""
         if not self.exactly_once:
-            return Untransacted(self.settings, self.request_bytes)
+            return PlainWriter(self.settings, self.request_bytes)
         markers = MarkerTopic(self.settings, marker_topic(self.app))
-        return Transactions(self.settings, self.before, markers, self.request_bytes)
+        return TransactionalWriter(self.settings, self.before, markers, self.request_bytes)
 
 
 @dataclass(slots=True, eq=False)
-class Kafka:
+class KafkaCluster:
     """One Kafka system of an app."""
 
     settings: KafkaSettings
     app: str
     exactly_once: bool = True
-    before: Turns = field(default_factory=dict)
+    before: TaskMarkers = field(default_factory=dict)
     """What earlier attempts of the run have written into it."""
     replication: int | None = None
     """How many brokers hold each record of topics that are made here; None: as they like."""
@@ -66,13 +66,13 @@ class Kafka:
     """What topics take that are written, as the attempt found it when it began."""
     timed: Collection[str] = ()
     """Topics whose records have event times as their timestamps: these go as they are."""
-    _topics: Topics | None = None
-    _fetcher: Fetching | None = None
+    _topics: KafkaTopics | None = None
+    _fetcher: RangeFetcher | None = None
     _bounds: TopicBounds | None = None
-    _tidying: Tidying | None = None
+    _tidying: TopicHousekeeping | None = None
     _writer: Writer | None = None
 
-    def bounds(self, topics: Collection[str]) -> dict[str, dict[int, Bounds]]:
+    def bounds(self, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
         """What there is of each partition of these topics, now, as far as it is committed."""
         return self._asked().bounds(topics)
 
@@ -80,19 +80,19 @@ class Kafka:
         """The id of a topic: another one than before, if it was made anew."""
         return self._asked().topic_id(topic)
 
-    def fetch(self, wanted: Range) -> pa.RecordBatch:
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range; the stream of its partition is the topic."""
         topic, number = wanted.partition
         found = self._reader().fetch(topic, number, wanted.start, wanted.end)
         at = found.schema.get_field_index("timestamp")
         return found.set_column(at, found.schema.field(at), event_times(found.column(at)))
 
-    def expect(self, wanted: Sequence[Range]) -> None:
+    def expect(self, wanted: Sequence[OffsetRange]) -> None:
         """Have these ranges fetched side by side."""
         if len(wanted) > 1:
             self._reader().begin((*one.partition, one.start) for one in wanted)
 
-    def ensure(self, topic: str, partitions: int, use: Use, retention: str | None = None) -> None:
+    def ensure(self, topic: str, partitions: int, use: TopicUse, retention: str | None = None) -> None:
         """The topic, made as the spec says if it is not there, refused if it is otherwise."""
         self._made().ensure(topic, wanted(use, partitions, self.replication, retention))
 
@@ -100,12 +100,12 @@ class Kafka:
         """What topics take, now."""
         return {topic: self._made().limits(topic) for topic in topics}
 
-    def begin(self, who: Who, slots: int, owner: str) -> Turns:
+    def begin(self, who: AttemptId, slots: int, owner: str) -> TaskMarkers:
         """From here on only this attempt writes, for this owner; what earlier ones of its run had written."""
         if not self.exactly_once:
             return {}
         markers = MarkerTopic(self.settings, marker_topic(self.app))
-        asked = wanted(Use.MARKERS, slot_partition(slots), self.replication)
+        asked = wanted(TopicUse.MARKERS, slot_partition(slots), self.replication)
         found = self._made().ensure(markers.topic, asked, ours=True)
         try:
             claim_name(who.app, owner, markers)
@@ -113,11 +113,11 @@ class Kafka:
         finally:
             markers.close()
 
-    def write(self, sender: Sender, writes: Writes, at: At) -> None:
+    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write what has not been written; all of it is there when this returns."""
         if self._writer is None:
             size = request_bytes(self.limits, REQUEST_BYTES)
-            make, found = MakeWriter(self.settings, self.app, self.exactly_once, self.before, size), agent()
+            make, found = WriterFactory(self.settings, self.app, self.exactly_once, self.before, size), agent()
             self._writer = make() if found is None else RemoteWriter(found, self.settings.system, pickle.dumps(make))
         self._writer.send(sender, {place: self._taken(place, parts) for place, parts in writes.items()}, at)
 
@@ -125,10 +125,10 @@ class Kafka:
         """How large a record of a topic may be."""
         return record_limit(topic, self.limits.get(topic, TopicLimits()), self.settings)
 
-    def tidy(self, read: Places, own: Places) -> None:
+    def tidy(self, read: NextOffsets, own: NextOffsets) -> None:
         """Say how far the app has read, and delete what it has read of its own."""
         if self._tidying is None:
-            self._tidying = Tidying(self.settings)
+            self._tidying = TopicHousekeeping(self.settings)
         self._tidying.publish(self.app, {**read, **own})
         self._tidying.delete(own)
 
@@ -149,12 +149,12 @@ class Kafka:
             for records, marker in parts
         ]
 
-    def _made(self) -> Topics:
+    def _made(self) -> KafkaTopics:
         if self._topics is None:
-            self._topics = Topics(self.settings)
+            self._topics = KafkaTopics(self.settings)
         return self._topics
 
-    def _reader(self) -> Fetching:
+    def _reader(self) -> RangeFetcher:
         if self._fetcher is None:
             self._fetcher = make_fetcher(self.settings)
         return self._fetcher

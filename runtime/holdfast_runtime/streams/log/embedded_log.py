@@ -25,7 +25,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.sealed_json import sealed, unsealed
 from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogPartition, create_partition
 from holdfast_runtime.streams.log.open_partitions import open_partition
-from holdfast_runtime.streams.records import Bounds, Marker, Range, StreamMissingError, check_partition
+from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, StreamMissingError, check_partition
 
 MAP_SIZE = 16 << 30
 """How large a partition may become. It costs addresses, not memory or disk; all processes must use the same."""
@@ -114,7 +114,7 @@ class EmbeddedLog:
             _write_meta(path, grown)
             return grown
 
-    def bounds(self, stream: str) -> dict[StreamPartition, Bounds]:
+    def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
         """What there is of each partition of a stream, now."""
         return {partition.partition: partition.bounds() for partition in self._all(stream)}
 
@@ -124,7 +124,7 @@ class EmbeddedLog:
         records = sum(bounds.end - bounds.oldest for bounds in (one.bounds() for one in all_))
         return sum(one.size() for one in all_) / records if records else 0.0
 
-    def fetch(self, wanted: Range) -> pa.RecordBatch:
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range."""
         return self._known(wanted.partition).fetch(wanted)
 
@@ -153,15 +153,15 @@ class EmbeddedLog:
         """The last marker of each task of an owner, in each partition."""
         return {partition.partition: partition.markers(owner) for partition in self._all(stream)}
 
-    def trim(self, partition: StreamPartition, before: int) -> Bounds:
+    def trim(self, partition: StreamPartition, before: int) -> OffsetBounds:
         """Forget the records below an offset."""
         return self._known(partition).trim(before)
 
-    def trim_to(self, partition: StreamPartition, records: int) -> Bounds:
+    def trim_to(self, partition: StreamPartition, records: int) -> OffsetBounds:
         """Keep only the newest records."""
         return self._known(partition).trim_to(records)
 
-    def trim_older(self, partition: StreamPartition, timestamp: int) -> Bounds:
+    def trim_older(self, partition: StreamPartition, timestamp: int) -> OffsetBounds:
         """Forget records as long as they are older than a time; those written together with a newer one stay."""
         return self._known(partition).trim_older(timestamp)
 

@@ -29,10 +29,10 @@ from holdfast_runtime.lmdb_file import FileDamagedError, check_metas, check_page
 from holdfast_runtime.streams.markers import is_written
 from holdfast_runtime.streams.records import (
     WRITTEN,
-    Bounds,
     FencedError,
     Marker,
-    Range,
+    OffsetBounds,
+    OffsetRange,
     check_range,
     joined,
     with_offsets,
@@ -48,10 +48,10 @@ _LONGEST_KEY = 511
 
 _BOUNDS, _NAME = b"b", b"n"
 _CHUNK, _FENCE, _MARKER = b"c", b"f", b"m"
-_KINDS = (_BOUNDS, _NAME, _FENCE, _MARKER)
-_AFTER_CHUNKS = b"d"
+ENTRY_KINDS = (_BOUNDS, _NAME, _FENCE, _MARKER)
+AFTER_CHUNKS = b"d"
 _DATA = "data.mdb"
-_PAIR = struct.Struct(">qq")
+PAIR = struct.Struct(">qq")
 _HEAD = struct.Struct(">qq")  # first offset, highest timestamp
 _SUM = struct.Struct("<I")
 _FITS = 0x2144DF1C
@@ -89,26 +89,26 @@ class LogPartition:
         """Give up files and memory."""
         self._env.close()
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> OffsetBounds:
         """What there is."""
         with self._reading() as txn:
             return self._bounds(txn)
 
-    def fetch(self, wanted: Range) -> pa.RecordBatch:
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range."""
         parts = []
         with self._reading() as txn:
             check_range(wanted, self._bounds(txn))
             at = wanted.start
             cursor = txn.cursor()
-            found = at < wanted.end and cursor.set_range(_chunk_key(at))
+            found = at < wanted.end and cursor.set_range(chunk_key(at))
             while at < wanted.end:
                 key, value = (cursor.key(), cursor.value()) if found else (b"", b"")
                 if key[:1] != _CHUNK:
                     self._damaged(f"its records end at offset {at}, before its end")
                 first, rows = self._rows(key, value)
                 last = first + rows.num_rows
-                if not first <= at < last or _chunk_key(last - 1) != key:
+                if not first <= at < last or chunk_key(last - 1) != key:
                     self._damaged(f"the records around offset {at} are not where they belong")
                 stop = min(last, wanted.end)
                 parts.append(with_offsets(rows.slice(at - first, stop - at), at))
@@ -119,7 +119,7 @@ class LogPartition:
     def append_all(self, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]) -> list[bool]:
         """Records and markers of several tasks in one transaction."""
         with self._writing() as txn:
-            done = [marker is None or _mark(txn, marker, self.partition) for _, marker in writes]
+            done = [marker is None or put_marker(txn, marker, self.partition) for _, marker in writes]
             batches = [records for (records, _), new in zip(writes, done, strict=True) if new and records.num_rows]
             if batches:
                 self._add(txn, batches)
@@ -128,18 +128,18 @@ class LogPartition:
     def written(self, owner: str, task: str) -> Marker | None:
         """The last marker of a task."""
         with self._reading() as txn:
-            return _marker(txn, owner, task)
+            return marker_of(txn, owner, task)
 
     def markers(self, owner: str) -> list[Marker]:
         """The last marker of each task of an owner."""
-        prefix = _marker_key(owner, "")
+        prefix = marker_key(owner, "")
         with self._reading() as txn:
             cursor = txn.cursor()
             found = []
             more = cursor.set_range(prefix)
             while more and cursor.key().startswith(prefix):
                 task = cursor.key()[len(prefix) :].decode()
-                found.append(Marker(owner, task, *json.loads(_checked(cursor.key(), cursor.value()).tobytes())))
+                found.append(Marker(owner, task, *json.loads(checked_value(cursor.key(), cursor.value()).tobytes())))
                 more = cursor.next()
             return found
 
@@ -150,40 +150,42 @@ class LogPartition:
             found = {}
             more = cursor.set_range(_FENCE)
             while more and cursor.key()[:1] == _FENCE:
-                found[cursor.key()[1:].decode()] = _PAIR.unpack(_checked(*cursor.item()))[0]
+                found[cursor.key()[1:].decode()] = PAIR.unpack(checked_value(*cursor.item()))[0]
                 more = cursor.next()
             return found
 
     def fence(self, owner: str, epoch: int) -> None:
         """Refuse earlier epochs of an owner from now on."""
         with self._writing() as txn:
-            if epoch > _fence_of(txn, owner):
-                _put(txn, _fence_key(owner), _PAIR.pack(epoch, 0))
+            if epoch > fence_of(txn, owner):
+                put_entry(txn, fence_key(owner), PAIR.pack(epoch, 0))
 
-    def trim(self, before: int) -> Bounds:
+    def trim(self, before: int) -> OffsetBounds:
         """Forget the records below an offset."""
         with self._writing() as txn:
             bounds = self._bounds(txn)
             oldest = min(max(bounds.oldest, before), bounds.end)
             self._forget(txn, oldest)
         self._settle()
-        return Bounds(oldest, bounds.end)
+        return OffsetBounds(oldest, bounds.end)
 
-    def trim_to(self, records: int) -> Bounds:
+    def trim_to(self, records: int) -> OffsetBounds:
         """Keep only the newest records."""
         return self.trim(self.bounds().end - records)
 
-    def trim_older(self, timestamp: int) -> Bounds:
+    def trim_older(self, timestamp: int) -> OffsetBounds:
         """Forget records as long as they are older than a time; stops at the first chunk that holds a newer one."""
         with self._writing() as txn:
             bounds, cursor = self._bounds(txn), txn.cursor()
             oldest, more = bounds.oldest, cursor.set_range(_CHUNK)
-            while more and cursor.key()[:1] == _CHUNK and _HEAD.unpack_from(_checked(*cursor.item()))[1] < timestamp:
-                oldest = _offset_of(cursor.key()) + 1
+            while (
+                more and cursor.key()[:1] == _CHUNK and _HEAD.unpack_from(checked_value(*cursor.item()))[1] < timestamp
+            ):
+                oldest = offset_of_chunk(cursor.key()) + 1
                 more = cursor.next()
             self._forget(txn, oldest)
         self._settle()
-        return Bounds(oldest, bounds.end)
+        return OffsetBounds(oldest, bounds.end)
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -194,7 +196,7 @@ class LogPartition:
         first = bounds.end
         added = sum(batch.num_rows for batch in batches)
         cursor = txn.cursor()
-        if cursor.set_key(_chunk_key(first - 1)) if first else False:
+        if cursor.set_key(chunk_key(first - 1)) if first else False:
             key, value = cursor.item()
             start, rows = self._rows(key, value)
             if rows.num_rows < _SMALL_ROWS and len(value) < _SMALL_BYTES:
@@ -203,35 +205,35 @@ class LogPartition:
         for batch in _chunks(batches):
             last = first + batch.num_rows - 1
             head = _HEAD.pack(first, pc.max(batch.column(2)).as_py())
-            _put(txn, _chunk_key(last), head, batch.serialize().to_pybytes())
+            put_entry(txn, chunk_key(last), head, batch.serialize().to_pybytes())
             first = last + 1
-        _put(txn, _BOUNDS, _PAIR.pack(bounds.oldest, bounds.end + added))
+        put_entry(txn, _BOUNDS, PAIR.pack(bounds.oldest, bounds.end + added))
 
     def _forget(self, txn: "lmdb.Transaction[bytes]", oldest: int) -> None:
         cursor = txn.cursor()
         more = cursor.set_range(_CHUNK)
-        while more and cursor.key()[:1] == _CHUNK and _offset_of(cursor.key()) < oldest:
+        while more and cursor.key()[:1] == _CHUNK and offset_of_chunk(cursor.key()) < oldest:
             more = cursor.delete()
-        _put(txn, _BOUNDS, _PAIR.pack(oldest, self._bounds(txn).end))
+        put_entry(txn, _BOUNDS, PAIR.pack(oldest, self._bounds(txn).end))
 
     def _settle(self) -> None:
         """One more commit: LMDB uses pages again from the transaction after next, and a full partition has none."""
         with self._writing() as txn:
-            _put(txn, _BOUNDS, _PAIR.pack(*self._bounds(txn)))
+            put_entry(txn, _BOUNDS, PAIR.pack(*self._bounds(txn)))
 
     def _rows(self, key: bytes, value: bytes) -> tuple[int, pa.RecordBatch]:
         try:
-            length = len(_checked(key, value)) - _HEAD.size
+            length = len(checked_value(key, value)) - _HEAD.size
             rows = pa.ipc.read_record_batch(pa.py_buffer(value).slice(_HEAD.size, length), WRITTEN)
         except (pa.ArrowException, OSError, struct.error) as error:
             self._damaged(f"a chunk can't be read: {error}", error)
         return _HEAD.unpack_from(value)[0], rows
 
-    def _bounds(self, txn: "lmdb.Transaction[bytes]") -> Bounds:
-        found = _get(txn, _BOUNDS)
+    def _bounds(self, txn: "lmdb.Transaction[bytes]") -> OffsetBounds:
+        found = get_entry(txn, _BOUNDS)
         if found is None:
             self._damaged("nothing says how far its records go")
-        return Bounds(*_PAIR.unpack(found))
+        return OffsetBounds(*PAIR.unpack(found))
 
     def _check(self) -> None:
         info, stat = self._env.info(), self._env.stat()
@@ -243,7 +245,7 @@ class LogPartition:
             message = f"{self.partition}: {self.path} is written faster than it can be looked at; open it again"
             raise LogUnavailableError(message)
         with self._reading() as txn:
-            name = _get(txn, _NAME)
+            name = get_entry(txn, _NAME)
         if name != str(self.partition).encode():
             says = "no name" if name is None else f"the name {name.decode(errors='replace')}"
             self._damaged(f"it has {says}, and should be {self.partition}")
@@ -259,11 +261,11 @@ class LogPartition:
                 kind = cursor.key()[:1]
                 if kind == _CHUNK:
                     # Records are looked at when they are fetched, and one that is not there is noticed.
-                    more = cursor.set_range(_AFTER_CHUNKS)
+                    more = cursor.set_range(AFTER_CHUNKS)
                     continue
-                if kind not in _KINDS:
+                if kind not in ENTRY_KINDS:
                     self._damaged(f"it has an entry {cursor.key()!r}")
-                _checked(*cursor.item())
+                checked_value(*cursor.item())
                 more = cursor.next()
             return True
 
@@ -315,8 +317,8 @@ def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -
     path.mkdir(parents=True)
     env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=False)
     with env.begin(write=True) as txn:
-        _put(txn, _NAME, str(partition).encode())
-        _put(txn, _BOUNDS, _PAIR.pack(0, 0))
+        put_entry(txn, _NAME, str(partition).encode())
+        put_entry(txn, _BOUNDS, PAIR.pack(0, 0))
     env.sync(True)  # noqa: FBT003 - the name of the argument is not LMDB's
     env.close()
 
@@ -340,34 +342,37 @@ def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:
     return env
 
 
-def _mark(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: StreamPartition) -> bool:
-    fence = _fence_of(txn, marker.owner)
+def put_marker(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: StreamPartition) -> bool:
+    """Write the marker of a task's batch; False where it is written. Raises `FencedError`."""
+    fence = fence_of(txn, marker.owner)
     if marker.epoch < fence:
         message = (
             f"{partition}: attempt {marker.epoch} of {marker.owner} wants to write batch {marker.batch} of "
             f"{marker.task}, but attempt {fence} has taken over; this process must end"
         )
         raise FencedError(message)
-    if is_written(marker, _marker(txn, marker.owner, marker.task), str(partition)):
+    if is_written(marker, marker_of(txn, marker.owner, marker.task), str(partition)):
         return False
     value = [marker.batch, marker.epoch, marker.life, marker.digest]
-    _put(txn, _marker_key(marker.owner, marker.task), json.dumps(value).encode())
+    put_entry(txn, marker_key(marker.owner, marker.task), json.dumps(value).encode())
     if marker.epoch > fence:
-        _put(txn, _fence_key(marker.owner), _PAIR.pack(marker.epoch, 0))
+        put_entry(txn, fence_key(marker.owner), PAIR.pack(marker.epoch, 0))
     return True
 
 
-def _marker(txn: "lmdb.Transaction[bytes]", owner: str, task: str) -> Marker | None:
-    found = _get(txn, _marker_key(owner, task))
+def marker_of(txn: "lmdb.Transaction[bytes]", owner: str, task: str) -> Marker | None:
+    """The marker of a task, if there is one."""
+    found = get_entry(txn, marker_key(owner, task))
     return None if found is None else Marker(owner, task, *json.loads(found))
 
 
-def _fence_of(txn: "lmdb.Transaction[bytes]", owner: str) -> int:
-    found = _get(txn, _fence_key(owner))
-    return 0 if found is None else int(_PAIR.unpack(found)[0])
+def fence_of(txn: "lmdb.Transaction[bytes]", owner: str) -> int:
+    """The newest attempt of an owner that wrote here; 0: none."""
+    found = get_entry(txn, fence_key(owner))
+    return 0 if found is None else int(PAIR.unpack(found)[0])
 
 
-def _put(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
+def put_entry(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
     """Write a value with its checksum behind it, which is over the key too: an entry can't pass for another."""
     found = crc32(key)
     for part in value:
@@ -375,13 +380,14 @@ def _put(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
     txn.put(key, b"".join((*value, _SUM.pack(found))))
 
 
-def _get(txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
+def get_entry(txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
     """The value of a key; raises `FileDamagedError`."""
     stored = txn.get(key)
-    return None if stored is None else _checked(key, stored).tobytes()
+    return None if stored is None else checked_value(key, stored).tobytes()
 
 
-def _checked(key: bytes, stored: bytes) -> memoryview:
+def checked_value(key: bytes, stored: bytes) -> memoryview:
+    """A stored value without its checksum; raises `FileDamagedError` where it does not fit."""
     if len(stored) < _SUM.size or crc32(stored, crc32(key)) != _FITS:
         message = f"the entry {key!r} does not fit its checksum"
         raise FileDamagedError(message)
@@ -397,19 +403,23 @@ def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield whole.slice(start, rows)
 
 
-def _chunk_key(last: int) -> bytes:
+def chunk_key(last: int) -> bytes:
+    """The key of the chunk that ends with this offset."""
     return _CHUNK + last.to_bytes(8, "big")
 
 
-def _offset_of(key: bytes) -> int:
+def offset_of_chunk(key: bytes) -> int:
+    """The last offset of the chunk that has this key."""
     return int.from_bytes(key[1:], "big")
 
 
-def _fence_key(owner: str) -> bytes:
+def fence_key(owner: str) -> bytes:
+    """The key of an owner's fence."""
     return _named(_FENCE + owner.encode())
 
 
-def _marker_key(owner: str, task: str) -> bytes:
+def marker_key(owner: str, task: str) -> bytes:
+    """The key of the marker of an owner's task."""
     return _named(_MARKER + owner.encode() + b"\0" + task.encode())
 
 

@@ -17,17 +17,17 @@ from holdfast.spec.streams import System as SystemSpec
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.codecs import arrow_schema, codec_for
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
-from holdfast_runtime.streams.kafka.admin.topics import Topics
-from holdfast_runtime.streams.kafka.admin.wanted import Use
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.admin.wanted import TopicUse
 from holdfast_runtime.streams.kafka.client.credentials import kafka_settings
 from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
-from holdfast_runtime.streams.kafka.system import Kafka
-from holdfast_runtime.streams.kafka.write.marker_notes import Who
-from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Writes
+from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, WriteHook, Writes
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.markers import Before, PlacedMarker, Turns
+from holdfast_runtime.streams.markers import EarlierWrites, PlacedMarker, TaskMarkers
 from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.streams.records import Bounds, Marker, Range, ReadOnlyError, RecordLimit
+from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, ReadOnlyError, RecordLimit
 from holdfast_runtime.streams.user_functions import load_function
 
 LARGE_RECORD = float(1 << 20)
@@ -40,7 +40,7 @@ class SystemNotBuiltError(UserActionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class StreamsEnvironment:
     """What of a host the systems need."""
 
     log: Path | None
@@ -53,11 +53,11 @@ class Where:
     """A folder with a folder for each Secret, a file for each of its entries."""
     limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
     """Kafka system -> topic -> what it takes, of those that are written."""
-    before: Mapping[str, Turns] = field(default_factory=dict)
+    before: Mapping[str, TaskMarkers] = field(default_factory=dict)
     """Kafka system -> what earlier attempts of the run have written into it."""
 
 
-System = EmbeddedLog | Generator | Kafka
+StreamSystem = EmbeddedLog | Generator | KafkaCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class _Held:
     """A stream and who holds it."""
 
     topic: str
-    system: System
-    use: Use
+    system: StreamSystem
+    use: TopicUse
     retention: str | None = None
     """How long its records are kept."""
 
@@ -74,38 +74,40 @@ class _Held:
 class Streams:
     """All streams of an app."""
 
-    def __init__(self, app: str, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, app: str, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+    ) -> None:
         """`app`: its name."""
         declared = {stream.name: stream for stream in spec.streams}
         timed = {one.topic for one in plan.streams if is_timed(one, declared.get(one.name))}
         systems = {
-            system.name: _kafka(system, app, where, timed)
+            system.name: make_kafka(system, app, where, timed)
             if system.kafka is not None
-            else _single_host(system, spec, plan, where, clock)
+            else make_single_host(system, spec, plan, where, clock)
             for system in spec.systems
             if any(stream.system == system.name for stream in spec.streams)
         }
         written = spec.dead_letters.union(plan.producers)
         # What an app makes for itself goes where hosts can share it, if it has such a place.
-        shared = next((one for one in systems.values() if isinstance(one, Kafka)), None)
+        shared = next((one for one in systems.values() if isinstance(one, KafkaCluster)), None)
 
         def held(name: str, topic: str) -> _Held:
             stream = declared.get(name)
             if stream is None:
-                own = shared or _embedded_log(where, f"stream {name}, which {_OWN},")
-                return _Held(topic, own, Use.INTERMEDIATE)
-            use = Use.READ if name not in written else Use.TIMED if topic in timed else Use.WRITTEN
+                own = shared or make_embedded_log(where, f"stream {name}, which {_OWN},")
+                return _Held(topic, own, TopicUse.INTERMEDIATE)
+            use = TopicUse.READ if name not in written else TopicUse.TIMED if topic in timed else TopicUse.WRITTEN
             return _Held(topic, systems[stream.system], use, stream.retention)
 
         self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}
 
-    def bounds(self, streams: Collection[str]) -> dict[StreamPartition, Bounds]:
+    def bounds(self, streams: Collection[str]) -> dict[StreamPartition, OffsetBounds]:
         """What there is of each partition of these streams, now."""
-        found: dict[StreamPartition, Bounds] = {}
-        of_kafka: dict[Kafka, dict[str, str]] = {}
+        found: dict[StreamPartition, OffsetBounds] = {}
+        of_kafka: dict[KafkaCluster, dict[str, str]] = {}
         for stream in streams:
             held = self._held[stream]
-            if isinstance(held.system, Kafka):
+            if isinstance(held.system, KafkaCluster):
                 of_kafka.setdefault(held.system, {})[stream] = held.topic
             else:
                 some = held.system.bounds(held.topic)
@@ -125,7 +127,7 @@ class Streams:
         match held.system:
             case EmbeddedLog():
                 return held.system.record_bytes(held.topic)
-            case Kafka():
+            case KafkaCluster():
                 return LARGE_RECORD
             case Generator():
                 return 0.0
@@ -133,38 +135,40 @@ class Streams:
     def ids(self, streams: Collection[str]) -> dict[str, str]:
         """The ids of the topics of these streams, where their system gives one."""
         held = {stream: self._held[stream] for stream in streams}
-        return {name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, Kafka)}
+        return {
+            name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, KafkaCluster)
+        }
 
-    def fetch(self, wanted: Range) -> pa.RecordBatch:
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
         """Exactly the records of a range, as they are stored."""
         held = self._held[wanted.partition.stream]
         return held.system.fetch(_in(held, wanted))
 
-    def expect(self, wanted: Sequence[Range]) -> None:
+    def expect(self, wanted: Sequence[OffsetRange]) -> None:
         """Say which ranges are fetched next, where that makes them come sooner."""
-        of_kafka: dict[Kafka, list[Range]] = {}
+        of_kafka: dict[KafkaCluster, list[OffsetRange]] = {}
         for one in wanted:
             held = self._held[one.partition.stream]
-            if isinstance(held.system, Kafka):
+            if isinstance(held.system, KafkaCluster):
                 of_kafka.setdefault(held.system, []).append(_in(held, one))
         for system, ranges in of_kafka.items():
             system.expect(ranges)
 
-    def rows(self, wanted: Range) -> pa.RecordBatch | None:
+    def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
         """The rows of a range where a system has rows rather than records; None: fetch and decode them."""
         held = self._held[wanted.partition.stream]
         return held.system.rows(_in(held, wanted)) if isinstance(held.system, Generator) else None
 
-    def write(self, sender: Sender, writes: Writes, at: At) -> None:
+    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
-        of_kafka: dict[Kafka, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
+        of_kafka: dict[KafkaCluster, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
         for partition, parts in writes.items():
             held = self._written(partition.stream)
             place = StreamPartition(held.topic, partition.partition)
             if isinstance(held.system, EmbeddedLog):
                 held.system.append_all(place, parts)
                 at("partition written")
-            elif isinstance(held.system, Kafka):
+            elif isinstance(held.system, KafkaCluster):
                 of_kafka.setdefault(held.system, {})[place] = parts
         for system, some in of_kafka.items():
             system.write(sender, some, at)
@@ -184,7 +188,7 @@ class Streams:
     def ensure(self, stream: str, partitions: int, now: int) -> None:
         """Make a stream with so many partitions if it is not there; one of the log that has fewer grows."""
         held = self._held[stream]
-        if isinstance(held.system, Kafka):
+        if isinstance(held.system, KafkaCluster):
             held.system.ensure(held.topic, partitions, held.use, held.retention)
         if not isinstance(held.system, EmbeddedLog):
             return
@@ -192,49 +196,49 @@ class Streams:
             held.system.grow(held.topic, partitions)
         held.system.ensure(held.topic, partitions, now=now)
 
-    def begin(self, streams: Sequence[str], who: Who, slots: int, owner: str) -> Before:
+    def begin(self, streams: Sequence[str], who: AttemptId, slots: int, owner: str) -> EarlierWrites:
         """From now on, refuse what earlier attempts want to write to these streams; what they have written.
 
         `slots`: how many this attempt has at most; `owner`: whose the app is.
         """
-        kafkas: dict[str, Kafka] = {}
+        kafkas: dict[str, KafkaCluster] = {}
         logs: dict[str, EmbeddedLog] = {}
         for stream in streams:
             held = self._written(stream)
             if isinstance(held.system, EmbeddedLog):
                 held.system.fence([held.topic], who.owner, who.number)
                 logs[held.topic] = held.system
-            elif isinstance(held.system, Kafka):
+            elif isinstance(held.system, KafkaCluster):
                 kafkas[held.system.settings.system] = held.system
         # After all fences: from there on nothing is added.
         found = [one for topic, log in logs.items() for one in log.markers(topic, who.owner).items()]
-        return Before(
+        return EarlierWrites(
             {name: system.begin(who, slots, owner) for name, system in kafkas.items()},
             tuple(PlacedMarker(str(partition), marker) for partition, markers in found for marker in markers),
         )
 
     def limits(self, streams: Sequence[str]) -> dict[str, dict[str, TopicLimits]]:
         """What the topics of these streams take, by Kafka system."""
-        topics: dict[Kafka, list[str]] = {}
+        topics: dict[KafkaCluster, list[str]] = {}
         for stream in streams:
             held = self._held[stream]
-            if isinstance(held.system, Kafka):
+            if isinstance(held.system, KafkaCluster):
                 topics.setdefault(held.system, []).append(held.topic)
         return {system.settings.system: system.limits_of(some) for system, some in topics.items()}
 
     def record_limit(self, stream: str) -> RecordLimit | None:
         """How large a record of a stream may be; None: as large as it likes."""
         held = self._held[stream]
-        return held.system.record_limit(held.topic) if isinstance(held.system, Kafka) else None
+        return held.system.record_limit(held.topic) if isinstance(held.system, KafkaCluster) else None
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
         """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""
-        found: dict[Kafka, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        found: dict[KafkaCluster, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
         for partition, offset in positions.items():
             held = self._held.get(partition.stream)
-            if held is not None and isinstance(held.system, Kafka):
+            if held is not None and isinstance(held.system, KafkaCluster):
                 read, own = found.setdefault(held.system, ({}, {}))
-                (own if held.use is Use.INTERMEDIATE else read)[held.topic, partition.partition] = offset
+                (own if held.use is TopicUse.INTERMEDIATE else read)[held.topic, partition.partition] = offset
         for system, (read, own) in found.items():
             system.tidy(read, own)
 
@@ -258,7 +262,7 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for system in spec.systems:
         if system.kafka is not None:
-            topics = Topics(kafka_settings(system, secrets))
+            topics = KafkaTopics(kafka_settings(system, secrets))
             found |= {
                 one.name: topics.count(one.topic or one.name) for one in spec.streams if one.system == system.name
             }
@@ -272,14 +276,15 @@ def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
     return planned.role == "intermediate" and declared.event_time is None
 
 
-def _in(held: _Held, wanted: Range) -> Range:
+def _in(held: _Held, wanted: OffsetRange) -> OffsetRange:
     return wanted._replace(partition=StreamPartition(held.topic, wanted.partition.partition))
 
 
-def _kafka(system: SystemSpec, app: str, where: Where, timed: Collection[str]) -> Kafka:
+def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
+    """The Kafka cluster of a system, asked for nothing yet."""
     kafka = system.kafka
     assert kafka is not None  # noqa: S101 - its kind says so
-    return Kafka(
+    return KafkaCluster(
         kafka_settings(system, where.secrets),
         app,
         kafka.delivery == "ExactlyOnce",
@@ -290,22 +295,26 @@ def _kafka(system: SystemSpec, app: str, where: Where, timed: Collection[str]) -
     )
 
 
-def _single_host(
-    system: SystemSpec, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]
+def make_single_host(
+    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
 ) -> EmbeddedLog | Generator:
+    """The embedded log or the generator of a system."""
     if system.generator is not None:
         return _generator(system, spec, plan, where, clock)
-    return _embedded_log(where, f"system {system.name}")
+    return make_embedded_log(where, f"system {system.name}")
 
 
-def _embedded_log(where: Where, what: str) -> EmbeddedLog:
+def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
+    """The embedded log of this host; refused where an app has no host of its own."""
     if where.log is None:
         message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
         raise SystemNotBuiltError(message)
     return EmbeddedLog(where.log, sync=where.sync)
 
 
-def _generator(system: SystemSpec, spec: AppSpec, plan: Plan, where: Where, clock: Callable[[], int]) -> Generator:
+def _generator(
+    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+) -> Generator:
     assert system.generator is not None  # noqa: S101 - its kind says so
     streams = []
     for stream in spec.streams:

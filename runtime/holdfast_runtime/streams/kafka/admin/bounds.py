@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
-from holdfast_runtime.streams.kafka.client.asking import answered, asking_client
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.asking import admin_client, answered
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, is_unknown, trouble
 from holdfast_runtime.streams.kafka.client.forks import keep_for_ever
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.records import Bounds, StreamMissingError
+from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 _FRESH = 10.0
 """Seconds for which what changes slowly is believed."""
@@ -51,11 +51,11 @@ class TopicBounds:
         """`timeout`: seconds until a question without an answer is given up."""
         self._settings, self._timeout = settings, timeout
         self._lock, self._process = Lock(), os.getpid()
-        self._said = Said(settings)
+        self._said = ConnectionState(settings)
         self._client: AdminClient | None = None
         self._known: dict[str, _Topic] = {}
 
-    def bounds(self, topics: Collection[str]) -> dict[str, dict[int, Bounds]]:
+    def bounds(self, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
         """What there is of each partition of these topics, now, as far as it is committed."""
         return self._patiently(topics, lambda: self._bounds(sorted(set(topics))))
 
@@ -88,7 +88,7 @@ class TopicBounds:
                         raise
                 time.sleep(_PAUSE)
 
-    def _bounds(self, topics: list[str]) -> dict[str, dict[int, Bounds]]:
+    def _bounds(self, topics: list[str]) -> dict[str, dict[int, OffsetBounds]]:
         if not topics:
             return {}
         stale = self._describe(topics)
@@ -96,13 +96,13 @@ class TopicBounds:
         ends = self._offsets(topics, _ASK_END)
         for at, offset in self._answers(oldest, stale).items():
             self._known[at.topic].oldest[at.partition] = offset
-        found: dict[str, dict[int, Bounds]] = {topic: {} for topic in topics}
+        found: dict[str, dict[int, OffsetBounds]] = {topic: {} for topic in topics}
         for at, end in self._answers(ends, topics).items():
             begin = self._known[at.topic].oldest[at.partition]
             if end < begin:
                 message = f"Kafka system {self._settings.system}: topic {at.topic} was made anew while it was asked for"
                 raise StreamMissingError(message)
-            found[at.topic][at.partition] = Bounds(begin, end)
+            found[at.topic][at.partition] = OffsetBounds(begin, end)
         return found
 
     def _describe(self, topics: list[str]) -> list[str]:
@@ -163,5 +163,5 @@ class TopicBounds:
 
     def _connected(self) -> AdminClient:
         if self._client is None:
-            self._client = asking_client(self._settings, self._said)
+            self._client = admin_client(self._settings, self._said)
         return self._client

@@ -18,12 +18,12 @@ from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
 _PATIENCE, _NAP = 10.0, 0.05
-Places = Mapping[tuple[str, int], int]
+NextOffsets = Mapping[tuple[str, int], int]
 """Topic and partition -> the next offset to be read."""
 
 
 @dataclass(slots=True)
-class Tidying:
+class TopicHousekeeping:
     """Of one Kafka system."""
 
     settings: KafkaSettings
@@ -34,7 +34,7 @@ class Tidying:
     _done: dict[tuple[str, str, int], int] = field(default_factory=dict)
     """Deed, topic and partition -> up to where it was done last."""
 
-    def publish(self, group: str, places: Places) -> None:
+    def publish(self, group: str, places: NextOffsets) -> None:
         """Say that this group has read so far."""
         if moved := self._moved("publish", places):
             # Not as an administrator: librdkafka ends the process when its question about a group is not answered in
@@ -43,7 +43,7 @@ class Tidying:
             self._await_commit(group)
             self._remember("publish", moved)
 
-    def delete(self, places: Places) -> None:
+    def delete(self, places: NextOffsets) -> None:
         """Delete what is before these offsets."""
         if moved := self._moved("delete", places):
             for place, asked in self._admin().delete_records(moved, request_timeout=_PATIENCE).items():
@@ -70,7 +70,7 @@ class Tidying:
         if said[-1] is not None:
             raise self._trouble(said[-1], f"consumer group {group}")
 
-    def _moved(self, deed: str, places: Places) -> list[TopicPartition]:
+    def _moved(self, deed: str, places: NextOffsets) -> list[TopicPartition]:
         return [
             TopicPartition(topic, number, offset)
             for (topic, number), offset in sorted(places.items())

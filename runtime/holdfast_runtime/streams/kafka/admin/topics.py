@@ -20,9 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast_runtime.streams.kafka.admin.wanted import TIMED, Wanted
-from holdfast_runtime.streams.kafka.client.asking import answered, asking_client
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.admin.wanted import TIMED, TopicSpec
+from holdfast_runtime.streams.kafka.client.asking import admin_client, answered
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
@@ -47,15 +47,15 @@ class TooFewBrokersError(WorldChangeError):
 
 
 @dataclass(slots=True)
-class Topics:
+class KafkaTopics:
     """The topics of one Kafka system, to be made."""
 
     settings: KafkaSettings
     _client: AdminClient | None = None
-    _said: Said = field(init=False)
+    _said: ConnectionState = field(init=False)
 
     def __post_init__(self) -> None:
-        self._said = Said(self.settings)
+        self._said = ConnectionState(self.settings)
 
     def count(self, topic: str) -> int | None:
         """How many partitions a topic has; None: it is not there."""
@@ -63,7 +63,7 @@ class Topics:
             found = self._found(topic)
         return None if found is None else len(found)
 
-    def ensure(self, topic: str, wanted: Wanted, *, ours: bool = False) -> int:
+    def ensure(self, topic: str, wanted: TopicSpec, *, ours: bool = False) -> int:
         """The topic, made as it is wanted if it is not there; how many partitions it has.
 
         `ours`: nobody else uses it; more partitions are well, and where they are fewer it gets more.
@@ -98,7 +98,7 @@ class Topics:
 
     def _asked(self) -> AdminClient:
         if self._client is None:
-            self._client = asking_client(self.settings, self._said)
+            self._client = admin_client(self.settings, self._said)
         return self._client
 
     def _answer(self, topic: str, future: "Future[_T]") -> _T:
@@ -119,7 +119,7 @@ class Topics:
             text = self.settings.without_values(error.args[0].str())
             raise trouble(error.args[0].code(), self._where(topic), text) from None
 
-    def _make(self, topic: str, wanted: Wanted) -> None:
+    def _make(self, topic: str, wanted: TopicSpec) -> None:
         client, replication = self._asked(), _DEFAULT if wanted.replication is None else wanted.replication
         new = NewTopic(topic, wanted.partitions, replication, config=dict(wanted.config))
         try:
@@ -131,7 +131,7 @@ class Topics:
             if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _too_few(self, topic: str, wanted: Wanted, brokers: int) -> TooFewBrokersError:
+    def _too_few(self, topic: str, wanted: TopicSpec, brokers: int) -> TooFewBrokersError:
         replicas = "the brokers' default number of" if wanted.replication is None else wanted.replication
         return TooFewBrokersError(
             f"{self._where(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
@@ -139,7 +139,7 @@ class Topics:
             "add brokers"
         )
 
-    def _check(self, topic: str, wanted: Wanted, replicas: Sequence[int]) -> None:
+    def _check(self, topic: str, wanted: TopicSpec, replicas: Sequence[int]) -> None:
         """Refuse a topic that is otherwise than the spec says."""
         differs: list[tuple[str, object, object]] = []
         if wanted.replication is not None and not wanted.others:

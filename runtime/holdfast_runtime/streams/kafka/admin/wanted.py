@@ -19,7 +19,7 @@ TIMED = {TYPE: "CreateTime", AHEAD: str(ANY_TIME), BEHIND: str(ANY_TIME)}
 INTERMEDIATE = {_RETENTION: FOR_EVER, **TIMED}
 
 
-class Use(Enum):
+class TopicUse(Enum):
     """What a topic is for."""
 
     READ = auto()
@@ -35,7 +35,7 @@ class Use(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TopicSpec:
     """How a topic is to be."""
 
     partitions: int
@@ -49,17 +49,17 @@ class Wanted:
     """Whether others decide about its replicas where it is there."""
 
 
-def wanted(use: Use, partitions: int, replication: int | None, retention: str | None = None) -> Wanted:
+def wanted(use: TopicUse, partitions: int, replication: int | None, retention: str | None = None) -> TopicSpec:
     """A topic of this use, as the spec says of its system and of itself."""
-    if use is Use.MARKERS:
-        return Wanted(partitions, replication, MARKERS, {})
-    if use is Use.INTERMEDIATE:
+    if use is TopicUse.MARKERS:
+        return TopicSpec(partitions, replication, MARKERS, {})
+    if use is TopicUse.INTERMEDIATE:
         # Checked unasked: records would be gone before they are read, or event times be others, or be refused.
-        return Wanted(partitions, replication, INTERMEDIATE, INTERMEDIATE)
+        return TopicSpec(partitions, replication, INTERMEDIATE, INTERMEDIATE)
     kept = _kept(retention)
-    if use is Use.TIMED:
+    if use is TopicUse.TIMED:
         kept = {**kept, **TIMED}
-    return Wanted(partitions, replication, kept, kept, others=use is Use.READ)
+    return TopicSpec(partitions, replication, kept, kept, others=use is TopicUse.READ)
 
 
 def _kept(retention: str | None) -> dict[str, str]:

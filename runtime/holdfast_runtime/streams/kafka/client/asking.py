@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
@@ -20,7 +20,7 @@ _TICK = 0.02
 """Seconds between looks at what the client says while nothing is answered."""
 
 
-def asking_client(settings: KafkaSettings, said: Said) -> AdminClient:
+def admin_client(settings: KafkaSettings, said: ConnectionState) -> AdminClient:
     """A client whose troubles `said` hears."""
     own = dict[str, Any](error_cb=partial(_heard, said))
     try:
@@ -31,7 +31,7 @@ def asking_client(settings: KafkaSettings, said: Said) -> AdminClient:
     raise settings.invalid(fault)
 
 
-def answered(client: AdminClient, said: Said, futures: "Collection[Future[Any]]", seconds: float) -> bool:
+def answered(client: AdminClient, said: ConnectionState, futures: "Collection[Future[Any]]", seconds: float) -> bool:
     """Whether all have an answer, or a refusal, in time; raises where waiting is of no use."""
     deadline = time.monotonic() + seconds
     while wait(futures, timeout=_TICK).not_done:
@@ -43,6 +43,6 @@ def answered(client: AdminClient, said: Said, futures: "Collection[Future[Any]]"
     return True
 
 
-def _heard(said: Said, error: KafkaError) -> None:
+def _heard(said: ConnectionState, error: KafkaError) -> None:
     """Not a method: the client holds it, and would hold itself."""
     said.heard(error.code(), error.str())

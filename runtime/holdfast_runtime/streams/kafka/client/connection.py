@@ -13,7 +13,7 @@ from holdfast_runtime.streams.kafka.client.errors import (
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
 
-class Said:
+class ConnectionState:
     """What the client of a process last said about its connections."""
 
     def __init__(self, settings: KafkaSettings) -> None:

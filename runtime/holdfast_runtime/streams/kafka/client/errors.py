@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError
 
 from holdfast.errors import AwayError, HoldfastError, UserActionError, WorldChangeError
-from holdfast_runtime.streams.records import FencedError, OffsetBeyondEndError, StreamMissingError
+from holdfast_runtime.streams.records import FencedError, OffsetNotWrittenError, StreamMissingError
 
 # ruff: noqa: SLF001 - codes that librdkafka makes itself have no other names
 
@@ -63,7 +63,7 @@ _REFUSED = _Way(
 _DAMAGED = _Way(
     RecordsDamagedError, "Bring back the topic from a copy, or start a new run (another spec.runId) past it"
 )
-_OFFSET = _Way(OffsetBeyondEndError, "Bring back the stream as it was, or start a new run (another spec.runId)")
+_OFFSET = _Way(OffsetNotWrittenError, "Bring back the stream as it was, or start a new run (another spec.runId)")
 _FENCED = _Way(FencedError, "A newer attempt has taken over; this one ends")
 
 _NOT_KNOWN_HERE = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)

@@ -90,7 +90,7 @@ class Binary(Structure):
     _fields_ = (("ends", c_void_p), ("bytes", c_void_p), ("valid", c_void_p))
 
 
-class Columns(Structure):
+class MessageColumns(Structure):
     """Where messages go."""
 
     _fields_ = (
@@ -105,16 +105,16 @@ class Columns(Structure):
     )
 
 
-class Readable(Structure):
+class BinarySource(Structure):
     """Where a binary column comes from."""
 
     _fields_ = (("ends", c_void_p), ("bytes", c_void_p), ("valid", c_void_p), ("first", c_int64))
 
 
-class Records(Structure):
+class RecordColumns(Structure):
     """Where records to write come from."""
 
-    _fields_ = (("keys", Readable), ("values", Readable), ("timestamps", c_void_p))
+    _fields_ = (("keys", BinarySource), ("values", BinarySource), ("timestamps", c_void_p))
 
 
 _P, _S = c_void_p, c_char_p
@@ -166,9 +166,12 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 _LOOP_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "loops_version": (c_int32, ()),
     "measure": (None, (POINTER(Functions), _P, c_int64, c_int64, POINTER(Sizes))),
-    "gather": (None, (POINTER(Functions), _P, c_int64, POINTER(Columns))),
+    "gather": (None, (POINTER(Functions), _P, c_int64, POINTER(MessageColumns))),
     "destroy": (None, (POINTER(Functions), _P, c_int64)),
-    "send": (c_int64, (POINTER(Functions), _P, _P, c_int32, POINTER(Records), c_int64, c_int64, POINTER(c_int32))),
+    "send": (
+        c_int64,
+        (POINTER(Functions), _P, _P, c_int32, POINTER(RecordColumns), c_int64, c_int64, POINTER(c_int32)),
+    ),
 }
 _CALLED_BY_LOOPS = {
     "timestamp": "message_timestamp",

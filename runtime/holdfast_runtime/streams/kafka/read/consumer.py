@@ -20,7 +20,7 @@ from holdfast_runtime.streams.kafka.client.librdkafka import Handle, Library, Me
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.unknown import unanswered
 from holdfast_runtime.streams.kafka.read.gathering import Pointers, destroy
-from holdfast_runtime.streams.records import Bounds
+from holdfast_runtime.streams.records import OffsetBounds
 
 _MOST = 10_000
 """Messages taken at once: enough that a call costs nothing, few enough to stay in the cache of a core."""
@@ -36,7 +36,7 @@ class Notice(NamedTuple):
 
 
 @dataclass(slots=True)
-class Running:
+class PartitionFetch:
     """A partition that is being fetched."""
 
     topic: str
@@ -52,7 +52,7 @@ class Running:
     """Whether the position is one of this start. The client forgets the former one when a partition is stopped."""
 
 
-class Consumer:
+class PartitionConsumer:
     """A client and the partitions it reads."""
 
     def __init__(self, library: Library, settings: KafkaSettings) -> None:
@@ -60,7 +60,7 @@ class Consumer:
         self._client = new_client(library, "consumer", settings, settings.reading())
         self._main = self._kafka.queue_get_main(self._client)
         self._topics: dict[str, Handle] = {}
-        self._running: list[Running] = []
+        self._running: list[PartitionFetch] = []
         self._taken: Pointers = np.empty(_MOST, np.int64)
         # The client writes a byte when a queue is no longer empty. Waiting in its own call would miss that a partition
         # went on by control records alone, which no call returns.
@@ -71,7 +71,7 @@ class Consumer:
         self._poll.register(self._woken, select.POLLIN)
         self._wakes(self._main)
 
-    def start(self, topic: str, partition: int, offset: int) -> Running:
+    def start(self, topic: str, partition: int, offset: int) -> PartitionFetch:
         """Fetch a partition from an offset on, which the next message has, or a later one."""
         kafka, name = self._kafka, topic.encode()
         if topic not in self._topics:
@@ -81,7 +81,7 @@ class Consumer:
             self._topics[topic] = handle
         queue, asked = kafka.queue_new(self._client), kafka.topic_partition_list_new(1)
         entry = kafka.topic_partition_list_add(asked, name, partition)
-        running = Running(topic, partition, self._topics[topic], queue, asked, entry, self._taken[:0].copy())
+        running = PartitionFetch(topic, partition, self._topics[topic], queue, asked, entry, self._taken[:0].copy())
         self._wakes(queue)
         if kafka.consume_start_queue(running.handle, partition, offset, queue):
             error = self._trouble(topic, partition)
@@ -91,13 +91,13 @@ class Consumer:
         running.told = self._position(running) < 0
         return running
 
-    def stop(self, running: Running) -> None:
+    def stop(self, running: PartitionFetch) -> None:
         """Fetch no more of a partition, and forget what was fetched ahead of it."""
         self._running.remove(running)
         self._kafka.consume_stop(running.handle, running.partition)
         self._freed(running)
 
-    def take(self, running: Running, most: int) -> Pointers:
+    def take(self, running: PartitionFetch, most: int) -> Pointers:
         """Messages that are here, without waiting. They stay `held` until the caller cuts off those it has used up.
 
         A message that nobody destroys would keep the client from ending.
@@ -114,7 +114,7 @@ class Consumer:
         text = ctypes.string_at(message.value, message.value_size) if message.err and message.value else b""
         return Notice(message.err, text.decode(errors="replace"), message.offset)
 
-    def position(self, running: Running) -> int:
+    def position(self, running: PartitionFetch) -> int:
         """Below which offset everything has been taken, control records too; negative: it is not known."""
         return self._position(running) if running.told else -1
 
@@ -127,7 +127,7 @@ class Consumer:
         """What the client has said about its connections since it was last asked."""
         return troubles(self._library, self._main)
 
-    def bounds(self, topic: str, partition: int, seconds: float) -> Bounds:
+    def bounds(self, topic: str, partition: int, seconds: float) -> OffsetBounds:
         """What there is of a partition, asked of its broker."""
         oldest, end = c_int64(), c_int64()
         code = self._kafka.query_watermark_offsets(
@@ -135,7 +135,7 @@ class Consumer:
         )
         if code:
             raise unanswered(self._settings, StreamPartition(topic, partition), code, seconds)
-        return Bounds(oldest.value, end.value)
+        return OffsetBounds(oldest.value, end.value)
 
     def close(self) -> None:
         """End the client and everything it reads."""
@@ -152,12 +152,12 @@ class Consumer:
         for end in (self._woken, self._waker):
             os.close(end)
 
-    def _position(self, running: Running) -> int:
+    def _position(self, running: PartitionFetch) -> int:
         self._kafka.position(self._client, running.list)
         found: int = running.entry.contents.offset
         return found
 
-    def _freed(self, running: Running) -> None:
+    def _freed(self, running: PartitionFetch) -> None:
         destroy(self._library, running.held)
         self._kafka.queue_destroy(running.queue)
         self._kafka.topic_partition_list_destroy(running.list)

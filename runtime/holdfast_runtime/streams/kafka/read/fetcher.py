@@ -14,15 +14,15 @@ from threading import Lock
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.librdkafka import Library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.consumer import Consumer, Running
+from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer, PartitionFetch
 from holdfast_runtime.streams.kafka.read.fetched import MOST_BYTES
 from holdfast_runtime.streams.kafka.read.gathering import destroy, fits, gathered, measured
-from holdfast_runtime.streams.kafka.read.range_read import Limits, Reading
-from holdfast_runtime.streams.records import READ_LESS, Range, RangeTooLargeError, check_order, joined
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
+from holdfast_runtime.streams.records import READ_LESS, OffsetRange, RangeTooLargeError, check_order, joined
 
 _IDLE = 30.0
 """Seconds after which a partition that nobody asks for is fetched no more."""
@@ -36,7 +36,7 @@ _NAP = 0.1
 class _Place:
     """How far a partition has been read."""
 
-    running: Running
+    running: PartitionFetch
     next: int
     asked: float = 0.0
     passed: int = 0
@@ -48,8 +48,8 @@ class _Client:
     """What belongs to one process."""
 
     process: int
-    consumer: Consumer
-    said: Said
+    consumer: PartitionConsumer
+    said: ConnectionState
     places: dict[tuple[str, int], _Place] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -57,10 +57,10 @@ class _Client:
             self.consumer.close()
 
 
-class Fetcher:
+class FastFetcher:
     """Reads with librdkafka's own calls."""
 
-    def __init__(self, settings: KafkaSettings, limits: Limits, library: Library) -> None:
+    def __init__(self, settings: KafkaSettings, limits: FetchPatience, library: Library) -> None:
         self._settings, self._limits, self._library = settings, limits, library
         self._lock = Lock()
         self._client: _Client | None = None
@@ -69,7 +69,7 @@ class Fetcher:
 
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
         """The records with start <= offset < end that a reader of committed records sees."""
-        wanted = Range(StreamPartition(topic, partition), start, end)
+        wanted = OffsetRange(StreamPartition(topic, partition), start, end)
         check_order(wanted)
         if start == end:
             return joined([], wanted)
@@ -77,7 +77,7 @@ class Fetcher:
         with self._lock:
             client = self._connected()
             self._stop_idle(client, but=(topic, partition))
-            reading = Reading(
+            reading = RangeRead(
                 self._settings,
                 wanted,
                 self._limits,
@@ -109,7 +109,7 @@ class Fetcher:
             self._client = None
             self._end()
 
-    def _read(self, client: _Client, reading: Reading) -> None:
+    def _read(self, client: _Client, reading: RangeRead) -> None:
         place = self._at(client, reading.wanted.partition, reading.next)
         while not reading.complete:
             if reading.restart:
@@ -128,7 +128,7 @@ class Fetcher:
                 client.consumer.wait(_NAP)
         place.next = reading.wanted.end
 
-    def _use(self, client: _Client, place: _Place, reading: Reading) -> None:
+    def _use(self, client: _Client, place: _Place, reading: RangeRead) -> None:
         """Records up to the first that is none, or is beyond the range; and that one, if it is none."""
         running = place.running
         sizes = measured(self._library, running.held, reading.wanted.end)
@@ -171,8 +171,8 @@ class Fetcher:
 
     def _connected(self) -> _Client:
         if self._client is None:
-            consumer = Consumer(self._library, self._settings)
-            self._client = _Client(os.getpid(), consumer, Said(self._settings))
+            consumer = PartitionConsumer(self._library, self._settings)
+            self._client = _Client(os.getpid(), consumer, ConnectionState(self._settings))
             self._end = weakref.finalize(self, self._client.close)  # once, when asked to or when this is forgotten
         return self._client
 

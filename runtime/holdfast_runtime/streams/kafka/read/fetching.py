@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from holdfast_runtime.streams.kafka.client.librdkafka import library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.fetcher import Fetcher
+from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
-from holdfast_runtime.streams.kafka.read.range_read import Limits
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 
 READER = "HOLDFAST_KAFKA_READER"
 """The environment variable that chooses: `plain`, or the best there is."""
 
 
-class Fetching(Protocol):
+class RangeFetcher(Protocol):
     """Reads topics of one system in one process."""
 
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
@@ -43,8 +43,8 @@ class Fetching(Protocol):
         ...
 
 
-def make_fetcher(settings: KafkaSettings, limits: Limits | None = None) -> Fetching:
+def make_fetcher(settings: KafkaSettings, limits: FetchPatience | None = None) -> RangeFetcher:
     """The fast one where its libraries are there, else the plain one."""
-    limits = limits or Limits()
+    limits = limits or FetchPatience()
     libraries = None if os.environ.get(READER) == "plain" else library()
-    return PlainFetcher(settings, limits) if libraries is None else Fetcher(settings, limits, libraries)
+    return PlainFetcher(settings, limits) if libraries is None else FastFetcher(settings, limits, libraries)

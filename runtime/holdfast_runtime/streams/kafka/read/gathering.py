@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.streams.kafka.client.librdkafka import Binary, Columns, Library, Sizes
+from holdfast_runtime.streams.kafka.client.librdkafka import Binary, Library, MessageColumns, Sizes
 from holdfast_runtime.streams.kafka.read.fetched import HEADERS, MOST_BYTES, WITH_HEADERS
 from holdfast_runtime.streams.records import FETCHED
 
@@ -36,7 +36,7 @@ def gathered(library: Library, messages: Pointers, sizes: Sizes) -> pa.RecordBat
     offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
     keys = _Binary(count, sizes.key_bytes, sizes.null_keys)
     values = _Binary(count, sizes.value_bytes, sizes.null_values)
-    columns = Columns(offsets.ctypes.data, timestamps.ctypes.data, keys.place(), values.place())
+    columns = MessageColumns(offsets.ctypes.data, timestamps.ctypes.data, keys.place(), values.place())
     headers = None
     if sizes.with_headers:
         headers = _Headers(sizes)
@@ -80,7 +80,7 @@ class _Headers:
         self.names = _Binary(sizes.headers, sizes.name_bytes, 0)
         self.contents = _Binary(sizes.headers, sizes.content_bytes, sizes.null_contents)
 
-    def put_into(self, columns: Columns) -> None:
+    def put_into(self, columns: MessageColumns) -> None:
         columns.header_ends, columns.with_headers = self.ends.ctypes.data, self.there.ctypes.data
         columns.names, columns.contents = self.names.place(), self.contents.place()
 

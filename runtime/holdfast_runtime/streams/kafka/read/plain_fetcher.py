@@ -16,15 +16,15 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.forks import keep_for_ever
 from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.unknown import unanswered
 from holdfast_runtime.streams.kafka.read.fetched import HEADERS, WITH_HEADERS
-from holdfast_runtime.streams.kafka.read.range_read import Limits, Reading
-from holdfast_runtime.streams.records import FETCHED, Bounds, Range, check_order, joined
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
+from holdfast_runtime.streams.records import FETCHED, OffsetBounds, OffsetRange, check_order, joined
 
 _MOST = 2_000
 """Messages taken at once: more are slower, as the garbage collector and the cache of a core see them all."""
@@ -37,7 +37,7 @@ _NAP = 0.01
 class PlainFetcher:
     """Reads with the package's consumer."""
 
-    def __init__(self, settings: KafkaSettings, limits: Limits) -> None:
+    def __init__(self, settings: KafkaSettings, limits: FetchPatience) -> None:
         self._settings, self._limits = settings, limits
         self._lock = Lock()
         self._client: _Client | None = None
@@ -45,14 +45,14 @@ class PlainFetcher:
 
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
         """The records with start <= offset < end that a reader of committed records sees."""
-        wanted = Range(StreamPartition(topic, partition), start, end)
+        wanted = OffsetRange(StreamPartition(topic, partition), start, end)
         check_order(wanted)
         if start == end:
             return joined([], wanted)
         self._leave_parent()
         with self._lock:
             client = self._client = self._client or _Client(self._settings)
-            reading = Reading(
+            reading = RangeRead(
                 self._settings,
                 wanted,
                 self._limits,
@@ -93,7 +93,7 @@ class _Client:
     """A consumer and the one partition it reads."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings, self.said = settings, Said(settings)
+        self._settings, self.said = settings, ConnectionState(settings)
         fault = None
         own: dict[str, Any] = {"group.id": "holdfast", "error_cb": partial(_heard, self.said), "logger": QUIET}
         try:
@@ -107,7 +107,7 @@ class _Client:
         self._seen, self._passed = False, 0
         self._held: list[Message] = []
 
-    def read(self, reading: Reading) -> None:
+    def read(self, reading: RangeRead) -> None:
         """All records of a range."""
         if self._at != reading.wanted.partition or self._next != reading.next:
             self._start(reading)
@@ -130,17 +130,17 @@ class _Client:
         self.consumer.unassign()
         self._at, self._held = None, []
 
-    def bounds(self, partition: StreamPartition, seconds: float) -> Bounds:
+    def bounds(self, partition: StreamPartition, seconds: float) -> OffsetBounds:
         """What there is of a partition, asked of its broker."""
         error = None
         try:
             found = self.consumer.get_watermark_offsets(TopicPartition(*partition), timeout=seconds)
-            return Bounds(*found)
+            return OffsetBounds(*found)
         except KafkaException as raised:
             error = raised.args[0].code()
         raise unanswered(self._settings, partition, error, seconds)
 
-    def _start(self, reading: Reading) -> None:
+    def _start(self, reading: RangeRead) -> None:
         self._at, self._seen, self._passed, self._held = reading.wanted.partition, False, 0, []
         self.consumer.assign([TopicPartition(*self._at, reading.next)])
 
@@ -154,7 +154,7 @@ class _Client:
             found = [one]
         return [message for message in found if (message.topic(), message.partition()) == self._at]
 
-    def _use(self, messages: list[Message], reading: Reading) -> None:
+    def _use(self, messages: list[Message], reading: RangeRead) -> None:
         """Records up to the first that is none, or is beyond the range; and that one, if it is none."""
         count = 0
         while (
@@ -181,7 +181,7 @@ class _Client:
         return int(self.consumer.position([TopicPartition(*self._at)])[0].offset)
 
 
-def _heard(said: Said, error: KafkaError) -> None:
+def _heard(said: ConnectionState, error: KafkaError) -> None:
     """Not a method: the consumer holds it, and would hold itself."""
     said.heard(error.code(), error.str())
 

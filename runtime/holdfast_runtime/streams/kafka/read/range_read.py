@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from holdfast.errors import RetrySoonError, WorldChangeError
-from holdfast_runtime.streams.kafka.client.connection import Said
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import (
     END_OF_PARTITION,
     KafkaForbiddenError,
@@ -21,9 +21,9 @@ from holdfast_runtime.streams.kafka.client.errors import (
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.read.fetched import MOST_BYTES, alike
 from holdfast_runtime.streams.records import (
-    Bounds,
-    OffsetBeyondEndError,
-    Range,
+    OffsetBounds,
+    OffsetNotWrittenError,
+    OffsetRange,
     StreamMissingError,
     check_range,
     joined,
@@ -36,7 +36,7 @@ _SUSPECT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchPatience:
     """How long to hope, in seconds."""
 
     silence: float = 30.0
@@ -45,16 +45,16 @@ class Limits:
     """While a partition seems to end too early, or not to be there: brokers learn of a change one after the other."""
 
 
-class Reading:
+class RangeRead:
     """A range and what of it is there."""
 
     def __init__(
         self,
         settings: KafkaSettings,
-        wanted: Range,
-        limits: Limits,
-        said: Said,
-        bounds: Callable[[], Bounds],
+        wanted: OffsetRange,
+        limits: FetchPatience,
+        said: ConnectionState,
+        bounds: Callable[[], OffsetBounds],
         now: Callable[[], float],
     ) -> None:
         self.wanted, self.next = wanted, wanted.start
@@ -122,7 +122,7 @@ class Reading:
         """Raise what is refused for as long as doubt may last; what is gone is gone at once."""
         try:
             check_range(self.wanted._replace(start=self.next), self._bounds())
-        except (OffsetBeyondEndError, StreamMissingError, KafkaForbiddenError):
+        except (OffsetNotWrittenError, StreamMissingError, KafkaForbiddenError):
             now = self._now()
             self._refused = now if self._refused is None else self._refused
             if now - self._refused >= self._limits.doubt:

@@ -26,18 +26,18 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
-from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Writes
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, WriteHook, Writes
 from holdfast_runtime.streams.records import WRITTEN, Marker
 
 _LOG = logging.getLogger("holdfast")
 _DIE_WITH_PARENT = 1
-_HERE: "Address | None" = None
+_HERE: "AgentAddress | None" = None
 
 
 class Writer(Protocol):
     """Writes what slots send, into one Kafka system."""
 
-    def send(self, sender: Sender, writes: Writes, at: At) -> None:
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write what has not been written; all of it is there when this returns."""
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ Make = Callable[[], Writer]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class AgentAddress:
     """Where the agent of this process is."""
 
     name: str
@@ -57,7 +57,7 @@ class Address:
     secret: bytes = field(repr=False)
 
 
-def agent() -> Address | None:
+def agent() -> AgentAddress | None:
     """The agent that was begun before this process was forked."""
     return _HERE
 
@@ -66,7 +66,7 @@ def begin_agent() -> None:
     """Fork the agent, for all processes that are forked from this one later."""
     global _HERE  # noqa: PLW0603 - a forked process knows it by nothing else
     # An abstract name: there is no file that could be left behind.
-    address = Address(f"\0holdfast-{secrets.token_hex(8)}", secrets.token_bytes(16))
+    address = AgentAddress(f"\0holdfast-{secrets.token_hex(8)}", secrets.token_bytes(16))
     parent, (there, begun) = os.getpid(), os.pipe()
     if os.fork():
         os.close(begun)
@@ -113,7 +113,7 @@ class _Slot:
     made: bytes = b""
     writer: Writer | None = None
 
-    def write(self, make: bytes, sender: Sender, writes: Writes) -> None:
+    def write(self, make: bytes, sender: AttemptSlot, writes: Writes) -> None:
         """With the writer this makes: another one than before, if it is another attempt that writes."""
         with self.lock:
             if self.writer is None or self.made != make:
@@ -156,14 +156,14 @@ def _failure(act: Callable[[], None]) -> tuple[type[HoldfastError], str] | None:
 class RemoteWriter:
     """Has the agent write, and writes itself when it is dead."""
 
-    address: Address
+    address: AgentAddress
     system: str
     make: bytes
     """The pickled `Make`."""
     _connection: Connection | None = None
     _instead: Writer | None = None
 
-    def send(self, sender: Sender, writes: Writes, at: At) -> None:
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write what has not been written; all of it is there when this returns."""
         connection = self._connected() if self._instead is None else None
         if connection is None:

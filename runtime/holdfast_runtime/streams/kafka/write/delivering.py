@@ -11,11 +11,13 @@ from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, trouble
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.channel import Channel, ChannelError
 
-Placed = tuple[str, int, pa.RecordBatch]
+PartitionRecords = tuple[str, int, pa.RecordBatch]
 """Topic, partition, and records in their order."""
 
 
-def deliver(channel: Channel, settings: KafkaSettings, what: str, given: Iterable[Placed], seconds: float) -> None:
+def deliver(
+    channel: Channel, settings: KafkaSettings, what: str, given: Iterable[PartitionRecords], seconds: float
+) -> None:
     """Write it; all of it is there when this returns. `what` names it in errors."""
     try:
         for topic, partition, records in given:

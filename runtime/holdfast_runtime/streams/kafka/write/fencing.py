@@ -15,9 +15,9 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
     BEFORE,
-    Noted,
+    AttemptId,
+    NoteRecord,
     Notes,
-    Who,
     attempt_note,
     before_note,
     check_newest,
@@ -28,7 +28,7 @@ from holdfast_runtime.streams.kafka.write.marker_notes import (
 )
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
-from holdfast_runtime.streams.markers import Turns
+from holdfast_runtime.streams.markers import TaskMarkers
 
 _AT_ONCE = 16
 
@@ -58,7 +58,9 @@ def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
         raise NameTakenError(message)
 
 
-def begin_attempt(who: Who, slots: int, settings: KafkaSettings, markers: MarkerTopic, partitions: int) -> Turns:
+def begin_attempt(
+    who: AttemptId, slots: int, settings: KafkaSettings, markers: MarkerTopic, partitions: int
+) -> TaskMarkers:
     """From here on only this attempt writes; what the run's earlier ones wrote. `partitions`: of the marker topic."""
     markers.write([(ATTEMPTS, attempt_note(who, slots))])
     notes = Notes(who.app).add(markers.read(ATTEMPTS))
@@ -87,7 +89,7 @@ def _shut_out(settings: KafkaSettings, names: list[str]) -> None:
         list(pool.map(take, names))
 
 
-def _superfluous(notes: Notes, who: Who, earlier: Mapping[Who, int]) -> list[tuple[int, Noted]]:
+def _superfluous(notes: Notes, who: AttemptId, earlier: Mapping[AttemptId, int]) -> list[tuple[int, NoteRecord]]:
     """What nobody needs any more: notes of attempts that are shut out, and what this run's say otherwise now."""
     gone = []
     for key, whose in notes.keys.items():

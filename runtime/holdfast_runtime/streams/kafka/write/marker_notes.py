@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.streams.markers import Turns, newest
+from holdfast_runtime.streams.markers import TaskMarkers, newest
 from holdfast_runtime.streams.records import FencedError, Marker
 
 ATTEMPTS, BEFORE = 0, 1
 _OWNER = "owner"
-Noted = tuple[bytes, bytes | None]
+NoteRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None: it is taken back."""
 
 
@@ -32,7 +32,7 @@ def marker_topic(app: str) -> str:
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Who:
+class AttemptId:
     """One attempt of one run."""
 
     app: str
@@ -54,27 +54,27 @@ def slot_partition(slot: int) -> int:
     return 2 + slot
 
 
-def attempt_note(who: Who, slots: int) -> Noted:
+def attempt_note(who: AttemptId, slots: int) -> NoteRecord:
     """An attempt begins; it never has more slots."""
     return _key("attempt", who), _value({"slots": slots})
 
 
-def owner_note(owner: str) -> Noted:
+def owner_note(owner: str) -> NoteRecord:
     """The app is somebody's."""
     return json.dumps([_OWNER, owner], ensure_ascii=False).encode(), _value({})
 
 
-def slot_note(who: Who, slot: int, turns: Turns) -> Noted:
+def slot_note(who: AttemptId, slot: int, turns: TaskMarkers) -> NoteRecord:
     """The transaction this is in holds these turns."""
     return _key("slot", who, slot), _value(_turns(turns))
 
 
-def before_note(who: Who, turns: Turns) -> Noted:
+def before_note(who: AttemptId, turns: TaskMarkers) -> NoteRecord:
     """What earlier attempts of its run had written when this one began."""
     return _key("before", who), _value(_turns(turns))
 
 
-def check_newest(who: Who, newest: Who | None) -> None:
+def check_newest(who: AttemptId, newest: AttemptId | None) -> None:
     """Refuse to write where somebody else may."""
     if newest != who:
         other = "nobody" if newest is None else f"attempt {newest.number} of run {newest.run}"
@@ -93,7 +93,7 @@ def partition_of(key: bytes) -> tuple[int, bool]:
     return slot_partition(slot[0]) if slot else ATTEMPTS if is_attempt else BEFORE, is_attempt
 
 
-def taken_back(key: bytes) -> Noted:
+def taken_back(key: bytes) -> NoteRecord:
     """Nobody needs this note any more."""
     return key, None
 
@@ -107,14 +107,14 @@ class Notes:
     """Who says to have the name, the first first."""
     last: str | None = None
     """The run of the attempt that noted itself last."""
-    slots: dict[Who, int] = field(default_factory=dict)
+    slots: dict[AttemptId, int] = field(default_factory=dict)
     """Attempts nobody has shut out yet -> how many slots they have at most."""
-    turns: dict[Who, Turns] = field(default_factory=dict)
+    turns: dict[AttemptId, TaskMarkers] = field(default_factory=dict)
     """Attempt -> what it, or whoever was before it, has written."""
-    keys: dict[bytes, Who] = field(default_factory=dict)
+    keys: dict[bytes, AttemptId] = field(default_factory=dict)
     """Notes that stand -> whose they are."""
 
-    def add(self, notes: Iterable[Noted]) -> "Notes":
+    def add(self, notes: Iterable[NoteRecord]) -> "Notes":
         """With these notes, in the order of their partition."""
         for key, value in notes:
             if (owner := _read_owner(key)) is not None:
@@ -140,11 +140,11 @@ class Notes:
         return self.owners[0] if self.owners else None
 
     @property
-    def newest(self) -> Who | None:
+    def newest(self) -> AttemptId | None:
         """Who may write: the highest of the run that began last, also if an older one notes itself again."""
         return max((who for who in self.slots if who.run == self.last), default=None)
 
-    def of_run(self, run: str) -> Turns:
+    def of_run(self, run: str) -> TaskMarkers:
         """What the attempts of a run have written."""
         return newest(marker for who, turns in self.turns.items() if who.run == run for marker in turns.values())
 
@@ -154,7 +154,7 @@ class Notes:
         elif not stands and owner in self.owners:
             self.owners.remove(owner)
 
-    def _merge(self, who: Who, turns: object, key: bytes) -> None:
+    def _merge(self, who: AttemptId, turns: object, key: bytes) -> None:
         if not isinstance(turns, dict):
             raise _unreadable(key)
         try:
@@ -166,10 +166,10 @@ class Notes:
             raise _unreadable(key) from error
         self.turns[who] = newest([*self.turns.get(who, {}).values(), *markers])
 
-    def _read_key(self, key: bytes) -> tuple[str, Who]:
+    def _read_key(self, key: bytes) -> tuple[str, AttemptId]:
         try:
             kind, run, number, *_ = json.loads(key)
-            return str(kind), Who(self.app, str(run), int(number))
+            return str(kind), AttemptId(self.app, str(run), int(number))
         except (ValueError, TypeError) as error:
             raise _unreadable(key) from error
 
@@ -185,11 +185,11 @@ def _read_owner(key: bytes) -> str | None:
     return None
 
 
-def _key(kind: str, who: Who, *more: int) -> bytes:
+def _key(kind: str, who: AttemptId, *more: int) -> bytes:
     return json.dumps([kind, who.run, who.number, *more], separators=(",", ":")).encode()
 
 
-def _turns(turns: Turns) -> dict[str, object]:
+def _turns(turns: TaskMarkers) -> dict[str, object]:
     return {"turns": {task: [one.batch, one.epoch, one.life, one.digest] for task, one in turns.items()}}
 
 

@@ -18,7 +18,7 @@ from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.channel import open_channel
 from holdfast_runtime.streams.kafka.write.delivering import deliver
-from holdfast_runtime.streams.kafka.write.marker_notes import Noted
+from holdfast_runtime.streams.kafka.write.marker_notes import NoteRecord
 from holdfast_runtime.streams.records import written_batch
 from holdfast_runtime.wall_clock import now
 
@@ -57,15 +57,15 @@ class MarkerTopic:
             self._consumer = None
         self._admin = None
 
-    def read(self, partition: int) -> list[Noted]:
+    def read(self, partition: int) -> list[NoteRecord]:
         """All notes of a partition, the oldest first."""
         return self._explained(lambda: self._from(partition, None))
 
-    def tail(self, partition: int) -> list[Noted]:
+    def tail(self, partition: int) -> list[NoteRecord]:
         """The newest notes of a partition; there may be none among its last records."""
         return self._explained(lambda: self._from(partition, _TAIL))
 
-    def write(self, notes: Iterable[tuple[int, Noted]]) -> None:
+    def write(self, notes: Iterable[tuple[int, NoteRecord]]) -> None:
         """Write notes to their partitions; they are there for good when it returns."""
         placed = ((self.topic, partition, written_batch([key], [value], now())) for partition, (key, value) in notes)
         channel = open_channel(self.settings, self.settings.client({}, _SURELY))
@@ -78,7 +78,7 @@ class MarkerTopic:
     def _where(self) -> str:
         return f"Kafka system {self.settings.system}: topic {self.topic}"
 
-    def _from(self, partition: int, tail: int | None) -> list[Noted]:
+    def _from(self, partition: int, tail: int | None) -> list[NoteRecord]:
         """The notes among the last `tail` offsets, or all."""
         consumer, (oldest, end) = self._open(), self._bounds(partition)
         start = oldest if tail is None else max(oldest, end - tail)
@@ -114,8 +114,8 @@ class MarkerTopic:
         oldest, end = (one.result().offset for one in asked)
         return oldest, end
 
-    def _to_end(self, consumer: Consumer, partition: int, end: int) -> list[Noted]:
-        notes: list[Noted] = []
+    def _to_end(self, consumer: Consumer, partition: int, end: int) -> list[NoteRecord]:
+        notes: list[NoteRecord] = []
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             for one in _some(consumer):

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from holdfast_runtime.streams.kafka.client.librdkafka import Handle, Library, Readable, Records
+from holdfast_runtime.streams.kafka.client.librdkafka import BinarySource, Handle, Library, RecordColumns
 
 
-class Sent(NamedTuple):
+class SendResult(NamedTuple):
     """How far a batch came."""
 
     rows: int
@@ -23,11 +23,11 @@ class Sent(NamedTuple):
 
 def send(
     library: Library, producer: Handle, topic: Handle, partition: int, records: pa.RecordBatch, first: int = 0
-) -> Sent:
+) -> SendResult:
     """Give the rows of a `WRITTEN` batch from `first` on to a producer, which copies them."""
     err = c_int32(0)
     times = records.column("timestamp")
-    addresses = Records(
+    addresses = RecordColumns(
         _readable(records.column("key")),
         _readable(records.column("value")),
         times.buffers()[1].address + times.offset * 8 if len(times) else None,
@@ -35,11 +35,11 @@ def send(
     taken = library.loops.send(
         byref(library.functions), producer, topic, partition, byref(addresses), first, len(times), byref(err)
     )
-    return Sent(taken, err.value)
+    return SendResult(taken, err.value)
 
 
-def _readable(column: pa.Array) -> Readable:
+def _readable(column: pa.Array) -> BinarySource:
     valid, ends, content = column.buffers()
     if column.null_count == 0:
         valid = None
-    return Readable(*(None if one is None else one.address for one in (ends, content, valid)), column.offset)
+    return BinarySource(*(None if one is None else one.address for one in (ends, content, valid)), column.offset)

@@ -20,15 +20,15 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
+    AttemptId,
     Notes,
-    Who,
     check_newest,
     slot_note,
     slot_partition,
 )
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES, TakenOverError, TransactionalProducer
-from holdfast_runtime.streams.markers import Turns, is_written
+from holdfast_runtime.streams.markers import TaskMarkers, is_written
 from holdfast_runtime.streams.records import Marker, written_batch
 from holdfast_runtime.wall_clock import now
 
@@ -36,15 +36,15 @@ _LOG = logging.getLogger("holdfast")
 _PATIENCE = 60.0
 Writes = Mapping[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]
 """Partition of a topic -> what tasks write there, in order."""
-At = Callable[[str], None]
+WriteHook = Callable[[str], None]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class AttemptSlot:
     """Who writes."""
 
-    who: Who
+    who: AttemptId
     slot: int
 
 
@@ -58,17 +58,17 @@ class _Held:
 
 
 @dataclass(slots=True)
-class Transactions:
+class TransactionalWriter:
     """Those of one process, in one Kafka system."""
 
     settings: KafkaSettings
-    before: Turns
+    before: TaskMarkers
     """What earlier attempts of the run had written when this one began."""
     markers: MarkerTopic
     request_bytes: int = REQUEST_BYTES
-    _held: dict[Sender, _Held] = field(default_factory=dict)
+    _held: dict[AttemptSlot, _Held] = field(default_factory=dict)
 
-    def send(self, sender: Sender, writes: Writes, at: At) -> None:
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
         """Write what has not been written; all of it is there when this returns."""
         deadline = time.monotonic() + _PATIENCE
         while True:
@@ -96,7 +96,7 @@ class Transactions:
             self._dropped(sender)
         self.markers.close()
 
-    def _opened(self, sender: Sender) -> _Held:
+    def _opened(self, sender: AttemptSlot) -> _Held:
         began = time.monotonic()
         producer = TransactionalProducer(self.settings, sender.who.transactional_id(sender.slot), self.request_bytes)
         try:
@@ -115,11 +115,11 @@ class Transactions:
         self._held[sender] = held = _Held(producer, turns)
         return held
 
-    def _check_newest(self, who: Who) -> None:
+    def _check_newest(self, who: AttemptId) -> None:
         last = self._notes(who.app, ATTEMPTS, lambda notes: notes.newest)
         check_newest(who, last)
 
-    def _written(self, sender: Sender) -> Turns:
+    def _written(self, sender: AttemptSlot) -> TaskMarkers:
         """What this slot has written in this attempt."""
         who = sender.who
         found = self._notes(who.app, slot_partition(sender.slot), lambda notes: notes.turns.get(who))
@@ -132,7 +132,7 @@ class Transactions:
                 return known
         return None
 
-    def _transact(self, sender: Sender, held: _Held, writes: Writes, at: At) -> None:
+    def _transact(self, sender: AttemptSlot, held: _Held, writes: Writes, at: WriteHook) -> None:
         producer = held.producer
         turns = {marker.task: marker for parts in writes.values() for _, marker in parts}
         producer.begin()
@@ -147,7 +147,7 @@ class Transactions:
         at("transaction committed")
         held.turns |= turns
 
-    def _left(self, turns: Turns, writes: Writes) -> dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]]:
+    def _left(self, turns: TaskMarkers, writes: Writes) -> dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]]:
         left: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
         place = f"Kafka system {self.settings.system}"
         for partition, parts in writes.items():
@@ -156,7 +156,7 @@ class Transactions:
                     left.setdefault(partition, []).append((records, marker))
         return left
 
-    def _dropped(self, sender: Sender) -> None:
+    def _dropped(self, sender: AttemptSlot) -> None:
         held = self._held.pop(sender, None)
         if held is not None:
             held.producer.close()

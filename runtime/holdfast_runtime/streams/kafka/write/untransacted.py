@@ -10,20 +10,20 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.channel import Channel, open_channel
 from holdfast_runtime.streams.kafka.write.delivering import deliver
 from holdfast_runtime.streams.kafka.write.producer import PATIENCE, REQUEST_BYTES, usual
-from holdfast_runtime.streams.kafka.write.slot_writers import At, Sender, Writes
+from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, WriteHook, Writes
 
 _IN_ORDER = {"enable.idempotence": "true"}
 
 
 @dataclass(slots=True)
-class Untransacted:
+class PlainWriter:
     """Those of one process, in one Kafka system."""
 
     settings: KafkaSettings
     request_bytes: int = REQUEST_BYTES
     _channel: Channel | None = None
 
-    def send(self, sender: Sender, writes: Writes, at: At) -> None:  # noqa: ARG002 - as with transactions
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:  # noqa: ARG002 - as with transactions
         """Write it; all of it is there when this returns."""
         if self._channel is None:
             self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
