@@ -17,7 +17,7 @@ GENERATED = (ROOT / "docs" / "reference", ROOT / "docs" / "images")
 
 
 def pages() -> list[Path]:
-    return [*all_pages(), *sorted((ROOT / "examples").rglob("*.md"))]
+    return [*all_pages(), *sorted((ROOT / "examples").rglob("*.md")), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]
 
 
 def broken_links(page: Path) -> Iterator[str]:
