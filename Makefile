@@ -59,11 +59,11 @@ check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
-	$(BIN)/python -m holdfast_cli.generated_part --check
+	$(BIN)/python -m holdfast_cli.generated --check
 
 .PHONY: generate
 generate: $(STAMP)  ## write the generated files anew: CRD and reference pages
-	$(BIN)/python -m holdfast_cli.generated_part
+	$(BIN)/python -m holdfast_cli.generated
 
 .PHONY: format
 format: $(STAMP)  ## format the code

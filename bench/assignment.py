@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from holdfast.placement.assignment import assign
-from holdfast.placement.moves import locality
+from holdfast.placement.assignment import assign, locality
 
 RUNS = 5
 SIZES = ((1_000, 100, 20), (10_000, 1_000, 200), (20_000, 2_000, 400))

@@ -38,7 +38,7 @@ def digest(batch: pa.RecordBatch) -> int:
 def fetched(request: dict[str, Any]) -> Callable[[bool], tuple[int, int]]:
     """By a fetcher of ours."""
     from holdfast_runtime.streams.kafka.client.settings import KafkaSettings  # noqa: PLC0415
-    from holdfast_runtime.streams.kafka.read.fetching import make_fetcher  # noqa: PLC0415 - not for Spark
+    from holdfast_runtime.streams.kafka.read.fetcher import make_fetcher  # noqa: PLC0415 - not for Spark
 
     fetcher = make_fetcher(KafkaSettings("bench", request["bootstrap"], request["config"]))
     rows, partitions = request["rows"] // request["partitions"], range(request["partitions"])

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from holdfast.planning.plan import plan
-from holdfast.spec.app_part import API_VERSION, KIND, StreamApp
+from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.steps import Step
 from holdfast.spec.streams import Stream

@@ -17,9 +17,9 @@ from pathlib import Path
 import lmdb
 
 from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
+from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.task_store import TaskStore
 
 RUNS = 7

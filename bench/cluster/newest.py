@@ -15,8 +15,8 @@ from typing import Self
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
-from holdfast_runtime.streams.partitioner import place
+from holdfast_runtime.streams.kafka.client.connection import QUIET
+from holdfast_runtime.streams.keys import place
 from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.load import Load, kept

@@ -15,7 +15,7 @@ from pyarrow import json
 
 from bench.engine.data import KEPT, Clicks, digest, hexadecimal, records, text
 from bench.kafka.topics import TIME, contents, filler
-from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.records import written_batch
 
 PARTITIONS = 4

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.client.clients import destroy_client, new_client
-from holdfast_runtime.streams.kafka.client.librdkafka import library
+from holdfast_runtime.streams.kafka.client.librdkafka import destroy_client, library, new_client
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.fetching import make_fetcher
-from holdfast_runtime.streams.kafka.write.sending import send
+from holdfast_runtime.streams.kafka.read.fetcher import make_fetcher
+from holdfast_runtime.streams.kafka.write.channel import send
 from holdfast_runtime.streams.records import written_batch
 
 TIME = 1_700_000_000_000

@@ -14,7 +14,8 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, REPORT_LABEL, DriverReport
+from holdfast.protocol.labels import REPORT_LABEL
+from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport
 from tests.api.plane import ADMIN, Plane
 
 Tree = dict[str, Any]

@@ -1,8 +1,10 @@
-"""Why: the `holdfast` command: parses the command line, calls one command, turns its errors into exit codes.
+"""The `holdfast` command: parses the command line, calls one command, turns its errors into exit codes.
 
-Exit codes are the same everywhere: 0 done (also where whoever read the output has gone), 1 the answer is no (a rejected
-plan, a refused change), 2 a file that can't be read or bad usage, 3 a run that could not start or failed, 130 stopped
-by Ctrl-C. Must not hold what a command does.
+Exit codes are the same everywhere: 0 done (also where whoever read the output has gone), 1 the answer is no (a
+rejected plan, a refused change), 2 a file that can't be read or bad usage, 3 a run that could not start or
+failed, 130 stopped by Ctrl-C. Must not hold what a command does. Everything imported from here is loaded by
+`holdfast --help`: libraries that are slow to load, or belong to an extra, are imported inside the functions that
+need them.
 """
 
 import argparse
@@ -13,8 +15,7 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from holdfast.errors import HoldfastError
-from holdfast.safely import PlanningFailedError
+from holdfast.errors import HoldfastError, PlanningFailedError
 from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import feed_command, offsets_command, state_command, streams_command, tail_command
 from holdfast_cli.output.failures import print_failure

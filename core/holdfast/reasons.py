@@ -1,7 +1,7 @@
-"""Why: the one closed list of reasons Holdfast gives, each with a sentence that says what it means.
+"""The one closed list of reasons Holdfast gives, each with a sentence that says what it means.
 
-Problems of a plan, warnings and (later) status conditions take their reason from here and from nowhere else, so that
-a reason seen anywhere can be looked up. Must not hold messages about a particular app: those belong to who finds them.
+Problems of a plan, warnings, conditions and events take their reason from here and from nowhere else, so that a
+reason seen anywhere can be looked up. Must not hold messages about a particular app: those belong to who finds them.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
-"""Why: whoever refuses a name says which one was probably meant. One way of guessing, everywhere the same.
+"""Suggestions for a name that does not exist: the known name that was probably meant.
 
-Must not know what the names stand for.
+There is one way of guessing, everywhere the same. Must not know what the names stand for.
 """
 
 from collections.abc import Collection

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.control.messages import RecordKind
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.plan.app_file_part import load_app
+from holdfast_cli.plan.app_file import load_app
 from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.checkpoint.offset_log import read_offset_log
 from holdfast_runtime.streams.user_functions import load_function

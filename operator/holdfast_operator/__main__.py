@@ -1,4 +1,4 @@
-"""Why: `python -m holdfast_operator` starts the operator. Must only start it."""
+"""The entry point of `python -m holdfast_operator`. Must only start the operator."""
 
 from holdfast_operator.main import main
 

@@ -1,7 +1,7 @@
-"""Why: from a command line to an operator that runs: the only place that wires the parts.
+"""The operator's command line, and the wiring of its parts.
 
-kopf watches and keeps the process alive; what is done is `reconcile`'s business, at the time `looks` says. Must not
-decide.
+kopf watches and keeps the process alive; what is done about an app is `reconcile`'s business, at the time the look
+queue says. This is the only place that knows all parts. Must not decide.
 """
 
 import argparse
@@ -29,22 +29,21 @@ from holdfast_operator.brokers.topic_counts import AskBrokers, TopicCounts
 from holdfast_operator.cluster.client import LEASE, CallListener, Cluster
 from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.decision import DecisionLimits
+from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.examine.examiner import Examiner
 from holdfast_operator.examine.lanes import ExaminerLanes
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from holdfast_operator.manifests.pod_policy import ANY_ACCOUNT, PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
-from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.records import PlacementRecords
 from holdfast_operator.observe.snapshot import SnapshotSources
 from holdfast_operator.observe.storage_class import StorageClasses
 from holdfast_operator.reconcile import Reconciler
-from holdfast_operator.service.crd import wait_for_crd
 from holdfast_operator.service.look_queue import LookQueue
-from holdfast_operator.service.metrics import Metrics
-from holdfast_operator.service.monitoring import Health, health_server, late_looks, silent_watch
-from holdfast_operator.service.watches import registry
+from holdfast_operator.service.monitoring import Health, Metrics, health_server, late_looks, silent_watch
+from holdfast_operator.service.watches import registry, wait_for_crd
 
 _LOG = logging.getLogger("holdfast")
 

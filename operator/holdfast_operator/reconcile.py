@@ -1,13 +1,13 @@
-"""Why: the operator on one screen.
+"""The reconcile loop, on one screen.
 
 For one app, at one moment:
 
-    examine -> gather -> judge -> decide -> write the intent down -> act -> say what happened -> when to look again
+    examine -> gather -> judge -> decide -> write the intent down -> act -> write events -> when to look again
 
-What watches told is enough to find that nothing is to be done. A decision that starts an attempt or lets something go
-rests on absence, so it is made again over what the API server says now. The status is written before anything is done,
-over exactly the version that was read: whoever else wrote, or another operator, makes the write fail, and then nothing
-is done. Must not hold what any of the steps knows.
+What watches told is enough to find that nothing is to be done. A decision that starts an attempt or lets something
+go rests on absence, so it is made again over what the API server says now. The status is written before anything is
+done, over exactly the version that was read: whoever else wrote, or another operator, makes the write fail, and
+then nothing is done. Must not hold what any of the steps knows.
 """
 
 import time
@@ -28,12 +28,11 @@ from holdfast_operator.decide.decision import (
     StartDriver,
     WaitForChange,
 )
-from holdfast_operator.decide.facts import AppFinding, AppObject, Snapshot
+from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
-from holdfast_operator.observe.cache import AppKey
 from holdfast_operator.observe.snapshot import SnapshotSources, gather
-from holdfast_operator.service.metrics import Metrics
+from holdfast_operator.service.monitoring import Metrics
 
 _EXAMINED = 60_000
 """Milliseconds after which a look is repeated that had no answer; it is asked for as soon as there is one."""

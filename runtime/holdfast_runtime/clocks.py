@@ -1,15 +1,15 @@
-"""The batch clock: how much time has passed, whatever happens to the host's clock.
+"""The clocks of the runtime: the host's, read only here, and the batch clock, which goes on evenly.
 
-    host's clock + skew = batch clock      timers, ttl and silences are measured by it: it never goes back, never jumps
+    host's clock + skew = batch clock      measures timers, ttl, silences: never goes back, never jumps
     batch clock - skew = `state.now`       what people call now: it follows the host's clock, also back
 
-A host's clock is set now and then: by hand, by a battery that is empty, by NTP once it is reached. A batch clock that
-jumped along would drop all state that has a ttl, and one that can't go back would then stand still for as long as the
-jump was wide. So within an attempt the clock that counts since the host's start says how much time has passed, and
-`skew` takes up the difference; it is durable with the offsets. Between attempts only the host's clock is there to ask.
-Must not read any clock.
+A host's clock is set now and then, by hand or by NTP. A batch clock that jumped along would drop all state that has a
+ttl, and one that can't go back would stand still for as long as the jump was wide. So within an attempt the clock
+that counts since the host's start says how much time has passed, and the durable `skew` takes up the difference.
+`BatchClock` itself reads no clock. Must not be imported by steps, or by anything that a replay must repeat.
 """
 
+import time
 from dataclasses import dataclass
 
 from holdfast.moments import time_span
@@ -73,3 +73,25 @@ _GOES_ON = (
     "Timers of processing time, ttl and idleAfter go on by the time that has really passed, state.now follows the "
     "host's clock; look after the host's time service"
 )
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def instant() -> Instant:
+    """The same, with the clock that counts on whatever the other is set to, also while the host sleeps."""
+    return Instant(now(), time.clock_gettime_ns(_PASSED) // 1_000_000)
+
+
+def steady() -> int:
+    """Milliseconds since 1970, as the host's clock was when the process began, and what has passed since.
+
+    For what must not be done because a clock was set: throwing old runs away, making ten years of rows, falling silent.
+    """
+    return _BEGAN.wall + instant().passed - _BEGAN.passed
+
+
+_PASSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BEGAN = instant()

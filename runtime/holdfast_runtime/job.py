@@ -1,9 +1,12 @@
-"""Why: what the batch loop knows of a job, however it is run.
+"""The job that runs all slots of a batch, as the loop knows it, and an early start of what is slow in a new JVM.
 
-Must not import Spark: tests without a JVM run jobs too.
+It lies below loop, `checkpoint` and `spark`, which all run or wrap one. Must not import Spark: tests without a JVM
+run jobs too.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
 
 class Job(Protocol):
@@ -12,3 +15,14 @@ class Job(Protocol):
     def run(self, batch: str) -> list[str]:
         """One answer for each slot."""
         ...
+
+
+_Made = TypeVar("_Made")
+
+
+def start_early(make: Callable[[], _Made]) -> Callable[[], _Made]:
+    """Begin in a thread; what is returned waits for the result, or raises what went wrong."""
+    pool = ThreadPoolExecutor(1, "prepare")
+    ready = pool.submit(make)
+    pool.shutdown(wait=False)
+    return ready.result

@@ -1,10 +1,10 @@
 """LMDB's data file as bytes: what shows damage in it before LMDB maps it, where damage would end the process.
 
 LMDB has no checksums, follows page numbers wherever they lead, and takes whichever of its two meta pages claims the
-later transaction. So those two are looked at before a file is opened (`check_metas`, a few microseconds), and the tree
-may be walked (`check_pages`): each page where it says it is, each key in its order and between its neighbours above, as
-many entries as are counted, no page both in use and free. Then no read ends by a signal, and no key is missing. Values
-are not looked at: who stores them adds checksums. Must not import LMDB, and must not read what is being written.
+later transaction. So those two are checked before a file is opened (`check_metas`, a few microseconds), and the tree
+may be walked (`check_pages`): each page where it says it is, each key in its order and between its neighbours above,
+as many entries as are counted, no page both in use and free. Then no read ends by a signal, and no key is missing.
+Values are not checked: who stores them adds checksums. Must not import LMDB, and must not read what is being written.
 """
 
 import mmap

@@ -1,6 +1,7 @@
-"""Why: what a run tells whoever looks at it: values for a screen, a log, JSON or a metrics endpoint.
+"""The events of a run: values for a screen, a log, JSON, a metrics endpoint or the operator's report.
 
-Must not know who listens.
+They lie below everything else of the runtime, for the loop and the driver send them and coordinators listen. Must not
+know who listens.
 """
 
 from collections.abc import Callable, Mapping

@@ -6,10 +6,9 @@ import pytest
 from kubernetes import client
 
 from holdfast.errors import RetrySoonError
-from holdfast.placement.assignment import Assignment
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
-from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
@@ -17,7 +16,7 @@ from holdfast_runtime.coordination.cluster import ClusterCoordinator
 from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
 from holdfast_runtime.coordination.report_map import SupersededError
 from holdfast_runtime.progress import Progress
-from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.generator import Pace
 from tests.api.drivers import Theatre
 from tests.api.plane import Plane
 from tests.kafka.broker import free_ports, wait_until

@@ -16,8 +16,7 @@ import pyspark
 import pytest
 from ruamel.yaml import YAML
 
-from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.protocol.report import DriverReport
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord

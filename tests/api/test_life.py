@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol.labels import ASSIGNMENT_LABEL
 from tests.api.admin import APPS, CONFIG_MAPS, PODS, RefusedError
 from tests.api.conftest import Site
 from tests.kafka.broker import wait_until
@@ -48,7 +49,7 @@ def assignment(site: Site) -> dict[str, Any]:
     found = [
         one["data"]["assignment.json"]
         for one in site.admin.items(CONFIG_MAPS.format(site.namespace))
-        if "holdfast.dev/assignment" in (one["metadata"].get("labels") or {})
+        if ASSIGNMENT_LABEL in (one["metadata"].get("labels") or {})
     ]
     return dict(json.loads(found[0])) if found else {}
 

@@ -16,8 +16,7 @@ from holdfast_operator.act.actions import ActionRunner
 from holdfast_operator.cluster.client import POD, ApiKind, Cluster, ClusterUnreachableError
 from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.decision import StartDriver
-from holdfast_operator.decide.facts import AppFinding
-from holdfast_operator.decide.specs import read_spec
+from holdfast_operator.decide.facts import AppFinding, read_spec
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
 from holdfast_operator.observe.cache import WatchCache

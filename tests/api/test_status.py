@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.assignment import Assignment, VersionedAssignment
+from holdfast.protocol.labels import ASSIGNMENT_LABEL
 from holdfast.protocol.names import app_id, assignment_name, executor_set
 from holdfast_cli.main import main
 from tests.api.admin import APPS, CONFIG_MAPS
@@ -39,7 +39,7 @@ def status(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 def hand_over(site: Site, handed: VersionedAssignment) -> None:
     """As the operator does."""
-    metadata = {"name": assignment_name("ads", "1"), "labels": {"holdfast.dev/assignment": "ads"}}
+    metadata = {"name": assignment_name("ads", "1"), "labels": {ASSIGNMENT_LABEL: "ads"}}
     tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"assignment.json": handed.text()}}
     site.admin.create(CONFIG_MAPS.format(site.namespace), tree)
 

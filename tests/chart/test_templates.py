@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from holdfast_cli.chart_reference import leaves
+from holdfast_cli.generated import leaves
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from tests.chart.helms import HelmError
 from tests.chart.rendered import CHART, NAMESPACE, RELEASE, Tree, one, rendered, renderer, trees

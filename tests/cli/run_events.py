@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from holdfast_cli.run.run_summary import RunFiles
+from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import AttemptStarted, EndCause, Progress, RunEnded
 

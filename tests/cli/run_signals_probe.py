@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast_cli.run.run_summary import RunFiles
-from holdfast_cli.run.run_watched import RunDisplay, run_watched
+from holdfast_cli.local.local_app import RunFiles
+from holdfast_cli.run.watcher import RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from holdfast_runtime.spark.session import open_session
 from tests.cli.run_events import FIRST, STARTED

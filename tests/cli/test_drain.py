@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RetrySoonError, UserActionError
-from holdfast_cli.cluster.cluster_options import ClusterPlace
 from holdfast_cli.cluster.requests import APPS, ObjectKind
 from holdfast_cli.cluster.suspend import (
     DRAIN,
@@ -18,7 +17,7 @@ from holdfast_cli.cluster.suspend import (
     SuspendOptions,
     apply_direction,
 )
-from holdfast_cli.cluster.target import ClusterTarget
+from holdfast_cli.cluster.target import ClusterPlace, ClusterTarget
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import Trees, app, event, report
 
@@ -220,7 +219,7 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
 def test_without_the_kubernetes_package_they_say_what_to_install(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_cli.cluster.cluster_options.find_spec", lambda _: None)
+    monkeypatch.setattr("holdfast_cli.cluster.target.find_spec", lambda _: None)
     for verb in ("drain", "resume", "logs"):
         ran = holdfast(verb, "ads")
         assert ran.err == f"holdfast: holdfast {verb} needs kubernetes: pip install 'holdfast[cluster]'\n"

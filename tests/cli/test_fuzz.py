@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.fixing import apply_all_repairs
-from holdfast.planning.plan import PlanningFacts, plan
+from holdfast.planning.plan import PlanningFacts, apply_all_repairs, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.plan.app_file import app_document

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast.moments import stamp
 from holdfast.protocol.names import app_id, attempt_name, executor_set
 from holdfast_cli.cluster.app import AppUnknownError, ClusterApp, app_of
 from holdfast_cli.cluster.log_pods import (
@@ -20,10 +21,8 @@ from holdfast_cli.cluster.log_pods import (
     no_pods_message,
     selected_logs,
 )
-from holdfast_cli.cluster.log_reader import LogQuery, stamp_of, without_stamp
+from holdfast_cli.cluster.log_reader import LogLine, LogQuery, LogReaders, OpenLog, stamp_of, without_stamp
 from holdfast_cli.cluster.logs import AppPods, LogFollower, LogPrinter, LogRequest, NoLogError, show_once
-from holdfast_cli.cluster.logs_reading import LogLine, LogReaders, OpenLog
-from holdfast_operator.decide.conditions import stamp
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import NOW, app
 

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_cli.local.lost_choice import with_offsets_command
-from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
+from holdfast_cli.local.local_app import RunFiles
+from holdfast_cli.local.offsets_set import (
+    PositionSetting,
+    SettingRefusedError,
+    decide_jump,
+    parse_setting,
+    with_offsets_command,
+)
 from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
-from holdfast_cli.run.run_summary import RunFiles
 from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.jump_file import JumpFile
-from holdfast_runtime.checkpoint.jumps import Jump
+from holdfast_runtime.checkpoint.jumps import Jump, JumpFile
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.lost_positions import LostPosition, PositionTrouble, lost_error

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.planning.fixing import apply_all_repairs
-from holdfast.planning.plan import PlanningFacts
+from holdfast.planning.plan import PlanningFacts, apply_all_repairs
 from holdfast.spec.diff import diff
-from holdfast_cli.plan.app_file_part import load_app
+from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.fix import repaired_text
 from tests.cli.conftest import Holdfast
 

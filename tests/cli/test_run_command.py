@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_cli.run import run_command
-from holdfast_cli.run.run_loop import Engine
-from holdfast_cli.run.run_watched import RunDisplay, run_watched
+from holdfast_cli.run.watcher import Engine, RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from holdfast_runtime.spark.java import JavaMissingError
 from tests.cli.conftest import RUNNABLE, Holdfast

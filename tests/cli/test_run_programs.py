@@ -8,9 +8,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_cli.output.failures import UsageError
+from holdfast_cli.run.line_views import JsonView, event_json, failure_json
 from holdfast_cli.run.metrics import MetricsAddress, MetricsServer, RunMetrics, parse_address
-from holdfast_cli.run.run_json import JsonView, event_json, failure_json
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches

@@ -131,8 +131,8 @@ def test_ctrl_c_while_spark_starts_is_heard_and_a_second_one_stops_at_once(termi
 
 TWICE = """
 import os, signal, sys, threading
-from holdfast_cli.run.run_summary import WhereToLook
-from holdfast_cli.run.run_watched import HowToShow, run_watched
+from holdfast_cli.run.line_views import WhereToLook
+from holdfast_cli.run.watcher import HowToShow, run_watched
 
 def waits(listen, drain):
     os.kill(os.getpid(), signal.SIGTERM)

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from holdfast.errors import RetrySoonError, UserActionError
-from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.moments import stamp
+from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
 from holdfast_cli.cluster.app import AppDetail, AppList, AppUnknownError, Missing, read_app, read_apps
 from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, ObjectKind
-from holdfast_cli.cluster.status_json import app_json
-from holdfast_cli.cluster.status_view import print_app, print_apps
+from holdfast_cli.cluster.status_view import app_json, print_app, print_apps
 from holdfast_cli.output.live import ChangesView, LiveView, watch
-from holdfast_operator.decide.conditions import CONDITION_TYPES, stamp
+from holdfast_operator.decide.conditions import CONDITION_TYPES
 from tests.cli.conftest import Holdfast
 
 NOW = 1_800_000_000_000
@@ -350,6 +349,6 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
 def test_without_the_kubernetes_package_it_says_what_to_install(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_cli.cluster.cluster_options.find_spec", lambda _: None)
+    monkeypatch.setattr("holdfast_cli.cluster.target.find_spec", lambda _: None)
     ran = holdfast("status")
     assert (ran.code, ran.err) == (2, "holdfast: holdfast status needs kubernetes: pip install 'holdfast[cluster]'\n")

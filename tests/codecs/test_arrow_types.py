@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from holdfast.planning.types.columns import UNKNOWN, Column, RowType
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
 from holdfast_runtime.streams.codecs import ArrowCodec, SchemaUnsupportedError, arrow_schema
 from tests.codecs.schemas import FIRST, LAST, batch, schema
 

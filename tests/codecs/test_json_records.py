@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast_runtime.streams.codecs import EncodeError, JsonCodec, SchemaUnsupportedError
-from holdfast_runtime.streams.codecs.decimal_texts import PIECE, risky_decimals
+from holdfast_runtime.streams.codecs.json_reader import PIECE, risky_decimals
 from tests.codecs.schemas import batch, binary, schema
 
 COLUMNS = schema(

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
-from holdfast.placement.moves import locality
+from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign, locality
 
 PROBLEMS = {"NoTasks": NoTasksError, "NoProcessors": NoProcessorsError}
 

@@ -3,8 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.tables.loading import SourceBounds, TableLoading
-from holdfast.tables.recovery import LocalStore, SourceStart, TableFacts, recover, starting_offset
+from holdfast.tables.recovery import (
+    LocalStore,
+    SourceBounds,
+    SourceStart,
+    TableFacts,
+    TableLoading,
+    recover,
+    starting_offset,
+)
 from holdfast.tasks.partitions import parse_partition
 
 START = {SourceStart.OLDEST: "oldest", SourceStart.STORED: "lastOffset", SourceStart.RUN: "lastOffset"}

@@ -2,8 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.held_back import held_back_by
-from holdfast.control.watermark import lowest
+from holdfast.control.watermark import held_back_by, lowest
 from tests.control.histories import (
     FOREIGN,
     IDLE_AFTER,

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from holdfast.control.bookkeeping import ControlInputs
 from holdfast.control.producers import SOURCE as SOURCE_RULE
 from holdfast.control.producers import Delivery, Producers, UntrackedPartitionError
-from holdfast.control.upstream import Upstream, input_watermark
-from holdfast.control.watermark import Watermarks, no_watermarks
+from holdfast.control.watermark import Upstream, Watermarks, input_watermark, no_watermarks
 from holdfast.tasks.partitions import StreamPartition
 from tests.control.histories import (
     FOREIGN,

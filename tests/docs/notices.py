@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from holdfast.planning.run_checks import BUILT_VERBS, not_built
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.parse import parse_app
 from holdfast.spec.steps import VERBS
 from holdfast_cli.plan.app_file import app_document

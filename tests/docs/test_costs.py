@@ -9,10 +9,9 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from holdfast.spec.fields_part import change_of
+from holdfast.spec.fields import change_of
 from holdfast.spec.steps import VERBS, Step
-from holdfast.spec.streams import Stream
-from holdfast.spec.tables import Table
+from holdfast.spec.streams import Stream, Table
 from tests.docs.pages import ROOT
 
 DOCS = ROOT / "docs"

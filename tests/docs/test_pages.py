@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.plan.app_file import app_document
 from tests.docs.pages import Block, all_pages, blocks_of

@@ -1,9 +1,9 @@
 """Which slots there are, and where, when executors come and go."""
 
-from holdfast.placement.assignment import Assignment
+from holdfast.protocol.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.driver.arrangement_part import Arrangement
-from holdfast_runtime.spark.processors import Executor, by_processor
+from holdfast_runtime.driver.arrangement import Arrangement
+from holdfast_runtime.spark.located import Executor, by_processor
 
 FIRST = Placement(1, {"pod-0": "claim-0", "pod-1": "claim-1"}, Assignment({"pod-0": ("a", "b"), "pod-1": ("c",)}))
 SWAPPED = Placement(2, FIRST.locations, Assignment({"pod-0": ("a", "c"), "pod-1": ("b",)}))

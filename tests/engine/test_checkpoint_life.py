@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_runtime.checkpoint.life import CheckpointLife, check_outputs, take_up
-from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.streams.markers import OutputsAheadError, PlacedMarker
 from holdfast_runtime.streams.records import Marker
 

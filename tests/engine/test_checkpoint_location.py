@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError, storage_at
-from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.checkpoint.places import CheckpointLocationError, storage_at
 from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
+from holdfast_runtime.state.storage import FolderStorage
 
 S3A = "spark.hadoop.fs.s3a."
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.coordinator import Placement, RunPlacement

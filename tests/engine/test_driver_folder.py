@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError
+from holdfast_runtime.checkpoint.places import CheckpointLocationError
 from holdfast_runtime.checkpoint.run_owner import claim_run
 from holdfast_runtime.driver.pod_files import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
-from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.storage import FolderStorage
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})
 FOLDERS = Path("/etc/holdfast"), Path("/var/lib/holdfast"), Path("/tmp/driver")  # noqa: S108 - nothing is made

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.grace import NewPartition, after_grace, noticed_now, settled
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, lag, next_offsets
+from holdfast_runtime.checkpoint.offsets import NewPartition, Offsets
+from holdfast_runtime.loop.grace import after_grace, noticed_now, settled
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lag, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
-from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, batch_to
+from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition
 from holdfast_runtime.streams.records import OffsetBounds
 
 P0, P1, P2, P3 = (StreamPartition("s", number) for number in range(4))

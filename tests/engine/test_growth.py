@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.planning.plan import PlanningFacts, plan
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.driver.growth import Growth, GrowthHaltedError

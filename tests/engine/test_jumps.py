@@ -12,13 +12,12 @@ import pytest
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
-from holdfast_runtime.checkpoint.jumps import Jump, JumpStaleError, JumpUnreadableError
+from holdfast_runtime.checkpoint.jumps import DueJump, Jump, JumpFile, JumpStaleError, JumpUnreadableError
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.lost_positions import PositionLostError
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, next_offsets
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
-from holdfast_runtime.slot.batch_plan import BatchPlan, batch_to
+from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.task_store import OFFSETS

@@ -23,7 +23,7 @@ import pytest
 
 from holdfast.control.messages import WatermarkMessage
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.restoring import RESTORE_STEPS
+from holdfast_runtime.state.opening import RESTORE_STEPS
 from holdfast_runtime.testing import ALL_STEPS, TestDriver
 from tests.engine import child
 

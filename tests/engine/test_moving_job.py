@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from holdfast.errors import RetrySoonError
-from holdfast.placement.assignment import Assignment
+from holdfast.protocol.assignment import Assignment
 from holdfast_runtime.coordination.coordinator import Placement
 from holdfast_runtime.driver import arrangement
-from holdfast_runtime.driver.arrangement import MoveActions, MovingJob
-from holdfast_runtime.driver.arrangement_part import Arrangement
+from holdfast_runtime.driver.arrangement import Arrangement, MoveActions, MovingJob
 from tests.kafka.broker import wait_until
 
 FIRST = Arrangement(Placement(1, {"p": "l"}, Assignment({"p": ("a",)})), {"p": "h_1"}, 1)

@@ -11,9 +11,9 @@ from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.loop.lost_positions import PositionLostError
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, lag, next_offsets
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lag, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
-from holdfast_runtime.slot.batch_plan import BatchPlan, Turn, batch_to
+from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
 A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))

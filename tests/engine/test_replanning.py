@@ -9,13 +9,18 @@ import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState, PlanChangedError, SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.checkpoint.spark_plan_log import PlanChangedError, SparkPlanLog
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
-from holdfast_runtime.driver.replanning import Replan, ReplanRefusedError, TurnState, replan
-from holdfast_runtime.driver.taking_back import REPLAN_STEPS, BatchRollback
+from holdfast_runtime.driver.replanning import (
+    REPLAN_STEPS,
+    BatchRollback,
+    Replan,
+    ReplanRefusedError,
+    TurnState,
+    replan,
+)
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver

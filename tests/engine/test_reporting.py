@@ -7,8 +7,7 @@ import pytest
 
 from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
 from holdfast_runtime.coordination.report_map import ReportMap
-from holdfast_runtime.coordination.reporter import Reporter
-from holdfast_runtime.coordination.reporting import APART, EVERY, due, shortened
+from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, due, shortened
 
 SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
 

@@ -8,7 +8,7 @@ import pytest
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.run_owner import CheckpointLostError, RunOfAnotherAppError, claim_run
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.state.storage import FolderStorage
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
 

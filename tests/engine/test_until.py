@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import EndCause
 
 

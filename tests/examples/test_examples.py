@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.planning.plan import PlanningFacts, plan
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.steps import VERBS
 from holdfast_cli.plan.app_file import app_document

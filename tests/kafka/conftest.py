@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher
+from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from tests.kafka.broker import Broker
 from tests.kafka.known import LIMITS, READERS, reader, settings_of

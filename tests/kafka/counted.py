@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.engine.runs import APP, KEYS, check_rows
 from tests.kafka.broker import Reached
 from tests.kafka.sent import seen_by_partition

@@ -8,11 +8,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.librdkafka import library
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher
-from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher, make_fetcher
+from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher, RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker

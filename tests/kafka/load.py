@@ -12,8 +12,8 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from tests.engine.runs import KEYS
 from tests.kafka.broker import Reached
 from tests.kafka.counted import Counted, produce

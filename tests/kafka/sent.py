@@ -11,8 +11,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.system import KafkaCluster
-from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, Writes
+from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, Writes
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.kafka.broker import Reached
 

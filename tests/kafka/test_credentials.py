@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.spec.streams import KafkaSystem, System
-from holdfast_runtime.streams.kafka.client.credentials import SecretMissingError, kafka_settings
+from holdfast_runtime.streams.kafka.client.settings import SecretMissingError, kafka_settings
 
 SYSTEM = System(name="ad-events", kafka=KafkaSystem(bootstrap_servers="kafka:9092", secret_name="kafka-auth"))  # noqa: S106
 VARIABLES = {"HOLDFAST_KAFKA__AD_EVENTS__SASL_PASSWORD": "of a variable", "HOLDFAST_KAFKA__OTHER__SASL_PASSWORD": "no"}

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher
+from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.records import FETCHED
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import READERS, Known, create, reader, settings_of

@@ -13,8 +13,7 @@ import pytest
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.read import fetcher as fast_module
 from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer
-from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher
-from holdfast_runtime.streams.kafka.read.fetching import READER, RangeFetcher, make_fetcher
+from holdfast_runtime.streams.kafka.read.fetcher import READER, FastFetcher, RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import OffsetNotWrittenError

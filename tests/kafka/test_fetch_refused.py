@@ -21,7 +21,7 @@ from holdfast_runtime.streams.kafka.client.errors import (
     RecordsDamagedError,
 )
 from holdfast_runtime.streams.kafka.read import gathering
-from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher
+from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import (
     OffsetAgedOutError,

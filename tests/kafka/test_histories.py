@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing import driver as driver_module

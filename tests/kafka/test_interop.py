@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from holdfast.spec.streams import Partitioner
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.read.fetching import READER, make_fetcher
+from holdfast_runtime.streams.kafka.read.fetcher import READER, make_fetcher
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
-from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import JVM, Broker, kafka_jars, wait_until
 from tests.kafka.sent import seen_by_partition, settings_of

@@ -2,11 +2,10 @@
 
 import pytest
 
-from holdfast_runtime.streams.kafka.client.times import event_times, kafka_times
+from holdfast_runtime.streams.kafka.client.topic_limits import event_times, kafka_times
 from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
     BEFORE,
-    AttemptId,
     MarkerUnreadableError,
     Notes,
     attempt_note,
@@ -17,6 +16,7 @@ from holdfast_runtime.streams.kafka.write.marker_notes import (
     slot_partition,
     taken_back,
 )
+from holdfast_runtime.streams.markers import AttemptId
 from holdfast_runtime.streams.records import NO_TIME, Marker
 
 ONE, TWO, OTHER = AttemptId("app", "1", 1), AttemptId("app", "1", 2), AttemptId("app", "2", 1)

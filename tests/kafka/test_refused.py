@@ -11,12 +11,10 @@ from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.errors import RecordRefusedError
-from holdfast_runtime.streams.kafka.client.refused import FailedRecord, blamed
+from holdfast_runtime.streams.kafka.client.errors import FailedRecord, RecordRefusedError, blamed
 from holdfast_runtime.streams.kafka.system import KafkaCluster
-from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot
+from holdfast_runtime.streams.markers import AttemptId, AttemptSlot
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import seen, settings_of

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
-from holdfast_runtime.streams.partitioner import misplaced
+from holdfast_runtime.streams.keys import misplaced
 from tests.engine.runs import KEYS, Run, check_rows, die, stopped
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.counted import Counted

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
-from holdfast_runtime.streams.kafka.client.clients import destroy_client, new_client
-from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
-from holdfast_runtime.streams.kafka.write.sending import SendResult, send
+from holdfast_runtime.streams.kafka.client.librdkafka import Library, destroy_client, library, new_client
+from holdfast_runtime.streams.kafka.write.channel import SendResult, send
 from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker, wait_until
 from tests.kafka.known import create, reader, settings_of

@@ -13,9 +13,8 @@ from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
-from holdfast_runtime.streams.kafka.client.credentials import kafka_settings
 from holdfast_runtime.streams.kafka.client.errors import KafkaLoginError
-from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.kafka.client.settings import KafkaSettings, kafka_settings
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.records import OffsetRange
 from tests.kafka.broker import PASSWORD, USER, Broker, wait_until

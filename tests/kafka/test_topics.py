@@ -7,12 +7,15 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
 from holdfast_runtime.streams.kafka.admin.topics import (
+    INTERMEDIATE,
     KafkaTopics,
     TooFewBrokersError,
     TopicDiffersError,
     TopicPartitionsError,
+    TopicSpec,
+    TopicUse,
+    wanted,
 )
-from holdfast_runtime.streams.kafka.admin.wanted import INTERMEDIATE, TopicSpec, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from tests.kafka.broker import Broker, free_ports
@@ -145,7 +148,7 @@ def test_without_transactions_all_is_there_when_a_write_returns_and_twice_if_it_
 def test_without_brokers_a_write_without_transactions_says_that_it_waits(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast_runtime.streams.kafka.write.untransacted.PATIENCE", 0.5)
+    monkeypatch.setattr("holdfast_runtime.streams.kafka.write.slot_writers.PATIENCE", 0.5)
     (port,) = free_ports(1)
     kafka = KafkaCluster(settings_of(f"127.0.0.1:{port}"), name, exactly_once=False)
     with pytest.raises(KafkaBusyError, match=r"not all records were taken within 0.5 s"):

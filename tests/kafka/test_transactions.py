@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.admin.wanted import TopicUse
+from holdfast_runtime.streams.kafka.admin.topics import TopicUse
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, RecordRefusedError
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.write import fencing

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 from confluent_kafka.cimpl import NewTopic
 
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.engine.runs import DEADLINE, Run
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import seen_by_partition

@@ -8,8 +8,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from holdfast.protocol.report import REPORT_LABEL, report_in
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
+from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL, REPORT_LABEL, ROLE_LABEL
+from holdfast.protocol.report import report_in
 from tests.cluster.cluster import Cluster, Tree
 from tests.cluster.steps import ClusterError
 from tests.kafka.broker import wait_until

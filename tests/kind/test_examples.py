@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from ruamel.yaml import YAML
 
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.cluster import docker
 from tests.cluster.cluster import Cluster
 from tests.cluster.steps import step

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.errors import WorldChangeError
 from holdfast.protocol.names import app_id
+from holdfast.protocol.pods import ContainerEnd, PodPhase
 from holdfast.reasons import Reason
 from holdfast_operator.decide.attempt_endings import AttemptOutcome
 from holdfast_operator.decide.decision import (
@@ -14,8 +15,8 @@ from holdfast_operator.decide.decision import (
     StartDriver,
     WaitForChange,
 )
-from holdfast_operator.decide.facts import AppFinding, AppObject, ContainerEnd, PodPhase, Unknown
-from holdfast_runtime.driver.termination import failure_message
+from holdfast_operator.decide.facts import AppFinding, AppObject, Unknown
+from holdfast_runtime.driver.pod_files import failure_message
 from holdfast_runtime.slot.report import Failure
 from holdfast_runtime.state.errors import StoreFullError
 from tests.operator.apps import (

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.names import app_id
+from holdfast.protocol.pods import PodController, PodPhase, PodState
 from holdfast.reasons import Reason
 from holdfast_operator.decide.decision import (
     EndExecutorSet,
@@ -15,7 +16,7 @@ from holdfast_operator.decide.decision import (
     StartDriver,
     WaitForChange,
 )
-from holdfast_operator.decide.facts import AppObject, PodController, PodPhase, PodState, Snapshot, Unknown
+from holdfast_operator.decide.facts import AppObject, Snapshot, Unknown
 from tests.operator.apps import (
     LIMITS,
     NOW,

@@ -3,7 +3,7 @@ from typing import Any
 
 from holdfast.protocol.attempt import ORDERS_KEY, read_orders
 from holdfast.protocol.names import app_id
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (

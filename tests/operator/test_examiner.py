@@ -7,12 +7,10 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast.reasons import Reason
-from holdfast_operator.decide.facts import Grounds
-from holdfast_operator.decide.specs import read_spec
+from holdfast_operator.decide.facts import AppKey, Grounds, read_spec
 from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
 from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
 from holdfast_operator.examine.questions import AnswerFault
-from holdfast_operator.observe.cache import AppKey
 from tests.operator.apps import POLICY, tree
 
 KEY = AppKey("apps", "ads")

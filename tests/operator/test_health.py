@@ -7,13 +7,14 @@ import aiohttp
 
 from holdfast.protocol.report import REPORT_KEY, DriverReport
 from holdfast_operator.decide.decision import LookAgain, NextLook
-from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
-from holdfast_operator.service.metrics import Metrics
 from holdfast_operator.service.monitoring import (
     LONGEST_OVERDUE,
     LONGEST_SILENCE,
     Health,
+    Metrics,
     health_server,
     late_looks,
     silent_watch,

@@ -13,12 +13,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast_operator.decide.facts import Grounds
-from holdfast_operator.decide.specs import ParsedSpec, read_spec
+from holdfast_operator.decide.facts import Grounds, ParsedSpec, StartVerdict, read_spec
 from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
 from holdfast_operator.examine.questions import AnswerFault
 from holdfast_operator.examine.sandbox import ExaminerLane
-from holdfast_operator.examine.start_checks import StartVerdict
 from tests.kafka.broker import wait_until
 from tests.operator.apps import POLICY, tree
 

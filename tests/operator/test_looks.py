@@ -3,7 +3,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from holdfast_operator.decide.decision import LookAgain, NextLook, WaitForChange
-from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.service.look_queue import LookQueue
 
 A, B = AppKey("n", "a"), AppKey("n", "b")

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from holdfast.protocol.pods import ContainerEnd, PodPhase
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.tasks.record import parse_record
 from holdfast_operator.decide.decision import Decision, LookAgain, StartDriver
-from holdfast_operator.decide.facts import ContainerEnd, PodPhase
 from tests.operator.apps import NOW, after, app, condition, decided, driver, report, seen, started
 
 REJECTED: dict[str, Any] = {"steps": [{"name": "written", "from": ["clicks"], "filter": "nothing = 1"}]}

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.protocol.pods import ContainerEnd, PodPhase
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
 from holdfast_operator.decide.decision import Decision, ForceDeletePod, LookAgain, StartDriver, WaitForChange
-from holdfast_operator.decide.facts import ContainerEnd, PodPhase, Unknown
+from holdfast_operator.decide.facts import Unknown
 from holdfast_operator.manifests.driver_pod import AppOwner, Installation, driver_pod, spark_settings
 from tests.operator.apps import NOW, app, condition, decided, driver, report, seen, started, tree
 from tests.operator.test_lives import ACCIDENTS

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from ruamel.yaml import YAML
 
+from holdfast.protocol.pods import MAIN
 from holdfast.reasons import Reason
 from holdfast.spec.parse import parse_app
 from holdfast_operator.manifests.driver_pod import AppOwner, Installation, node_folder
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
-from holdfast_operator.manifests.pod_templates import MAIN, TemplateRefusedError, check_templates
+from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
 from tests.operator.apps import TREE, app, condition, decided, seen, tree
 
 RELEASE = Installation("registry/holdfast:1")

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL
+from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, pod_state
 from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of
 from holdfast_operator.decide.decision import LookAgain, StartDriver, WaitForChange
-from holdfast_operator.decide.facts import ContainerEnd, PodController, PodPhase
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, pod_state
-from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.cache import WatchCache
 from tests.operator.apps import app, decided, driver, report, seen, started
 
 NAME = driver().name

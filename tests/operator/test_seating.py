@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from holdfast.placement.assignment import assign
 from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.tasks.partitions import parse_partition
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.decision import Decision, ForceDeletePod, GiveUpClaim, HandOver, LookAgain
-from holdfast_operator.decide.facts import ExecutorLocations, PodPhase, PodState, Unknown
+from holdfast_operator.decide.facts import ExecutorLocations, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, app, condition, decided, driver, report, seen, started
 
 TASKS = [f"partition-{number}" for number in range(4)]

@@ -7,8 +7,7 @@ from holdfast.errors import WorldChangeError
 from holdfast.spec.parse import parse_app
 from holdfast_operator.brokers.partition_counts import BrokerUnreachableError
 from holdfast_operator.brokers.topic_counts import TopicCounts
-from holdfast_operator.decide.facts import Unknown
-from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.decide.facts import AppKey, Unknown
 from tests.operator.apps import TREE, tree
 
 A, B = AppKey("n", "a"), AppKey("n", "b")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.protocol.names import attempt_name
+from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import Status
 from holdfast_operator.decide.decision import (
@@ -23,7 +24,7 @@ from holdfast_operator.decide.decision import (
     RemoveFinalizer,
     StartDriver,
 )
-from holdfast_operator.decide.facts import AppObject, ContainerEnd, PodController, PodPhase, PodState, Snapshot, Unknown
+from holdfast_operator.decide.facts import AppObject, Snapshot, Unknown
 from tests.operator.apps import NOW, TREE, UID, decided
 
 GRACE = 30_000

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from holdfast.placement.assignment import Assignment, assign
-from holdfast.placement.moves import locality
+from holdfast.placement.assignment import assign, locality
+from holdfast.protocol.assignment import Assignment
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 import pytest
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
-from holdfast.placement.moves import Locality, locality
+from holdfast.placement.assignment import Locality, NoProcessorsError, NoTasksError, assign, locality
 
 
 def assigned(tasks: str, processors: dict[str, str], places: str = "", ran_on: str = "") -> dict[str, str]:

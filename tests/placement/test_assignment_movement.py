@@ -3,8 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.placement.assignment import Assignment, assign
-from holdfast.placement.moves import Locality, MovedTask, ProcessorChange, locality, moved_tasks, processor_changes
+from holdfast.placement.assignment import (
+    Locality,
+    MovedTask,
+    ProcessorChange,
+    assign,
+    locality,
+    moved_tasks,
+    processor_changes,
+)
+from holdfast.protocol.assignment import Assignment
 from tests.placement.assignment_cases import Given, first_runs
 
 PLACES = st.sampled_from(["L1", "L2", "L3", "L4", "elsewhere"])

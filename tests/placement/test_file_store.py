@@ -10,13 +10,15 @@ from types import FrameType
 import pytest
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.placement.file_format import StoreFileUnreadableError, header_of, read_file
 from holdfast.placement.file_store import (
     DELETE_STEPS,
     WRITE_STEPS,
     FileStore,
     FileStoreLockedError,
     FileStoreUnavailableError,
+    StoreFileUnreadableError,
+    header_of,
+    read_file,
 )
 from holdfast.placement.metadata_store import Version
 from tests.placement.store_writer import Writer

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from holdfast.placement.config_map_store import ConfigMapStore
 from holdfast.placement.file_store import FileStore
-from holdfast.placement.memory_store import MemoryStore
 from holdfast.placement.metadata_store import (
     KeyNameError,
+    MemoryStore,
     MetadataStore,
     ValueTooLargeError,
     Version,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.placement.metadata_store import KeyNameError, check_key, key_of, object_name
-from holdfast.placement.record_keys import RecordKeys, key_part
+from holdfast.placement.record_format import RecordKeys, key_part
 from tests.placement.records import RUN_IDS
 
 DIGEST = "0123456789abcdef" * 4

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 
 from holdfast.errors import RetrySoonError
-from holdfast.placement.memory_store import MemoryStore
 from holdfast.placement.metadata_store import (
     ContentUnreadableError,
+    MemoryStore,
     MetadataStore,
     ValueTooLargeError,
     VersionConflictError,
 )
 from holdfast.placement.record_format import (
     RecordForeignError,
+    RecordKeys,
     RecordNewerError,
     RecordUnreadableError,
     digest_of,
     head_bytes,
 )
-from holdfast.placement.record_keys import RecordKeys
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import PlacementRecord, record_tree
 from tests.placement.records import BUDGET, large, records, several_shards

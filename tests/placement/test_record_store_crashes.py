@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import RetrySoonError
-from holdfast.placement.memory_store import MemoryStore
-from holdfast.placement.metadata_store import MetadataStore
+from holdfast.placement.metadata_store import MemoryStore, MetadataStore
 from holdfast.placement.record_format import cut
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import PlacementRecord

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import AssignmentInvalidError, VersionedAssignment, read_assignment
+from holdfast.protocol.assignment import Assignment, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.attempt import AttemptOrders, read_orders
 from holdfast.protocol.report import DriverReport, read_report
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from holdfast.planning.plan import Plan, PlanningFacts, plan
-from holdfast.planning.problems_part import Problem
+from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from tests.planning.specs import app_tree
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast.planning.picture.model_part import picture_of
+from holdfast.planning.picture.model import picture_of
 from holdfast.planning.picture.parts import Picture
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.parse import SpecInvalidError, parse_app

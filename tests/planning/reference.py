@@ -3,7 +3,7 @@
 An oracle for the planner: it shares no code with it.
 """
 
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
 
 

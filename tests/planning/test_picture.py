@@ -9,9 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.planning.picture.dot import dot_of
+from holdfast.planning.picture.formats import dot_of, mermaid_of
 from holdfast.planning.picture.layout import Box, BoxLink, BoxPlace, lay_out
-from holdfast.planning.picture.mermaid import mermaid_of
 from holdfast.planning.picture.parts import Picture, letter
 from holdfast.planning.picture.svg import layout_of, svg_of
 from holdfast.planning.picture.text import clean, fitted, width_of, wrapped

@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.planning.checks import MENDABLE
-from holdfast.planning.fixing import apply_all_repairs
-from holdfast.planning.plan import Plan, PlanningFacts, plan
+from holdfast.planning.plan import Plan, PlanningFacts, apply_all_repairs, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.planning.problems import apply_repair
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from tests.planning.reference import reference_counts, reference_sets
 from tests.planning.specs import app_tree, specs

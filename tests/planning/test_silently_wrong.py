@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.planning.fixing import apply_all_repairs
-from holdfast.planning.plan import PlanningFacts
+from holdfast.planning.plan import PlanningFacts, apply_all_repairs
 from holdfast.reasons import Reason
 from tests.planning.apps import SCHEMA, app_of, join, only, plan_of, reasons, step, stream, warned
 

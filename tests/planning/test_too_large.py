@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.planning.flow import MOST_COLUMNS, MOST_EXPLAINED, MOST_LETTERS, MOST_PROBLEMS, MOST_SQL
+from holdfast.errors import PlanningFailedError, safely
+from holdfast.planning.checks import MOST_EXPLAINED
+from holdfast.planning.flow import MOST_COLUMNS, MOST_SQL
 from holdfast.planning.plan import Plan, plan
+from holdfast.planning.problems import MOST_LETTERS, MOST_PROBLEMS
 from holdfast.planning.sql.expressions import Scope, check_filter, check_select
 from holdfast.planning.sql.reading import MOST_TYPE
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.spark_types import INT, SparkType, struct
 from holdfast.reasons import Reason
-from holdfast.safely import PlanningFailedError, safely
-from holdfast.spec.parse import SpecInvalidError, parse_app
-from holdfast.spec.size import MOST_LEVELS, MOST_VALUES
+from holdfast.spec.parse import MOST_LEVELS, MOST_VALUES, SpecInvalidError, parse_app
 
 Tree = dict[str, Any]
 A_COLUMN = Scope.of(parse_schema("a INT, b ARRAY<INT>"))

@@ -13,12 +13,11 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from holdfast.spec.parse import parse_app
-from holdfast_runtime.checkpoint.checkpoint_location import storage_at
-from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.checkpoint.places import Places, storage_at
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.site import ProcessorShape, Site
-from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress, RunEnded
 from tests.engine.runs import APP
 

@@ -12,10 +12,9 @@ import pytest
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.old_runs import OldRuns
 from holdfast_runtime.checkpoint.run_owner import RunCollectedError, claim_run
-from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.clocks import now
 from holdfast_runtime.state.object_storage import ObjectStorage
-from holdfast_runtime.state.storage import Chunk, Storage
-from holdfast_runtime.wall_clock import now
+from holdfast_runtime.state.storage import Chunk, FolderStorage, Storage
 from tests.s3.gateway import Gateway
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")

@@ -7,8 +7,7 @@ import pytest
 
 from holdfast_runtime.checkpoint.query_copy import QueryCopy, QueryCopyDamagedError
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
-from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.state.storage import FolderStorage, Storage
 from tests.s3.gateway import Gateway
 
 Files = dict[str, str]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.spark.failed_expression import ExpressionFailedError
+from holdfast_runtime.spark.slot_job import ExpressionFailedError
 from holdfast_runtime.testing import TestDriver
 
 LETTERS = {"onError": "DeadLetter", "deadLetter": "failed"}

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.segments.select_schema import select_schema
+from holdfast_runtime.segments.catalyst import select_schema
 from tests.codecs.schemas import schema
 
 COLUMNS = schema("a INT, s STRING, `odd name` STRUCT<`x y`: ARRAY<TIMESTAMP>, `NOT NULL`: INT>, m MAP<STRING, INT>")

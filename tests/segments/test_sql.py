@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast_runtime.segments.catalyst import TextRefusedError
+from holdfast_runtime.segments.catalyst import TextRefusedError, select_schema
 from holdfast_runtime.segments.graph import CompiledGraph
-from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.codecs.schemas import schema

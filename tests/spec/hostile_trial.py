@@ -13,9 +13,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from holdfast.spec.app import Status
-from holdfast_operator.decide.facts import AppObject, Snapshot
+from holdfast_operator.decide.facts import AppObject, Snapshot, read_spec
 from holdfast_operator.decide.rules import decide
-from holdfast_operator.decide.specs import read_spec
 from holdfast_operator.examine.start_checks import judge
 from tests.operator.apps import LIMITS, NOW, POLICY, UID
 

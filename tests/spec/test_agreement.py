@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields_part import items_of_list, names_in_files, object_of
+from holdfast.spec.app import AppSpec
+from holdfast.spec.fields import items_of_list, names_in_files, object_of
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from tests.crd.harness import Verdicts
 from tests.spec.base_app import BASE, resolve

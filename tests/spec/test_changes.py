@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from holdfast.spec.app_part import StreamApp
-from holdfast.spec.fields import ChangeCost
-from holdfast.spec.fields_part import items_of_list, object_of
+from holdfast.spec.app import StreamApp
+from holdfast.spec.fields import ChangeCost, items_of_list, object_of
 
 
 def test_every_field_carries_exactly_one_class() -> None:

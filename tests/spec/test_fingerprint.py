@@ -3,10 +3,9 @@
 from copy import deepcopy
 from typing import Annotated, Any
 
-from holdfast.spec.app_part import AppSpec
-from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import ChangeCost
-from holdfast.spec.fingerprint import fingerprint
+from holdfast.spec.app import AppSpec
+from holdfast.spec.diff import fingerprint
+from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.parse import parse_app
 from tests.spec.base_app import SMALL
 

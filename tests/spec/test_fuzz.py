@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields_part import items_of_list, names_in_files, object_of
+from holdfast.spec.app import AppSpec
+from holdfast.spec.fields import items_of_list, names_in_files, object_of
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from tests.spec.base_app import BASE
 

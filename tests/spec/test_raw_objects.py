@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.raw_objects import WATCHED, ObjectDepth, bounded_objects
+from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 TREES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)

@@ -13,9 +13,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields import ChangeCost
-from holdfast.spec.fields_part import change_of, items_of_list, names_in_files, object_of
+from holdfast.spec.app import AppSpec
+from holdfast.spec.fields import ChangeCost, change_of, items_of_list, names_in_files, object_of
 from holdfast.spec.parse import parse_app
 from holdfast.spec.transitions import transition_rules
 from tests.crd.harness import Answer, Question, ask

@@ -5,9 +5,9 @@ from pathlib import Path
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import OpenedStore, open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
+from holdfast_runtime.state.storage import FolderStorage
 from tests.s3.gateway import Bucket
 
 TASK = TaskIdentity("ad-clicks", "1", "partition-0")

@@ -17,8 +17,7 @@ import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.delta import Changes, delta_bytes, read_delta
-from holdfast_runtime.state.left import FileStamp, LastUse, UsePhase, read_last_use
-from holdfast_runtime.state.place import Sidecar, TaskIdentity
+from holdfast_runtime.state.place import FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase, read_last_use
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.testing import TestDriver

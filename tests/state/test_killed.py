@@ -15,7 +15,7 @@ import pytest
 
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
-from holdfast_runtime.state.restoring import RESTORE_STEPS, restore
+from holdfast_runtime.state.opening import RESTORE_STEPS, restore
 from holdfast_runtime.state.task_store import TaskStore
 from tests.s3.gateway import Gateway
 from tests.state import worker

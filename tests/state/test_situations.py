@@ -20,8 +20,8 @@ from holdfast_runtime.state.errors import (
     NoUsableSnapshotError,
     StoreRebuildError,
 )
+from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import Sidecar, TaskIdentity
-from holdfast_runtime.state.restoring import restore
 from holdfast_runtime.state.task_store import StoreHead, TaskStore
 from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, TrustFacts, trust
 from tests.s3.gateway import Gateway

@@ -20,8 +20,8 @@ from holdfast_runtime.state.errors import (
     StoreMisuseError,
     StoreRebuildError,
 )
-from holdfast_runtime.state.keys import LONGEST_PLAIN
 from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.table import LONGEST_PLAIN
 from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
 from tests.state.places import TASK, Disk
 

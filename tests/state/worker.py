@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast_runtime.checkpoint.checkpoint_location import storage_at
+from holdfast_runtime.checkpoint.places import storage_at
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.folder_storage import FolderStorage
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
+from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.task_store import TaskStore
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.steps.key_values import KeyReader
-from holdfast_runtime.steps.keys import key_groups
+from holdfast_runtime.steps.keys import KeyReader, key_groups
 from holdfast_runtime.steps.row_dicts import row_dicts
 from holdfast_runtime.streams.keys import key_bytes
 from tests.steps.memory import timed

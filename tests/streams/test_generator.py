@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.generator import GeneratedStream, Generator, GeneratorFunctionError
-from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.generator import GeneratedStream, Generator, GeneratorFunctionError, Pace
 from holdfast_runtime.streams.records import (
     FETCHED,
     OffsetBounds,

@@ -5,8 +5,9 @@ from ruamel.yaml import YAML
 
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.parse import parse_app
-from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.streams.systems.app_streams import Streams, StreamsEnvironment, SystemNotBuiltError
+from holdfast_runtime.streams.generator import Pace
+from holdfast_runtime.streams.systems.app_streams import Streams
+from holdfast_runtime.streams.systems.system_factory import StreamsEnvironment, SystemNotBuiltError
 
 GENERATED = """
 apiVersion: holdfast.dev/v1alpha1

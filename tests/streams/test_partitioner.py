@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.spec.streams import Partitioner
 from holdfast_runtime.columns.hashes import crc32, murmur2
-from holdfast_runtime.streams.partitioner import misplaced, place, split
+from holdfast_runtime.streams.keys import misplaced, place, split
 from holdfast_runtime.streams.records import written_batch
 from tests.tasks import murmur2 as reference
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tables.loading import SourceBounds, TableLoading
+from holdfast.tables.recovery import SourceBounds, TableLoading
 from holdfast.tasks.partitions import StreamPartition
 
 PARTITIONS = [StreamPartition("s", number) for number in range(3)]

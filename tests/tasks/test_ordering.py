@@ -5,9 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.expansion_part import ExpansionRules
+from holdfast.tasks.expansion import ExpansionRules, child_after, may_be_read, parents_of_new
 from holdfast.tasks.grouping import GroupingInput, group
-from holdfast.tasks.ordering import child_after, may_be_read, parents_of_new
 from holdfast.tasks.partitions import StreamPartition, parse_partition, partitions_of
 from holdfast.tasks.record import ParentEnd, PlacementRecord
 from tests.tasks.murmur2 import partition_of

@@ -1,7 +1,7 @@
-"""Why: what a cluster says of an app, as values: the object, what its driver reports, where its tasks are, its events.
+"""An app as its cluster has it: the object, what its driver reports, where its tasks are, its events.
 
-What is missing is a value too, with the reason. Texts were written by others, so each is made one printable line here.
-Must not judge: conditions are the operator's.
+What is missing is a value too, with the reason. Texts were written by others, so each is made one printable line
+here. Must not judge: conditions are the operator's.
 """
 
 import re
@@ -12,15 +12,21 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError, UserActionError
-from holdfast.placement.assignment import Assignment
-from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
+from holdfast.moments import moment
+from holdfast.protocol.assignment import (
+    ASSIGNMENT_KEY,
+    Assignment,
+    AssignmentInvalidError,
+    VersionedAssignment,
+    read_assignment,
+)
+from holdfast.protocol.labels import REPORT_LABEL
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
-from holdfast.protocol.report import REPORT_LABEL, DriverReport, report_in
+from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Condition, Status
 from holdfast.suggest import did_you_mean
 from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, ObjectKind
 from holdfast_cli.output.screen import one_line
-from holdfast_operator.decide.conditions import moment
 
 Tree = dict[str, Any]
 T = TypeVar("T")

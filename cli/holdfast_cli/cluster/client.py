@@ -1,26 +1,23 @@
-"""Why: the API server as a user meets it: one call, or one log that goes on, and what goes wrong says the way out.
+"""The API client of one user: one call, a paged list, or one log that goes on; errors say what to do.
 
-Needs the extra `cluster`; imported when a cluster is asked, as the client library takes half a second to load. Must
-not know an app, nor decide what is asked.
+Needs the extra `cluster`; imported when a cluster is asked, as the client library takes half a second to load.
+Must not know an app, nor decide what is asked.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import urllib3
 from kubernetes import client, config
 
+from holdfast.bounded_json import ObjectDepth, bounded_objects
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast.raw_objects import ObjectDepth, bounded_objects
-from holdfast_cli.cluster.requests import ObjectKind
+from holdfast_cli.cluster.requests import ApiRequest, ObjectKind, Tree
 from holdfast_cli.cluster.target import ClusterTarget
 from holdfast_cli.output.screen import one_line
 
-Tree = dict[str, Any]
 _TIMEOUT = (5.0, 15.0)
 """Seconds to connect, and to answer."""
 _QUIET = (5.0, 60.0)
@@ -52,35 +49,6 @@ class QuietError(RetrySoonError):
 
 class AnswerError(WorldChangeError):
     """The API server answered what nobody expects."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
-    """What is asked of the API server."""
-
-    verb: str
-    """As RBAC names it: get, list, patch."""
-    kind: ObjectKind
-    namespace: str | None
-    name: str | None = None
-    part: str | None = None
-    """As `log` of a pod."""
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: Tree | None = None
-    """A merge patch."""
-
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        within = "" if self.namespace is None else f"/namespaces/{quote(self.namespace, safe='')}"
-        name = "" if self.name is None else f"/{quote(self.name, safe='')}"
-        return f"{self.kind.api}{within}/{self.kind.plural}{name}" + ("" if self.part is None else f"/{self.part}")
-
-    @property
-    def right(self) -> str:
-        """As `kubectl auth can-i` would be asked for it."""
-        plural, *group = self.kind.right.split(".")
-        return f"{self.verb} " + ".".join([plural if self.part is None else f"{plural}/{self.part}", *group])
 
 
 class ClusterClient:
@@ -230,3 +198,33 @@ def _tree(text: bytes) -> Tree:
     except (ValueError, RecursionError):
         return {}
     return tree if isinstance(tree, dict) else {}
+
+
+ObjectTree = dict[str, Any]
+_PAGE = 500
+
+
+class ClusterReader:
+    """What is read through a client."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> ObjectTree | None:
+        """One object; None: it is not there."""
+        return self._client.ask(ApiRequest("get", kind, namespace, name))
+
+    def find(self, kind: ObjectKind, namespace: str | None, query: Mapping[str, str]) -> list[ObjectTree]:
+        """All objects of a namespace, or of all, that fit."""
+        found: list[ObjectTree] = []
+        after = ""
+        while True:
+            more = {"continue": after} if after else {}
+            page = (
+                self._client.ask(ApiRequest("list", kind, namespace, query={"limit": str(_PAGE), **query, **more}))
+                or {}
+            )
+            found += page.get("items") or []
+            after = (page.get("metadata") or {}).get("continue") or ""
+            if not after:
+                return found

@@ -1,16 +1,11 @@
-"""Why: `holdfast drain` and `holdfast resume`: stop an app in order, and take it up again.
+"""The commands `holdfast drain` and `holdfast resume`: stop an app in order, and take it up again.
 
 Must not import the Kubernetes client before it is needed: it takes half a second to load.
 """
 
 import argparse
 
-from holdfast_cli.cluster.cluster_options import (
-    add_cluster_options,
-    add_namespace_option,
-    duration_seconds,
-    need_client,
-)
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, duration_seconds, need_client
 
 _COMMON = """\
 If the app is applied from a file, by Helm or by GitOps, set spec.suspend there too: what applies it next would take

@@ -1,6 +1,7 @@
-"""Why: which pods' logs are meant: attempts come and go, executors have numbers, and what is not there is said well.
+"""The pods whose logs are meant: by attempt, driver or executor number; and which log a follower opens next.
 
-Pure: from the pods of an app as they are now to the logs that are due. Must not read a log.
+Attempts come and go, and what is not there is explained. Pure: from the pods of an app as they are now to the
+logs that are due. Must not read a log.
 """
 
 import re
@@ -8,16 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.protocol.labels import APP_ID_LABEL
+from holdfast.protocol.pods import MAIN, PodPhase, PodState, pod_state
 from holdfast_cli.cluster.app import ClusterApp
 from holdfast_cli.output.amounts import many
 from holdfast_cli.output.screen import one_line
-from holdfast_operator.decide.facts import PodPhase, PodState
-from holdfast_operator.manifests.pod_templates import MAIN
-from holdfast_operator.manifests.pods import pod_state
 
 Tree = dict[str, Any]
 DRIVER = "driver"
-APP_ID_LABEL = "holdfast.dev/app-id"
 _TRIES = 2
 """How often a log that broke off is tried again while a later one waits."""
 _ORDINAL = re.compile(r"-([0-9]{1,9})\Z")

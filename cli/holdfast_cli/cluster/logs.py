@@ -1,29 +1,37 @@
-"""Why: `holdfast logs` from a look at the cluster to lines on a terminal: once, or on and on over attempts.
+"""The work of `holdfast logs`: from the command line to the lines of logs, once, or on and on over attempts.
 
-What is about the log goes to stderr, so that stdout has nothing but its lines. Must not decide which pods are meant.
+Apps and pods are looked up, logs are opened, errors become exit codes. What is about the log goes to stderr, so
+that stdout has nothing but its lines. Reads with the rights of who asks, and writes nothing. Must not decide
+which pods are meant.
 """
 
+import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TextIO
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.protocol.labels import APP_LABEL
 from holdfast.reasons import Reason
-from holdfast_cli.cluster.app import AppUnknownError, ClusterApp
-from holdfast_cli.cluster.client import QuietError
+from holdfast_cli.cluster.app import AppUnknownError, ClusterApp, ObjectReader, find_app
+from holdfast_cli.cluster.client import ClusterClient, ClusterReader, LogStream, QuietError
 from holdfast_cli.cluster.log_pods import (
     DRIVER,
     AttemptPods,
     FollowedLogs,
     LogSelection,
     PodLog,
+    attempts_in,
     no_pods_message,
     selected_logs,
 )
-from holdfast_cli.cluster.log_reader import LogQuery, without_stamp
-from holdfast_cli.cluster.logs_reading import LogEnd, LogLine, LogReaders
+from holdfast_cli.cluster.log_reader import LogEnd, LogLine, LogQuery, LogReaders, without_stamp
+from holdfast_cli.cluster.requests import PODS, ApiRequest
+from holdfast_cli.cluster.target import cluster_place
 
 _UNREADABLE = 1
 _PATIENCE = 3
@@ -233,3 +241,53 @@ class LogFollower:
         if not isinstance(error, QuietError) and self._complaints.get(source.pod.uid) != text:
             say(text)
             self._complaints[source.pod.uid] = text
+
+
+_FAILED = 1
+_EVERY = 2.0
+"""Seconds between two looks of -f."""
+
+
+def show_logs(options: argparse.Namespace) -> int:
+    """Find the logs and print them."""
+    place = cluster_place(options)
+    wanted = LogRequest(
+        _asked(options),
+        LogQuery(
+            follow=options.follow,
+            since_seconds=options.since,
+            tail=options.tail,
+            # Without moments a log that broke off could not be read on from its last line.
+            stamped=options.timestamps or options.follow,
+        ),
+        place.command("holdfast", "status", options.app),
+    )
+    paper = LogPrinter(sys.stdout, prefixed=wanted.asked.several, strips=options.follow and not options.timestamps)
+    with closing(ClusterClient(place.target)) as client:
+        look = functools.partial(_look, ClusterReader(client), place.namespace, options.app)
+        with closing(LogReaders(functools.partial(_open, client, place.namespace))) as readings:
+            try:
+                if not options.follow:
+                    return show_once(look(), wanted, readings, paper)
+                LogFollower(look, wanted, readings, paper).follow(_EVERY)
+            except HoldfastError as error:
+                say(str(error))
+                return _FAILED
+    return 0
+
+
+def _asked(options: argparse.Namespace) -> LogSelection:
+    if options.all or options.executors:
+        return LogSelection(driver=options.all, executors=None, attempt=options.attempt, previous=options.previous)
+    executors = frozenset(options.executor or ())
+    return LogSelection(driver=not executors, executors=executors, attempt=options.attempt, previous=options.previous)
+
+
+def _look(reader: ObjectReader, namespace: str, name: str) -> AppPods:
+    app = find_app(reader, namespace, name)
+    return AppPods(app, attempts_in(reader.find(PODS, namespace, {"labelSelector": f"{APP_LABEL}={name}"})))
+
+
+def _open(client: ClusterClient, namespace: str, source: PodLog, how: LogQuery) -> LogStream | None:
+    ask = ApiRequest("get", PODS, namespace, source.pod.name, "log", how.query(source.container))
+    return client.lines(ask, follow=how.follow)

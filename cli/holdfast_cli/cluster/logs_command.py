@@ -1,17 +1,12 @@
-"""Why: `holdfast logs`: the log of an app's driver or executors, found by app and attempt instead of by pod.
+"""The command `holdfast logs`: the log of an app's driver or executors, found by app and attempt instead of by pod.
 
 Must not import the Kubernetes client before it is needed: it takes half a second to load.
 """
 
 import argparse
 
-from holdfast_cli.cluster.cluster_options import (
-    add_cluster_options,
-    add_namespace_option,
-    duration_seconds,
-    need_client,
-)
-from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, duration_seconds, need_client
+from holdfast_cli.output.failures import UsageError
 
 _INTERRUPTED = 130
 _MOST = 999_999_999
@@ -81,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         message = f"--previous is the attempt before the newest; to see attempt {options.attempt}, leave it out"
         raise UsageError(message)
     need_client("logs")
-    from holdfast_cli.cluster.logs_look import show_logs  # noqa: PLC0415 - needs the extra `cluster`
+    from holdfast_cli.cluster.logs import show_logs  # noqa: PLC0415 - needs the extra `cluster`
 
     try:
         return show_logs(options)

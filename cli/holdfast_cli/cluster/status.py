@@ -1,4 +1,4 @@
-"""Why: one look at a cluster, or many, from a command line to what is printed and the exit code.
+"""The work of `holdfast status`: one look at a cluster, or many, from the command line to what is printed.
 
 Reads with the rights of who asks, and writes nothing.
 """
@@ -16,12 +16,9 @@ from typing import NoReturn
 from rich.console import Console
 
 from holdfast_cli.cluster.app import AppDetail, AppList, ObjectReader, read_app, read_apps
-from holdfast_cli.cluster.client import ClusterClient
-from holdfast_cli.cluster.cluster_options import valid_namespace
-from holdfast_cli.cluster.cluster_reader import ClusterReader
-from holdfast_cli.cluster.status_json import app_json, list_json
-from holdfast_cli.cluster.status_view import print_app, print_apps
-from holdfast_cli.cluster.target import find_target
+from holdfast_cli.cluster.client import ClusterClient, ClusterReader
+from holdfast_cli.cluster.status_view import app_json, list_json, print_app, print_apps
+from holdfast_cli.cluster.target import find_target, valid_namespace
 from holdfast_cli.output.live import ChangesView, LiveView, WatchView, watch
 from holdfast_cli.output.screen import live_screen, screen
 

@@ -1,12 +1,12 @@
-"""Why: `holdfast status`: how apps do on a cluster, and what to do about those that do not.
+"""The command `holdfast status`: how apps do on a cluster, and what to do about those that do not.
 
 Must not import the Kubernetes client before it is needed: it takes half a second to load.
 """
 
 import argparse
 
-from holdfast_cli.cluster.cluster_options import add_cluster_options, add_namespace_option, need_client
-from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, need_client
+from holdfast_cli.output.failures import UsageError
 
 _INTERRUPTED = 130
 _EPILOG = """\

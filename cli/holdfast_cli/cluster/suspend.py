@@ -1,6 +1,7 @@
-"""Why: the one thing `holdfast drain` and `holdfast resume` write is `spec.suspend`; then they look until it is so.
+"""The work of `holdfast drain` and `holdfast resume`: sets `spec.suspend`, and looks until the app is so.
 
-Must not end a pod: that is the operator's, which lets the driver finish its batch.
+`spec.suspend` is the one thing that is written. Must not end a pod: that is the operator's, which lets the driver
+finish its batch.
 """
 
 import argparse
@@ -16,10 +17,8 @@ from rich.console import Console
 
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_cli.cluster.app import AppDetail, AppEvent, AppUnknownError, ObjectReader, read_app
-from holdfast_cli.cluster.client import ApiRequest, ClusterClient
-from holdfast_cli.cluster.cluster_options import ClusterPlace, cluster_place
-from holdfast_cli.cluster.cluster_reader import ClusterReader
-from holdfast_cli.cluster.requests import APPS
+from holdfast_cli.cluster.client import ClusterClient, ClusterReader
+from holdfast_cli.cluster.requests import APPS, ApiRequest
 from holdfast_cli.cluster.suspend_progress import (
     SuspendJudge,
     SuspendOutcome,
@@ -29,6 +28,7 @@ from holdfast_cli.cluster.suspend_progress import (
     progress_of,
     resume_outcome,
 )
+from holdfast_cli.cluster.target import ClusterPlace, cluster_place
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.live import ChangesView, LiveView, WatchView
 from holdfast_cli.output.screen import live_screen, screen, styled

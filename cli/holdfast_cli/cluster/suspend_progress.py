@@ -1,4 +1,4 @@
-"""Why: how far a drain or a resumption is, and when it is over, from what the cluster says of the app.
+"""Progress of a drain or a resumption, and when it is over, from what the cluster says of the app.
 
 Pure. Must not read or print; conditions are the operator's, and are taken as they are.
 """

@@ -1,4 +1,4 @@
-"""Why: `holdfast feed`: JSON lines into a stream of the embedded log."""
+"""The command `holdfast feed`: JSON lines into a stream of the embedded log."""
 
 import argparse
 import os
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     logs = local_app(options)
     if logs is None:
         return _INVALID
-    from holdfast_cli.local.feeding import Feed, feed  # noqa: PLC0415 - needs the extra `runtime`
+    from holdfast_cli.local.feed import Feed, feed  # noqa: PLC0415 - needs the extra `runtime`
 
     to = Feed.into(logs, options.stream, now=_now())
     name = "standard input" if options.file == "-" else options.file

@@ -1,20 +1,22 @@
-"""Why: what `feed`, `tail` and `streams` have in common: the app, its plan, and where its logs are.
+"""An app on this host: its plan, its data directory, and the options by which commands name them.
 
-Must not import the runtime: the command line without its extra still plans.
+Shared by all commands on local data, and by `holdfast run`. Must not import the runtime: the command line without
+its extra still plans.
 """
 
 import argparse
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.planning.plan import Plan, PlannedStream, plan
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
-from holdfast_cli.output.failures import print_invalid_json
-from holdfast_cli.plan.app_file_part import load_app
-from holdfast_cli.plan.partition_counts import UsageError
-from holdfast_cli.plan.plan_text import print_spec_errors
+from holdfast_cli.output.failures import UsageError
+from holdfast_cli.plan.app_file import load_app
+from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +102,30 @@ def _need_runtime() -> None:
     except ModuleNotFoundError as error:
         message = f"the embedded log needs {error.name}: pip install 'holdfast[runtime]'"
         raise UsageError(message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The app's files, as the user names them."""
+
+    app: str
+    """Path of the app's file."""
+    data: str
+    data_given: bool
+    """Whether `--data` is needed to find it again."""
+    spark_log: str
+    """What Spark and the functions of steps print."""
+    logs: frozenset[str]
+    """Streams that `holdfast tail` can show."""
+
+    def tail(self, stream: str) -> str:
+        """The command that shows a stream."""
+        return shlex.join(["holdfast", "tail", self.app, stream, "--from-beginning", *self._given()])
+
+    def offsets(self, settings: Sequence[str]) -> str:
+        """The command that sets positions."""
+        asked = [part for setting in settings for part in ("--set", setting)]
+        return shlex.join(["holdfast", "offsets", self.app, *self._given(), *asked])
+
+    def _given(self) -> list[str]:
+        return ["--data", self.data] if self.data_given else []

@@ -1,7 +1,7 @@
-"""Why: `holdfast offsets`: where an app stands in what it reads, and the one way to put it elsewhere.
+"""The command `holdfast offsets`: where an app is in what it reads, and the one way to put it elsewhere.
 
-Showing changes nothing, and the app may be at work. Setting leaves a jump for the next attempt, and does not touch
-checkpoint or state; planning a batch anew takes back what nobody has seen of it.
+Showing changes nothing, and the app may be at work. Setting leaves a jump for the next attempt, and does not
+touch checkpoint or state; planning a batch anew takes back what nobody has seen of it.
 """
 
 import argparse
@@ -72,8 +72,7 @@ def run(options: argparse.Namespace) -> int:
     if logs is None:
         return _INVALID
     # Only here, as they need the extra `runtime`.
-    from holdfast_cli.local.offsets_change import OffsetsOptions, set_offsets  # noqa: PLC0415
-    from holdfast_cli.local.offsets_replan import replan_offsets  # noqa: PLC0415
+    from holdfast_cli.local.offsets_change import OffsetsOptions, replan_offsets, set_offsets  # noqa: PLC0415
     from holdfast_cli.local.offsets_show import show_offsets  # noqa: PLC0415
 
     asked = OffsetsOptions(options.settings, options.yes, options.output, options.color)

@@ -1,6 +1,7 @@
-"""Why: from `--set clicks/3=oldest` to the jump it means, or to why it is refused.
+"""The meaning of `--set clicks/3=oldest`: the jump it asks for, or why it is refused.
 
-Pure: where the app stands comes in. Must not read or write anything.
+Pure: the app's positions come in. Also puts the command that goes on elsewhere into the error of an app that
+can't read on. Must not read or write anything.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -9,8 +10,10 @@ from dataclasses import dataclass
 from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
+from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.checkpoint.jumps import Jump
+from holdfast_runtime.loop.lost_positions import PositionLostError
 
 _OLDEST, _END = "oldest", "end"
 _MOST_DIGITS = 18
@@ -179,3 +182,12 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
             raise SettingRefusedError(message)
         assert stream.id is not None  # noqa: S101 - by it the topic is known to be another
         yield stream.name, stream.id
+
+
+def with_offsets_command(error: PositionLostError, where: RunFiles, own: Collection[str]) -> PositionLostError:
+    """The error, with the command that goes on elsewhere; `own`: streams the app makes itself, which can't be set."""
+    if any(parse_setting(setting).stream in own for setting in error.settings):
+        return error
+    command = where.offsets(error.settings)
+    message = f"{error}. Or keep the state, and go on elsewhere: {command} (docs/kafka.md says what that means)"
+    return PositionLostError(message, error.settings)

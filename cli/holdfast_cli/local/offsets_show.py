@@ -1,12 +1,11 @@
-"""Why: `holdfast offsets` without `--set`: where an app stands, on the screen or as JSON."""
+"""The output of `holdfast offsets` without changes: the app's positions, on the screen or as JSON."""
 
 import json
 import sys
 from typing import Any
 
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.local.offsets_look import positions_of, waiting_jump
-from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions
+from holdfast_cli.local.positions import AppPositions, PartitionPosition, StreamPositions, positions_of, waiting_jump
 from holdfast_cli.output.amounts import moment
 from holdfast_cli.output.screen import TextTable, screen, styled
 from holdfast_runtime.checkpoint.jumps import Jump

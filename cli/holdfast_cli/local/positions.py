@@ -1,14 +1,27 @@
-"""Why: where an app stands in each partition it reads, held against what there is, as values.
+"""Positions of an app in each partition it reads, held against what its systems have now.
 
-Must not read or write anything.
+The positions are plain values; reading them asks the run's own logs, the embedded log and the brokers. A system
+that does not answer takes nothing of the rest away. Must not change anything, and must not print.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from holdfast.errors import AwayError, HoldfastError
+from holdfast.placement.file_store import FileStore
+from holdfast.placement.record_store import RecordStore
+from holdfast.planning.plan import PlannedStream
+from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.offset_log import OffsetLogState
+from holdfast_cli.local.local_app import LocalApp
+from holdfast_cli.output.failures import UsageError
+from holdfast_runtime.checkpoint.data_dir import AppDir, DataDir
+from holdfast_runtime.checkpoint.jumps import Jump, JumpFile
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
-from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +92,118 @@ class AppPositions:
     run: str
     logged: OffsetLogState
     streams: tuple[StreamPositions, ...]
+
+
+_READ = ("input", "sideInput", "intermediate")
+
+
+def app_dir_of(logs: LocalApp) -> AppDir:
+    """Where the app keeps what."""
+    return DataDir(logs.data.absolute()).app(logs.app.name)
+
+
+def logged_of(logs: LocalApp) -> OffsetLogState:
+    """What the run's own logs say; raises `UsageError` where it never ran."""
+    logged = read_offset_log(app_dir_of(logs).run(logs.app.spec.run_id).query)
+    if logged is None:
+        message = (
+            f"run {logs.app.spec.run_id} of {logs.app.name} has not read anything in {logs.data}: there are no "
+            "positions yet (is it the right --data, and the right spec.runId?)"
+        )
+        raise UsageError(message)
+    return logged
+
+
+def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
+    """What has been set and is not made yet."""
+    jump = JumpFile.beside(app_dir_of(logs).run(standing.run).query).read()
+    return None if jump is None or jump.id == standing.logged.done.jump else jump
+
+
+def positions_of(logs: LocalApp) -> AppPositions:
+    """Where the app stands."""
+    run, logged, look = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs), _Look(logs)
+    record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
+    grown = set() if record is None else {child.stream for child in record.child_after}
+    streams = [one for one in logs.plan.streams if one.role in _READ]
+    return AppPositions(
+        logs.app.name,
+        logs.app.spec.run_id,
+        logged,
+        tuple(_stream(logs, one, logged, look.at(one), grown=one.name in grown) for one in streams),
+    )
+
+
+def _stream(
+    logs: LocalApp, planned: PlannedStream, logged: OffsetLogState, found: "_Found", *, grown: bool
+) -> StreamPositions:
+    declared, done = logs.declared(planned.name), logged.done
+    known = done.ids.get(planned.name)
+    recreated = None not in (known, found.id) and known != found.id
+    there = {StreamPartition(planned.name, number) for number in found.bounds}
+    partitions = sorted(there | {one for one in done.positions if one.stream == planned.name})
+    stands = [
+        PartitionPosition(one, done.positions.get(one), found.bounds.get(one.partition), done.ends.get(one), recreated)
+        for one in partitions
+    ]
+    control = declared is not None and declared.control
+    kind = logs.kind(planned.name)
+    return StreamPositions(planned.name, planned.role, kind, control, tuple(stands), found.id, found.unknown, grown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a system says of a stream."""
+
+    bounds: Mapping[int, OffsetBounds] = field(default_factory=dict)
+    id: str | None = None
+    unknown: str | None = None
+
+
+class _Look:
+    """Asks the systems of an app, one stream after the other; one that does not answer is not asked again."""
+
+    def __init__(self, logs: LocalApp) -> None:
+        self._logs = logs
+        self._away: dict[str, str] = {}
+
+    def at(self, planned: PlannedStream) -> _Found:
+        """What there is of a stream."""
+        system = self._system(planned.name)
+        name = "" if system is None else system.name
+        if name in self._away:
+            return _Found(unknown=self._away[name])
+        try:
+            if system is not None and system.generator is not None:
+                return _Found()
+            if system is not None and system.kafka is not None:
+                return self._kafka(system, planned.topic)
+            return self._embedded(planned.topic)
+        except AwayError as error:
+            self._away[name] = str(error)
+            return _Found(unknown=str(error))
+        except HoldfastError as error:
+            return _Found(unknown=str(error))
+
+    def _system(self, stream: str) -> System | None:
+        """None: the embedded log, where an app without Kafka keeps what it makes for itself."""
+        systems, declared = self._logs.app.spec.systems, self._logs.declared(stream)
+        if declared is not None:
+            return next(one for one in systems if one.name == declared.system)
+        used = {one.system for one in self._logs.app.spec.streams}
+        return next((one for one in systems if one.kafka is not None and one.name in used), None)
+
+    def _kafka(self, system: System, topic: str) -> _Found:
+        # Only here: an app without Kafka does not need its client.
+        from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds  # noqa: PLC0415
+        from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
+
+        asked = TopicBounds(kafka_settings(system, DataDir(self._logs.data).secrets))
+        return _Found(asked.bounds([topic])[topic], asked.topic_id(topic))
+
+    def _embedded(self, topic: str) -> _Found:
+        log = EmbeddedLog(Path(self._logs.directory))
+        if not log.has(topic):
+            message = f"there is no stream {topic} in {self._logs.directory}"
+            raise StreamMissingError(message)
+        return _Found({one.partition: bounds for one, bounds in log.bounds(topic).items()})

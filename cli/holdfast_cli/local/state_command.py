@@ -1,4 +1,4 @@
-"""Why: `holdfast state`: what an app remembers, looked at from outside, whether it runs or not.
+"""The command `holdfast state`: what an app remembers, looked at from outside, whether it runs or not.
 
 Must not change anything: neither stores, nor the durable copy, nor what a running app is doing.
 """
@@ -120,8 +120,8 @@ def _export(options: argparse.Namespace) -> int:
     logs = local_app(options)
     if logs is None:
         return _INVALID
-    from holdfast_cli.local.state_export import export  # noqa: PLC0415 - needs the extra `runtime`
     from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
+    from holdfast_cli.local.state_tables import export  # noqa: PLC0415 - needs the extra `runtime`
 
     export(RunStores.of(logs, options.run_id, durable=options.durable), options.table, options.task, options.to)
     return 0

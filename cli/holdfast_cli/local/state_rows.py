@@ -1,7 +1,7 @@
-"""Why: what stands in a table, for people and programs: as JSON, and as columns.
+"""Rows of state tables, for people and programs: as JSON, and as Arrow columns.
 
-The name of a table tells what its rows are: a `process` step's keys, its timers, or bytes of which only their writer
-knows more. Must not open stores, and must not print.
+The name of a table tells what its rows are: a `process` step's keys, its timers, or bytes of which only their
+writer knows more. Must not open stores, and must not print.
 """
 
 import base64
@@ -14,13 +14,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from holdfast.planning.types.columns import RowType
+from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_runtime.steps.key_rows import key_of, read_rows, row_key
 from holdfast_runtime.steps.key_state import Timers
-from holdfast_runtime.steps.key_table import TIMERS_SUFFIX
-from holdfast_runtime.steps.key_values import KeyReader
+from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, key_of, read_rows, row_key
+from holdfast_runtime.steps.keys import KeyReader
 from holdfast_runtime.steps.timers import TimerKind, parse_index_key
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 

@@ -1,6 +1,7 @@
-"""Why: which tasks of an app have state in a data directory, and how to get at it without being noticed.
+"""The stores of an app's tasks in a data directory: which there are, and how they are read without disturbing a run.
 
-Must not print, and must not decode rows.
+A store that can't be trusted is replaced by its durable copy, restored to a temporary directory. Must not print,
+and must not decode rows.
 """
 
 import json
@@ -16,15 +17,15 @@ from urllib.parse import quote, unquote
 
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.plan.partition_counts import UsageError
-from holdfast_runtime.checkpoint.data_dir import DataDir, RunPlaces, folder_name
+from holdfast_cli.output.failures import UsageError
+from holdfast_runtime.checkpoint.data_dir import DataDir, RunPlaces
+from holdfast_runtime.checkpoint.places import folder_name
 from holdfast_runtime.state.claim import last_use_at
 from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.left import file_stamp
 from holdfast_runtime.state.offline import OfflineStore, copy_store
-from holdfast_runtime.state.place import StorePlace, TaskIdentity, read_sidecar
-from holdfast_runtime.state.restoring import restore
+from holdfast_runtime.state.opening import restore
+from holdfast_runtime.state.place import StorePlace, TaskIdentity, file_stamp, read_sidecar
+from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.trust import Distrust, ExpectedStore, StoreUse, TrustFacts, trust
 
 _NUMBERS = re.compile(r"(\d+)")

@@ -1,17 +1,25 @@
-"""Why: `holdfast state ls` and `get`: tables and rows on the screen, or as JSON."""
+"""The output of `holdfast state`: tables and rows on the screen or as JSON, a whole table as a file.
+
+An export is Parquet or Arrow, takes bounded memory, and its file appears when it is complete. Must not hold how
+rows are read.
+"""
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.state_rows import Row, RowKind, as_json, row_kind
 from holdfast_cli.local.state_stores import OpenedState, RunStores
+from holdfast_cli.output.failures import UsageError
 from holdfast_cli.output.screen import TextTable, screen
-from holdfast_cli.plan.partition_counts import UsageError
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
 
@@ -118,3 +126,49 @@ def _cell(value: Any) -> str:
     if value is None:
         return "-"
     return value if isinstance(value, str) and value.isprintable() else as_json(value)
+
+
+_ROWS_AT_ONCE = 10_000
+
+
+def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
+    """Write, and say how much."""
+    target = Path(to)
+    if target.exists():
+        message = f"{to} exists already: remove it, or choose another name"
+        raise UsageError(message)
+    tasks, kind = stores.tasks(task), row_kind(stores.logs, table)
+    schema = pa.schema([pa.field("task", pa.string()), *kind.columns])
+    temporary, tables, count = target.with_name(f".{target.name}.writing"), set[str](), 0
+    try:
+        with _writer(temporary, schema, parquet=target.suffix == ".parquet") as write:
+            for name in tasks:
+                with stores.opened(name) as found:
+                    tables |= {one.name for one in found.store.tables()}
+                    rows = found.store.rows(table)
+                    while some := [(name, *kind.exported(row)) for row in islice(rows, _ROWS_AT_ONCE)]:
+                        columns = zip(*some, strict=True)
+                        arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
+                        write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                        count += len(some)
+        check_table(table, tables)
+        temporary.rename(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sys.stdout.write(f"{count} {'row' if count == 1 else 'rows'} of {table} written to {to}\n")
+
+
+@contextmanager
+def _writer(path: Path, schema: pa.Schema, *, parquet: bool) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    try:
+        if parquet:
+            from pyarrow import parquet as pq  # noqa: PLC0415 - slow to import
+
+            with pq.ParquetWriter(str(path), schema) as writer:
+                yield writer.write_batch
+        else:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as stream:
+                yield stream.write_batch
+    except OSError as error:
+        message = f"{path} can't be written: {error}"
+        raise UsageError(message) from error

@@ -1,4 +1,4 @@
-"""Why: `holdfast streams`: what the streams of an app hold."""
+"""The command `holdfast streams`: what the streams of an app hold."""
 
 import argparse
 import json

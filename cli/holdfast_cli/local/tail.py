@@ -1,4 +1,4 @@
-"""Why: following a stream: its records as lines, first those there are, then those that come.
+"""The records of a stream as lines: first those that are there, then those that come.
 
 Needs the extra `runtime`; imported by `holdfast tail` alone.
 """

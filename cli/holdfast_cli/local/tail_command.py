@@ -1,4 +1,4 @@
-"""Why: `holdfast tail`: what is in a stream of the embedded log, and what comes into it."""
+"""The command `holdfast tail`: what is in a stream of the embedded log, and what comes into it."""
 
 import argparse
 

@@ -1,4 +1,7 @@
-"""Why: numbers as people read them at a glance: counts, rates, sizes, spans, moments. Must not measure."""
+"""Numbers as people read them at a glance: counts, rates, sizes, spans, moments.
+
+Must not measure.
+"""
 
 from datetime import UTC, datetime
 

@@ -1,6 +1,6 @@
-"""Why: `holdfast status --watch`: look again and again, show what is new, and go on when the cluster is away a while.
+"""Repeated looks at something that changes: a screen drawn anew in place, or each change printed.
 
-Must not know what is looked at.
+For `--watch` and for waiting; goes on when the cluster is away a while. Must not know what is looked at.
 """
 
 import io

@@ -1,4 +1,7 @@
-"""Why: one way of printing for people: aligned, coloured where there is a terminal, whole lines where there is none."""
+"""Consoles, columns and colours: one way of printing for people.
+
+Aligned, coloured where there is a terminal, whole lines where there is none: a script or a log reads those.
+"""
 
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Why: YAML as Holdfast writes it: the same tree gives the same bytes, so that generated files can be compared.
+"""YAML as Holdfast writes it: the same tree gives the same bytes, so that generated files can be compared.
 
-Kubernetes' tools read YAML 1.1, we write 1.2: texts that mean something else in 1.1 are quoted, or `on` would arrive
-as true. Must not read YAML; what users write is read elsewhere, with line numbers.
+Kubernetes' tools read YAML 1.1, we write 1.2: texts that mean something else in 1.1 are quoted, or `on` would
+arrive as true. Must not read YAML; what users write is read elsewhere, with line numbers.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Why: a StreamApp file as a tree of plain values, with line and column of everything in it.
+"""StreamApp files: YAML with line and column of everything in it, as a `StreamApp` or as every error with its place.
 
-Files are read as YAML 1.2, where `on` is a word. `kubectl` reads YAML 1.1, so a text that the two read differently is
-an error here rather than a surprise there. Must not know what a StreamApp is beyond finding it among other documents.
+Files are read as YAML 1.2, where `on` is a word. `kubectl` reads YAML 1.1, so a text that the two read
+differently is an error here rather than a surprise there. The YAML part knows of a StreamApp only how to find it
+among other documents. Must not print.
 """
 
 import sys
@@ -14,9 +15,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from holdfast.errors import UserActionError
-from holdfast.spec.node_rules_part import Path as FieldPath
-from holdfast.spec.parse import FieldError
+from holdfast.errors import UserActionError, safely
+from holdfast.spec.app import StreamApp
+from holdfast.spec.node_rules import Path as FieldPath
+from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
 
 KIND = "StreamApp"
 _MAX_DEPTH = 100
@@ -183,3 +185,51 @@ def _number(text: str, tag: str) -> int | float | str:
 
 def _place(node: Node) -> FilePlace:
     return FilePlace(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AppFile:
+    """A file with what it says."""
+
+    path: str
+    text: str
+    document: Document
+    app: StreamApp | None
+    errors: tuple[FieldError, ...]
+
+    @property
+    def name(self) -> str | None:
+        """The app's name, as far as it can be made out."""
+        tree = self.document.tree
+        metadata = tree.get("metadata") if isinstance(tree, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return name if isinstance(name, str) else None
+
+    def place_of(self, error: FieldError) -> FilePlace:
+        """Where the error stands."""
+        return self.document.place(error.path)
+
+    def located(self, error: FieldError) -> str:
+        """`app.yaml:12:7`."""
+        place = self.place_of(error)
+        return f"{self.path}:{place.line}:{place.column}"
+
+
+def load_app(path: str) -> AppFile:
+    """The app of a file; raises `FileUnreadableError` where there is none to speak of."""
+    text = read_text(Path(path))
+    document = app_document(text, path)
+    errors = list(document.errors)
+    app: StreamApp | None = None
+    try:
+        app = safely(lambda: parse_app(document.tree))
+    except SpecInvalidError as error:
+        errors += error.errors
+    app = None if errors else app
+    errors.sort(key=lambda error: _order(document, error))
+    return AppFile(path, text, document, app, tuple(errors))
+
+
+def _order(document: Document, error: FieldError) -> tuple[int, int]:
+    place = document.place(error.path)
+    return place.line, place.column

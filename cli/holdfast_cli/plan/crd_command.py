@@ -1,4 +1,4 @@
-"""Why: `holdfast crd`: the CustomResourceDefinition of StreamApps, for those who install without Helm."""
+"""The command `holdfast crd`: the CustomResourceDefinition of StreamApps, for those who install without Helm."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Why: `holdfast diff OLD NEW`: what a change costs, field by field, before it is applied."""
+"""The command `holdfast diff OLD NEW`: what a change costs, field by field, before it is applied."""
 
 import argparse
 import json
@@ -9,10 +9,9 @@ from rich.text import Text
 from holdfast.planning.state_change import refusals, state_changes
 from holdfast.spec.diff import Diff, diff
 from holdfast.spec.fields import ChangeCost
-from holdfast_cli.output.failures import print_invalid_json
 from holdfast_cli.output.screen import TextTable, screen, styled
-from holdfast_cli.plan.app_file_part import AppFile, load_app
-from holdfast_cli.plan.plan_text import print_spec_errors
+from holdfast_cli.plan.app_file import AppFile, load_app
+from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
 
 _REFUSED = 1
 _SHOWN, _BEFORE = 48, 16

@@ -1,4 +1,4 @@
-"""Why: `holdfast explain REASON`: what a reason means that stands in a plan, a condition or an event."""
+"""The command `holdfast explain REASON`: the meaning of a reason found in a plan, a condition or an event."""
 
 import argparse
 import json

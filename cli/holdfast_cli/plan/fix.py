@@ -1,6 +1,7 @@
-"""Why: `holdfast plan --fix`: the user's own file, comments and all, with the repairs written into it.
+"""The repaired file of `holdfast plan --fix`: the user's own YAML, comments kept, with repairs written into it.
 
-Must not decide what to repair.
+A file whose anchors would carry a repair to other places is refused rather than changed wrongly. Must not decide
+what to repair.
 """
 
 import copy
@@ -14,16 +15,13 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from holdfast.errors import UserActionError
-from holdfast.planning.fixing import apply_all_repairs
-from holdfast.planning.plan import PlanningFacts, plan
-from holdfast.planning.problems import Repair
-from holdfast.planning.problems_part import Problem
-from holdfast.spec.app_part import StreamApp
+from holdfast.planning.plan import PlanningFacts, apply_all_repairs, plan
+from holdfast.planning.problems import Problem, Repair
+from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import diff
 from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast_cli.output.yaml_text import OTHER_IN_YAML_1_1
-from holdfast_cli.plan.app_file import FileUnreadableError, app_document
-from holdfast_cli.plan.app_file_part import AppFile
+from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, app_document
 
 _REJECTED = 1
 _KIND = "StreamApp"

@@ -1,14 +1,16 @@
-"""Why: partition counts a plan needs and the spec does not give, from the command line and from Kafka brokers.
+"""Partition counts that a plan needs and the spec does not give: from the command line and from Kafka brokers.
 
+Settings of the Kafka client come from the spec and a file the user names; no file is read that only a spec names.
 Must not plan.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
-from holdfast.spec.app_part import StreamApp
+from holdfast.errors import HoldfastError, WorldChangeError
+from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
+from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import read_text
 from holdfast_operator.brokers.partition_counts import UnansweredError, read_counts
 
@@ -18,10 +20,6 @@ _MOST_DIGITS = len(str(_MOST_PARTITIONS))
 
 class CountsUnknownError(WorldChangeError):
     """A broker did not say how many partitions its topics have."""
-
-
-class UsageError(UserActionError):
-    """The command line asks for something that can't be."""
 
 
 def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:

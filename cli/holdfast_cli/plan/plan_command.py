@@ -1,17 +1,20 @@
-"""Why: `holdfast plan`: what an app will be, or everything that is wrong with it, without a cluster or a JVM."""
+"""The command `holdfast plan`: what an app will be, or all that is wrong with it, without a cluster or a JVM.
+
+Reads the app, what was given beside it (partition counts, placement record, processors), plans, prints, and says
+by the exit code whether the app may run.
+"""
 
 import argparse
 import json
 import sys
 from pathlib import Path
 
+from holdfast.errors import safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
-from holdfast.safely import safely
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
-from holdfast_cli.plan.app_file import FileUnreadableError, read_text
-from holdfast_cli.plan.app_file_part import AppFile, load_app
+from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, read_text
 from holdfast_cli.plan.fix import fix
 from holdfast_cli.plan.partition_counts import given_counts, topic_counts
 from holdfast_cli.plan.plan_text import print_plan, print_spec_errors

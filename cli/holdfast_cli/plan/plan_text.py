@@ -1,19 +1,20 @@
-"""Why: a plan for people: what runs, in which numbers and why; what is wrong, where, and what to paste; a verdict last.
+"""A plan as text for people: streams, joins, tasks, growth, assignment, problems with repairs, and a verdict last.
 
-Must not decide anything: all of it stands in the plan.
+Also the errors of a file that is no StreamApp, as text and as JSON. Shows which numbers were decided and why;
+what is wrong, where, and what to paste. Must not decide anything: all of it is in the plan.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from holdfast.planning.plan import Plan, PlannedStream, PlanningFacts
-from holdfast.planning.problems_part import Problem
+from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
+from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, screen, styled
-from holdfast_cli.plan.app_file import FilePlace
-from holdfast_cli.plan.app_file_part import AppFile
+from holdfast_cli.plan.app_file import AppFile, FilePlace
 
 _SHOWN_TASKS = 4
 _SHOWN_NEW = 8
@@ -218,3 +219,15 @@ def _verdict(plan: Plan) -> Text:
 
 def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def print_invalid_json(output: str, files: Sequence[AppFile], *, event: bool = False) -> None:
+    """The same for files that are no valid StreamApps."""
+    problems = [
+        {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}
+        for file in files
+        for error in file.errors
+    ]
+    names = " and ".join(file.path for file in files)
+    message = f"{names} {'is no valid StreamApp' if len(files) == 1 else 'are no valid StreamApps'}"
+    print_failure(output, "InvalidSpec", message, problems, event=event)

@@ -1,24 +1,132 @@
-"""Why: a run in a log or a pipe: whole lines, at most one of progress in a second, what is notable at once.
+"""A run as whole lines: text for logs and pipes, JSON for programs, and the summary at its end.
 
-Must not move a cursor.
+Text has at most one line of progress in a second, and what is notable at once. JSON has one object per event:
+names are those of the events in camelCase; fields may be added, none may go. The summary says, however a run
+ends, why, how much, and where to look at it. Must not move a cursor.
 """
 
-from rich.console import Console
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
+from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.amounts import count, many, moment, rate, span
-from holdfast_cli.output.screen import styled
-from holdfast_cli.run.run_summary import RunFiles, print_summary
+from holdfast_cli.output.screen import TextTable, styled
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import (
     AttemptStarted,
     BatchWaiting,
     ClockJumped,
+    EndCause,
     Event,
     GrowthRefused,
     Progress,
     RunDraining,
     RunEnded,
 )
+
+_NAMES: Mapping[type[Event], str] = {
+    AttemptStarted: "started",
+    Progress: "progress",
+    BatchWaiting: "waiting",
+    GrowthRefused: "growthRefused",
+    ClockJumped: "clockJumped",
+    RunDraining: "draining",
+    RunEnded: "ended",
+}
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """An event as plain values."""
+    return {"event": _NAMES[type(event)], **{_camel(f.name): _plain(getattr(event, f.name)) for f in fields(event)}}
+
+
+def failure_json(error: BaseException) -> dict[str, Any]:
+    """A failure as plain values."""
+    return {"event": "failed", "error": type(error).__name__, "message": str(error)}
+
+
+def write_json(tree: Mapping[str, Any]) -> None:
+    """One line, at once."""
+    sys.stdout.write(json.dumps(tree, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+class JsonView:
+    """Prints events as they come."""
+
+    def show(self, event: Event, seen: RunTotals, now: float) -> None:  # noqa: ARG002 - the same for all views
+        """One line."""
+        write_json(event_json(event))
+
+    def tick(self, seen: RunTotals, now: float) -> None:
+        """Nothing: events say it all."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:  # noqa: ARG002
+        """One line for a failure; a good end is an event."""
+        if failure is not None:
+            write_json(failure_json(failure))
+
+
+def _camel(name: str) -> str:
+    first, *more = name.split("_")
+    return first + "".join(word.capitalize() for word in more)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+_WHY = {
+    EndCause.DRAINED: "it was asked to stop",
+    EndCause.COMPLETED: "all inputs have ended",
+    EndCause.IDLE: "nothing is left to read",
+    EndCause.GROWN: "its inputs have grown, and the next attempt reads all of them",
+    EndCause.ENOUGH: "it did what it was given",
+}
+
+
+def print_summary(console: Console, seen: RunTotals, where: RunFiles, *, failed: bool, now: float) -> None:
+    """All of it; nothing of a run that never started, whose error says it all."""
+    if seen.started is None:
+        return
+    for line in _lines(seen, where, failed=failed, now=now):
+        console.print(line)
+    if seen.outputs:
+        table = TextTable("OUTPUT", "ROWS", "LOOK", right=("ROWS",))
+        for stream, rows in sorted(seen.outputs.items()):
+            table.add(stream, count(rows), where.tail(stream) if stream in where.logs else "-")
+        console.print()
+        table.print(console)
+
+
+def _lines(seen: RunTotals, where: RunFiles, *, failed: bool, now: float) -> Iterator[Text]:
+    ended = seen.ended
+    if failed:
+        yield styled(("failed", "bold red"), ": batches that were committed stay; the next run goes on behind them")
+    elif ended is not None:
+        yield styled((ended.ending.value, "bold green"), f": {_WHY[ended.ending]}; everything is committed")
+    rows_in, rows_out = (seen.rows_in, seen.rows_out) if ended is None else (ended.rows_in, ended.rows_out)
+    batches, seconds = (seen.batches, now - seen.started_at) if ended is None else (ended.batches, ended.seconds)
+    yield styled(f"  {many(batches, 'batch')} in {span(seconds)}")
+    per_second = f" ({rate(rows_in / seconds)})" if seconds > 0 else ""
+    yield styled(f"  rows in {count(rows_in)}{per_second}, out {count(rows_out)}")
+    if odd := [f"{what} {count(number)}" for what, number in seen.odd() if number]:
+        yield styled("  ", (", ".join(odd), "yellow"))
+    yield styled(f"  data {where.data}")
+    if failed:
+        yield styled(f"  what Spark and the steps printed: {where.spark_log}")
+
 
 _APART = 1.0
 """Seconds between lines of progress."""

@@ -1,6 +1,7 @@
-"""Why: a run as Prometheus metrics. The driver alone is scraped: slots report to it. Must not show anything else.
+"""Prometheus metrics of a local run, and the server they are scraped from.
 
-Needs the extra `runtime`; imported by `holdfast run --metrics` alone.
+The driver alone is scraped: slots report to it. Needs the extra `runtime`; imported by `holdfast run --metrics`
+alone. Must not show anything else.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
 
-from holdfast_cli.plan.partition_counts import UsageError
+from holdfast_cli.output.failures import UsageError
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import AttemptStarted, ClockJumped, Event, Progress
 

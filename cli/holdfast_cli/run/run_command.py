@@ -1,6 +1,7 @@
-"""Why: `holdfast run`: an app on this host, with the embedded log, and a view of how it goes.
+"""The command `holdfast run`: an app on this host, with the embedded log, and a view of how it goes.
 
-Checks all that can be checked before a JVM starts. Must not know how an app is run.
+Checks all that can be checked before a JVM starts. Must not know how an app is run, and imports what needs the
+extra `runtime` only when a run begins.
 """
 
 import argparse
@@ -11,18 +12,16 @@ from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import problem_json
-from holdfast.safely import safely
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.values import is_duration, millis
-from holdfast_cli.local.local_app import add_app_options, at_least_one, data_of
-from holdfast_cli.output.failures import print_failure, print_invalid_json
-from holdfast_cli.plan.app_file_part import AppFile, load_app
-from holdfast_cli.plan.partition_counts import UsageError, topic_counts
-from holdfast_cli.plan.plan_text import print_plan, print_spec_errors
-from holdfast_cli.run.run_summary import RunFiles
+from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one, data_of
+from holdfast_cli.output.failures import UsageError, print_failure
+from holdfast_cli.plan.app_file import AppFile, load_app
+from holdfast_cli.plan.partition_counts import topic_counts
+from holdfast_cli.plan.plan_text import print_invalid_json, print_plan, print_spec_errors
 
 if TYPE_CHECKING:
     from holdfast_runtime.progress import Listener, RunEnded
@@ -125,12 +124,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
     # Only here, as all of it needs the extra `runtime`.
-    from holdfast_cli.local.lost_choice import with_offsets_command  # noqa: PLC0415
-    from holdfast_cli.run.run_watched import RunDisplay, run_watched  # noqa: PLC0415
+    from holdfast_cli.local.offsets_set import with_offsets_command  # noqa: PLC0415
+    from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
     from holdfast_runtime.checkpoint.data_dir import DataDir  # noqa: PLC0415
     from holdfast_runtime.driver.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.loop.lost_positions import PositionLostError  # noqa: PLC0415
-    from holdfast_runtime.loop.until import StopCondition  # noqa: PLC0415
+    from holdfast_runtime.loop.stopping import StopCondition  # noqa: PLC0415
     from holdfast_runtime.spark.java import require_java  # noqa: PLC0415
     from holdfast_runtime.spark.session import spark_log  # noqa: PLC0415
     from holdfast_runtime.spark.settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415

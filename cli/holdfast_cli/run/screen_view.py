@@ -1,6 +1,6 @@
-"""Why: a run on a terminal: one screen that is drawn anew in place, readable at 80 by 24.
+"""A run on a terminal: one screen that is drawn anew in place, readable at 80 by 24.
 
-What stands on it is a pure function of what was seen, so that it can be looked at in a test. Must not scroll: what is
+What it shows is a pure function of the run's totals, so that a test can look at it. Must not scroll: what is
 notable stays until the summary.
 """
 
@@ -11,10 +11,10 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.amounts import count, many, moment, rate, size, span
 from holdfast_cli.output.screen import styled
-from holdfast_cli.run.line_views import draining_line
-from holdfast_cli.run.run_summary import RunFiles, print_summary
+from holdfast_cli.run.line_views import draining_line, print_summary
 from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import AttemptStarted, Event, Progress
 

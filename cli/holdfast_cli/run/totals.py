@@ -1,4 +1,4 @@
-"""Why: what a run has said so far, added up: totals, and rates that do not jump with each batch.
+"""Totals of a run: its events added up, rates that do not jump with each batch, and what is notable.
 
 Each view shows some of it. The clock comes in. Must not print.
 """

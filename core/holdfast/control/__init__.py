@@ -1,1 +1,1 @@
-"""Watermarks and ends of streams: what is said about them, what a task remembers of it and what it passes on."""
+"""Watermarks and ends of streams: the messages about them, what a task remembers of these and what it passes on."""

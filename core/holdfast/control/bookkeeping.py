@@ -1,4 +1,4 @@
-"""Why: all that a task remembers of control messages, as one value that goes with its rows from batch to batch.
+"""The control bookkeeping of a task: watermarks and ends, as one value that goes with its rows from batch to batch.
 
 `batch` is the one step a slot takes. It is part of the task's state, so a restart loses nothing: `entries` says what
 changed since the last batch, `restored` takes it back. Must not read or write the store.

@@ -1,8 +1,8 @@
-"""Why: the bytes in which a task's state keeps what it knows of control messages: one small entry per partition.
+"""The stored form of control bookkeeping: one small entry of bytes per partition in a task's state.
 
 Watermarks are packed numbers, because every producer's heartbeat rewrites its partition's entry in every batch; the
-rest changes rarely and is JSON. Each entry begins with a format version. Must not know where entries are kept, and must
-not let anything but a `StoredBookkeepingError` out, whatever bytes come in.
+rest changes rarely and is JSON. Each entry begins with a format version. Must not know where entries are kept, and
+must not let anything but a `StoredBookkeepingError` out, whatever bytes come in.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Why: a task may flush and finish only when every row that will ever come has come. This remembers who has ended.
+"""The ends of a task's partitions: a task may flush and finish only when every row that will ever come has come.
 
 Ends are collected in sets and stay once reached, so replays and any order of messages come to the same. Must not
 decide what a task does at its end.

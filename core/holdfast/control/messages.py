@@ -1,7 +1,8 @@
-"""Why: the one place that knows what the value of a record in an intermediate stream looks like.
+"""Records of intermediate streams as bytes: a user's record, or a control message (watermark, end of stream).
 
-One type byte, then the payload: a user's record as it is, or a control message as JSON. Must not judge what a message
-means for a task, and must not let anything but a `ControlRecordError` out, whatever bytes come in.
+The one place that knows the value of such a record: one type byte, then the payload, a user's record as it is or a
+control message as JSON. Must not judge what a message means for a task, and must not let anything but a
+`ControlRecordError` out, whatever bytes come in.
 """
 
 import json

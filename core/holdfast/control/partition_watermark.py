@@ -1,4 +1,4 @@
-"""Why: the watermark of one partition: the promise that no earlier row follows, made from what its producers promised.
+"""The watermark of one partition: the promise that no earlier row follows, made from what its producers promised.
 
 The clock only comes in as an argument. Must not know of other partitions, nor of how it is stored.
 """

@@ -1,4 +1,4 @@
-"""Why: who writes the control messages of a stream, and what follows where a message says otherwise than the plan.
+"""The producers of a stream's control messages, and what follows where a message says otherwise than the plan.
 
 For the app's own intermediate streams the plan knows the tasks, and the plan counts: messages of an earlier attempt,
 which may have had other tasks, are still in the topic after a growth. For a stream of another app only its messages

@@ -1,8 +1,8 @@
-"""Why: n producers that tell n x m times what m partitions could hear from one are a flood; here one partition listens.
+"""The relay of control messages: one aggregating partition listens to all producers, and its task tells the others.
 
-All producers write to one aggregating partition; the task that reads it tells the others, without a name. It looks at
-that partition alone, never at the whole stream: the owner may read other partitions of it too, and those wait for the
-relay. Must not aggregate itself: that is what `Watermarks` and `EndOfStream` of its owner do.
+Otherwise n producers tell n x m times what m partitions could hear from one. The relay looks at that partition
+alone, never at the whole stream: its task may read other partitions of it too, and those wait for the relay. Must
+not aggregate itself: that is what `Watermarks` and `EndOfStream` of its task do.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Why: what a task still has to say to the partitions of a stream it writes, so that each hears everything once.
+"""What a task still has to say to the partitions of a stream it writes, so that each hears every message once.
 
-The same for a producer, which speaks in its own name, and for a relay, which speaks for all. Must not encode or write:
-the caller writes what comes out behind the rows of the batch, in the same transaction.
+The same for a producer, which speaks in its own name, and for a relay, which speaks for all. Must not encode or
+write: the caller writes what comes out behind the rows of the batch, in the same transaction.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,9 @@
-"""Why: how far event time has come in a task, so that windows close and buffers shrink when, and only when, they may.
+"""The watermarks of a task over all its partitions, of an operator's input, and which producer holds them back.
 
-`apply` takes the messages of a batch at once, `tick` looks at the clock; both give a new state that shares all
-partitions that did not change, which is what makes storing a batch cheap. Must not read clocks or records itself.
+Windows close and buffers shrink when, and only when, they may. `apply` takes the messages of a batch at once, `tick`
+looks at the clock; both give a new state that shares all partitions that did not change, which is what makes storing
+a batch cheap. "Why does my window not close?" has one answer at any moment, in a sentence: the producer everybody
+waits for. Must not read clocks or records itself, nor decide who is idle or whether waiting is right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +12,7 @@ from dataclasses import dataclass, replace
 from holdfast.control.messages import ControlMessage
 from holdfast.control.partition_watermark import PartitionWatermark
 from holdfast.control.producers import SOURCE, Delivery, Producers, UntrackedPartitionError
+from holdfast.moments import event_moment, time_span
 from holdfast.tasks.partitions import StreamPartition
 
 
@@ -123,3 +126,85 @@ def lowest(watermarks: Iterable[int | None]) -> int | None:
 def no_watermarks() -> Watermarks:
     """Where a task begins; `tracking` tells it what it reads."""
     return Watermarks({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """One thing an operator reads."""
+
+    watermark: int | None
+    ended: bool = False
+    """No row follows from it, so it holds nothing back."""
+    idle: bool = False
+    """Silent longer than its `idleAfter`: it holds nothing back either, until it speaks again."""
+
+
+def input_watermark(upstream: Iterable[Upstream], before: int | None = None) -> int | None:
+    """The watermark of an operator's input: the minimum upstream, never less than it was `before`.
+
+    If nothing upstream is active it stays: idle is not the end of time, the next row may be as early as ever.
+    """
+    reached = lowest(one.watermark for one in upstream if not one.ended and not one.idle)
+    if reached is None or before is None:
+        return before if reached is None else reached
+    return max(reached, before)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What keeps a watermark where it is."""
+
+    partition: StreamPartition
+    producer: str | None
+    """The task waited for; None: the source or a relay, or a task whose name nobody knows yet."""
+    watermark: int | None
+    """Where the partition's watermark stands; None: none yet."""
+    since: int
+    """The clock since when it stands there."""
+    heard_at: int | None
+    """The clock when the producer was last heard; None: never."""
+    reported: int
+    """How many producers have been heard."""
+    expected: int
+
+    def sentence(self, now: int) -> str:
+        """The same for people."""
+        where = (
+            "no watermark yet" if self.watermark is None else f"the watermark stands at {event_moment(self.watermark)}"
+        )
+        return f"{self.partition}: {where}, for {time_span(now - self.since)}: {self._because(now)}"
+
+    def _because(self, now: int) -> str:
+        heard = None if self.heard_at is None else f"last heard {time_span(now - self.heard_at)} ago"
+        if self.producer is not None and heard is not None:
+            return f"waiting for task {self.producer}, {heard}"
+        if heard is not None or not self.expected:
+            return f"waiting for its source or relay, {heard or 'never heard'}"
+        whom = f" (next: task {self.producer})" if self.producer is not None else ""
+        return f"waiting for {self.expected - self.reported} of {self.expected} producers, never heard{whom}"
+
+
+def held_back_by(watermarks: Watermarks, now: int, streams: Iterable[str] | None = None) -> HeldBack | None:
+    """What holds back the minimum over these streams (default: all); None if nothing does, as all have ended."""
+    wanted = None if streams is None else set(streams)
+    candidates = [
+        (known.value is not None, known.value or 0, partition)
+        for partition, known in watermarks.partitions.items()
+        if (wanted is None or partition.stream in wanted) and not known.ended(watermarks.rule(partition))
+    ]
+    if not candidates:
+        return None
+    partition = min(candidates)[2]
+    return _holder(partition, watermarks.partitions[partition], watermarks.rule(partition), now)
+
+
+def _holder(partition: StreamPartition, known: PartitionWatermark, rule: Producers, now: int) -> HeldBack:
+    counted, expected = known.counted(rule, now), rule.expected(known.said)
+    producer, heard_at = min(rule.names.difference(known.producers), default=None), None
+    if counted:
+        producer = min(counted, key=lambda task: (counted[task].watermark, task))
+        heard_at = counted[producer].at
+    elif known.nameless is not None:
+        producer, heard_at = None, known.nameless.at
+    since = known.since if known.moved_at is None else known.moved_at
+    return HeldBack(partition, producer, known.value, since, heard_at, len(known.producers), expected)

@@ -1,6 +1,7 @@
-"""Why: what the record asks of an assignment, counted and sorted once, so that no later choice sees the input's order.
+"""The affinity of tasks: which processor and location the record asks for, counted and sorted once.
 
-A recorded location that no processor has, and a recorded processor that is gone, ask for nothing. Must not decide.
+So that no later choice sees the order of the input. A recorded location that no processor has, and a recorded
+processor that is gone, ask for nothing. Must not decide.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
-"""Why: what must outlive drivers and the operator is kept in ConfigMaps: one per key, with compare-and-set.
+"""The metadata store in ConfigMaps, one per key with compare-and-set: what must outlive drivers and the operator.
 
-A `MetadataStore`, so that the placement record has one code on a laptop and on a cluster, for the driver that writes it
-and the operator that reads it; each brings its own way to the API server as `ConfigMaps`. Content that is not ours is
-refused, never overwritten. Must not know what the values mean, nor speak to a cluster itself.
+So the placement record has one code on a laptop and on a cluster, for the driver that writes it and the operator
+that reads it; each brings its own way to the API server as `ConfigMaps`. Content that is not ours is refused, never
+overwritten. Must not know what the values mean, nor speak to a cluster itself.
 """
 
 import base64
@@ -22,12 +22,9 @@ from holdfast.placement.metadata_store import (
     check_size,
     object_name,
 )
+from holdfast.protocol.labels import APP_LABEL, STORE_LABEL
 
 Tree = dict[str, Any]
-APP_LABEL = "holdfast.dev/app"
-"""Label of everything that belongs to an app; its value is the app's name."""
-STORE_LABEL = "holdfast.dev/store"
-"""Label of what this store keeps; its value is the app's name."""
 _VALUE, _KEY, _WRITTEN = "value", "holdfast.dev/key", "holdfast.dev/written"
 
 

@@ -1,7 +1,8 @@
-"""Why: what makes two executors share a disk: `spec.state.location`, read once and asked for every pod.
+"""The location of an executor from `spec.state.location`: what makes two executors share a disk.
 
-A location that is wrong by one letter makes executors look for state on a disk they don't have, or share one they must
-not share; so nothing is guessed here: what a template names must be there. Must not talk to Kubernetes.
+Read once and asked for every pod. A location that is wrong by one letter makes executors look for state on a disk
+they don't have, or share one they must not share; so nothing is guessed here: what a template names must be there.
+Must not talk to Kubernetes.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Why: how much can flow from a source to a sink; the one piece of textbook mathematics that `assign` stands on.
+"""The maximum flow of a network by Dinic's algorithm, the one piece of textbook mathematics `assign` stands on.
 
-Dinic's algorithm over arrays: rounds of breadth-first levels, each with a blocking flow along shortest paths. Arcs are
-tried in the order they were added, so equal networks give equal flows. Must not know what flows.
+Rounds of breadth-first levels over arrays, each with a blocking flow along shortest paths. Arcs are tried in the
+order they were added, so equal networks give equal flows. Must not know what flows.
 """
 
 from collections import deque

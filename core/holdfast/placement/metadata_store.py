@@ -1,21 +1,23 @@
-"""Why: one way to keep the few bytes that must outlive a process, on a laptop as in a cluster.
+"""The protocol of metadata stores, versioned keys to bytes with compare-and-set; and the store in memory.
 
-A store maps keys to values; a writer says which version it replaces, and a version it did not expect stops it. Must not
-know what the values mean: the placement record is `record_store`'s business.
-
-Implementations: `memory_store`, `file_store`, and in the operator ConfigMaps. Calls are synchronous, because the core
-has no event loop; the operator calls its store in a worker thread. What it has to do there:
+The few bytes that must outlive a process are kept in one way, on a laptop as in a cluster: a writer says which
+version it replaces, and a version it did not expect stops it. The store in memory, for tests and local runs, is the
+reference the others (`file_store`, `config_map_store`) are compared with. Calls are synchronous, because the core
+has no event loop. For objects of Kubernetes:
 
 - `object_name(key)` is a valid name of an object, and no two keys share one; the value goes to `binaryData`.
-- A version is `metadata.resourceVersion`. `put` of a new key is a create, otherwise a replace with that version in it,
-  `delete` has it as its precondition. The answers 409 and 404 are `VersionConflictError`.
-- The API server keeps the version of an object that is replaced by an equal one. `put` must change something, e.g. an
-  annotation, or "every put makes a new version" does not hold, and removing leftovers is no longer safe.
+- A version is `metadata.resourceVersion`: `put` of a new key is a create, otherwise a replace with that version in
+  it, `delete` has it as its precondition. The answers 409 and 404 are `VersionConflictError`.
+- The API server keeps the version of an object that is replaced by an equal one, so `put` must change something,
+  e.g. an annotation; else "every put makes a new version" does not hold, and removing leftovers is no longer safe.
+
+Must not know what the values mean: the placement record is `record_store`'s business.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import NewType, Protocol
 
 from holdfast.errors import RetrySoonError, UserActionError
@@ -117,3 +119,44 @@ def key_of(name: str) -> str | None:
     """The key a file or object of this name holds; None where the name is not one of `object_name`."""
     key = name.replace(".", "/")
     return key if "/" not in name and len(key) <= _MAX_KEY and _KEY.fullmatch(key) else None
+
+
+class MemoryStore:
+    """Keys to bytes, gone with the process. Threads may share it."""
+
+    def __init__(self, *, budget: int = DEFAULT_BUDGET) -> None:
+        self.budget = budget
+        self._values: dict[str, Versioned] = {}
+        self._puts = 0
+        self._lock = Lock()
+
+    def get(self, key: str) -> Versioned | None:
+        """The value of this key."""
+        return self._values.get(check_key(key))
+
+    def put(self, key: str, value: bytes, expected: Version | None) -> Version:
+        """Write this value over the expected version."""
+        check_size(check_key(key), value, self.budget)
+        with self._lock:
+            self._check(key, expected)
+            # One count for all keys, or a key deleted and put again would meet its old versions.
+            self._puts += 1
+            version = Version(str(self._puts))
+            self._values[key] = Versioned(bytes(value), version)
+            return version
+
+    def delete(self, key: str, expected: Version) -> None:
+        """Remove this key, which has the expected version."""
+        check_key(key)
+        with self._lock:
+            self._check(key, expected)
+            del self._values[key]
+
+    def list(self, prefix: str) -> dict[str, Version]:
+        """All keys that start with this text, in order."""
+        with self._lock:
+            return {key: self._values[key].version for key in sorted(self._values) if key.startswith(prefix)}
+
+    def _check(self, key: str, expected: Version | None) -> None:
+        found = self._values.get(key)
+        check_version(key, expected, None if found is None else found.version)

@@ -1,10 +1,35 @@
-"""Why: how many seats beyond the floor each location may get while the assignment stays a best one.
+"""The exact part of `assign`: extra seats for locations, and tasks that follow a processor that moved.
 
-Choices narrow it step by step and never widen it. Which processor of a location gets them is not decided here.
+With `n` tasks on `p` processors every processor has `floor = n // p` seats and `n % p` of them one more, so sizes
+are right whatever is chosen here. Exactness, in the order of the objectives
+(docs/decisions/0005-assignment-is-exact.md):
+
+1. *At their location.* A location keeps as many tasks as it has seats, at most those recorded there. So an extra
+   seat is worth one up to `wish = recorded - floor * processors`, then nothing. If the wishes, cut to
+   `0..processors`, fit into the extra seats, the best choices are exactly those that grant all of them; else exactly
+   those that give nothing beyond a wish. Either way a least and a most per location say it all (`ExtraSeats`):
+   choices narrow them and never widen. Between them a location is either a *sender*, full of its own tasks and
+   sending the rest away, or a *receiver*, which keeps all of its own and takes others. Tasks travel from senders, or
+   from nowhere, to receivers.
+2. *On their processor, at home.* A processor with more tasks at home than the floor keeps one more with an extra
+   seat. Taking that seat from a processor without such use for it wins this one task and costs at most one follower
+   (one unit less leaves a sender or enters a receiver), so narrowing by these wishes too leaves a best choice in.
+   For the same reason a task at home goes before a follower where one processor has no seat for both.
+3. *On their processor, followers.* A task that leaves its sender, or has no location, may go to its previous
+   processor if that one is at a receiver. How many can do so at once is a maximum flow, source -> sender ->
+   processor -> receiver -> sink: as many as a sender sends away, a processor has seats beside the tasks at home, a
+   receiver beside its own tasks; extra seats without a claim widen the last two and reduce the first. Any free seat
+   is as good to who does not follow.
+
+The tests hold this against exhaustive search, and against a general flow of least cost over single tasks. Must not
+weigh a follower against a task at home, nor choose the processor of a location that gets its extra seats.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+from holdfast.placement.affinity import Affinity
+from holdfast.placement.max_flow import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +66,129 @@ class ExtraSeats:
         if sum(granted.values()) <= self.total:
             return replace(self, least=granted)
         return replace(self, most=granted)
+
+
+Following = Mapping[str, tuple[str, ...]]
+"""Processor -> tasks that come to it from another location, or from none, because they ran on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Arcs:
+    """Where to read the result."""
+
+    spared: Mapping[str, int]
+    """Sender -> arc of the extra seats it does without."""
+    claimed: Mapping[str, int]
+    """Receiver -> arc of the extra seats it needs."""
+    followed: Mapping[tuple[str | None, str], int]
+    """(Sender or None, processor) -> arc of the tasks that follow."""
+
+
+def follow(wishes: Affinity, seats: ExtraSeats) -> tuple[Following, ExtraSeats]:
+    """Who follows, and the extra seats that are still free to choose then."""
+    receivers = {place for place in seats.most if wishes.beyond_floor(place) < seats.most[place]}
+    wanting = {
+        (sender, processor): tasks
+        for (sender, processor), tasks in wishes.followers.items()
+        if wishes.location_of[processor] in receivers and sender not in receivers
+    }
+    if not wanting:
+        return {}, seats
+    network = Network()
+    source, sink = network.node(), network.node()
+    arcs = _build(network, (source, sink), wishes, seats, wanting)
+    network.maximise(source, sink)
+    following: dict[str, tuple[str, ...]] = {}
+    for (sender, processor), arc in arcs.followed.items():
+        chosen = wanting[sender, processor][: network.flow(arc)]
+        following[processor] = following.get(processor, ()) + chosen
+    most = {place: seats.most[place] - network.flow(arc) for place, arc in arcs.spared.items()}
+    least = {place: seats.least[place] + network.flow(arc) for place, arc in arcs.claimed.items()}
+    return following, replace(seats, least={**seats.least, **least}, most={**seats.most, **most})
+
+
+def _build(
+    network: Network,
+    ends: tuple[int, int],
+    wishes: Affinity,
+    seats: ExtraSeats,
+    wanting: Mapping[tuple[str | None, str], tuple[str, ...]],
+) -> _Arcs:
+    source, sink = ends
+    sparing, claiming = network.node(), network.node()
+    network.arc(source, sparing, seats.excess)
+    network.arc(claiming, sink, seats.unclaimed)
+
+    leaving: dict[str | None, int] = {None: source}
+    spared: dict[str, int] = {}
+    for place in dict.fromkeys(sender for sender, _ in wanting if sender is not None):
+        leaving[place] = network.node()
+        network.arc(source, leaving[place], wishes.beyond_floor(place) - seats.most[place])
+        spared[place] = network.arc(sparing, leaving[place], seats.open(place))
+
+    entering, widening, claimed = {}, {}, {}
+    for place in dict.fromkeys(wishes.location_of[processor] for _, processor in wanting):
+        entering[place], widening[place] = network.node(), network.node()
+        network.arc(entering[place], sink, seats.least[place] - wishes.beyond_floor(place))
+        network.arc(entering[place], widening[place], seats.open(place))
+        claimed[place] = network.arc(widening[place], claiming, seats.open(place))
+
+    crowded = {place: wishes.crowded(place) for place in entering}
+    arriving = {}
+    for processor in dict.fromkeys(processor for _, processor in wanting):
+        place, free = wishes.location_of[processor], wishes.floor - len(wishes.at_home[processor])
+        arriving[processor] = network.node()
+        network.arc(arriving[processor], entering[place], max(0, free))
+        # A processor's own extra seat takes a follower, unless it has a task at home for it, or a neighbour still does:
+        # the follower would then take the seat of that task and win nothing.
+        if free >= 0 and seats.least[place] >= crowded[place]:
+            network.arc(arriving[processor], widening[place], 1)
+
+    followed = {
+        (sender, processor): network.arc(leaving[sender], arriving[processor], len(tasks))
+        for (sender, processor), tasks in wanting.items()
+    }
+    return _Arcs(spared, claimed, followed)
+
+
+@dataclass(frozen=True, slots=True)
+class SeatChoice:
+    """What decides how good an assignment is; the rest is filling seats."""
+
+    extra: frozenset[str]
+    """Processors with a seat more than the floor."""
+    following: Following
+
+
+def best_choice(wishes: Affinity) -> SeatChoice:
+    """One of the best choices; which one depends on names only."""
+    seats = ExtraSeats(
+        total=wishes.extra,
+        least=dict.fromkeys(wishes.members, 0),
+        most={location: len(members) for location, members in wishes.members.items()},
+    )
+    seats = seats.narrowed({location: wishes.beyond_floor(location) for location in wishes.members})
+    seats = seats.narrowed({location: wishes.crowded(location) for location in wishes.members})
+    following, seats = follow(wishes, seats)
+    return SeatChoice(_given_out(wishes, seats, following), following)
+
+
+def _given_out(wishes: Affinity, seats: ExtraSeats, following: Following) -> frozenset[str]:
+    """Who has an extra seat: first who fills it with its own, then who takes in others anyway, then by name.
+
+    The second rule only spares others: with an extra seat, the part of a processor that is full would change too.
+    """
+    rank = {}
+    for processor in wishes.processors:
+        own = len(wishes.at_home[processor]) + len(following.get(processor, ()))
+        rank[processor] = 0 if own > wishes.floor else 1 if own < wishes.floor else 2
+    order = sorted(wishes.processors, key=rank.__getitem__)
+    given: set[str] = set()
+    count = dict.fromkeys(wishes.members, 0)
+    for limit, total in ((seats.least, sum(seats.least.values())), (seats.most, seats.total)):
+        for processor in order:
+            place = wishes.location_of[processor]
+            if len(given) < total and processor not in given and count[place] < limit[place]:
+                given.add(processor)
+                count[place] += 1
+    return frozenset(given)

@@ -1,23 +1,28 @@
-"""Why: how a placement record is written, and how everything else found in its place is refused by name.
+"""The stored form of a placement record: keys, head and shards; and refusal by name of all else found in its place.
 
-A record is the JSON of `holdfast plan --record`, cut into shards of at most the store's budget: joined in order they
-are that file again. The head names them:
+A record is kept under `<app>/record/<run>/head` with its shards beside it. The run is in the key, so runs never see
+each other's records; names with capitals, dots or underscores, which keys may not have, are written in base 32
+behind `x-`, reversibly. The record is the JSON of `holdfast plan --record`, cut into shards of at most the store's
+budget; the head names them:
 
     {"format": 1, "app": "ad-clicks", "runId": "1", "generation": 7, "shards": ["<SHA-256>"], "checksum": "<SHA-256>"}
 
-These fields keep their meaning in every later format, so any Holdfast can tell what it is looking at. A later format
-that changes the record adds a migration to `MIGRATIONS`. Format 0 was the JSON alone, in the head's place; a record put
-back by hand looks like that too. Must not know about stores.
+These fields keep their meaning in every later format, so any Holdfast can tell what it is looking at; a later format
+that changes the record adds a migration to `MIGRATIONS`. Format 0 was the JSON alone, in the head's place; a record
+put back by hand looks like that too. Must not read or write stores.
 """
 
+import base64
+import binascii
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
 from holdfast import bounded_json
-from holdfast.placement.metadata_store import ContentUnreadableError
+from holdfast.placement.metadata_store import ContentUnreadableError, KeyNameError
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record, record_tree
 
 Tree = dict[str, object]
@@ -215,3 +220,70 @@ def _short(value: object, most: int = _MOST_SHOWN) -> str:
 
 def _refusal(key: str, why: str) -> str:
     return f"{key} can't be used: {why}; it is left as it is: restore it from a copy, or remove it to start anew"
+
+
+_HEAD = "head"
+_DIGEST_DIGITS = 32
+_SHARD = re.compile(f"[0-9a-f]{{{_DIGEST_DIGITS}}}")
+
+_PLAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_CODED = "x-"
+_MAX_NAME = 63
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKeys:
+    """The keys of one app's records."""
+
+    app: str
+
+    @property
+    def prefix(self) -> str:
+        """What all of them start with."""
+        return f"{key_part(self.app)}/record/"
+
+    def of_run(self, run_id: str) -> str:
+        """What the keys of one run start with."""
+        return f"{self.prefix}{key_part(run_id)}/"
+
+    def head(self, run_id: str) -> str:
+        """The key that says which shards are the record."""
+        return self.of_run(run_id) + _HEAD
+
+    def shard(self, run_id: str, digest: str) -> str:
+        """The key of the shard with this SHA-256. Named after its bytes, it never has to be overwritten by others."""
+        return self.of_run(run_id) + digest[:_DIGEST_DIGITS]
+
+    def run_of(self, key: str) -> str | None:
+        """The run a head or shard belongs to; None for a key that is neither."""
+        part, slash, leaf = key.removeprefix(self.prefix).partition("/")
+        if not (key.startswith(self.prefix) and slash and (leaf == _HEAD or _SHARD.fullmatch(leaf))):
+            return None
+        return _name_of(part)
+
+    def is_shard(self, key: str) -> bool:
+        """Whether this is the key of a shard, of whatever run."""
+        return self.run_of(key) is not None and not key.endswith(f"/{_HEAD}")
+
+
+def key_part(name: str) -> str:
+    """The part of a key that stands for this name."""
+    raw = name.encode("utf-8", "surrogatepass")
+    if not 0 < len(raw) <= _MAX_NAME:
+        message = f"{name!r} has {len(raw)} bytes; the name of an app or a run has 1 to {_MAX_NAME}"
+        raise KeyNameError(message)
+    if _PLAIN.fullmatch(name) and not name.startswith(_CODED):
+        return name
+    return _CODED + base64.b32hexencode(raw).decode().rstrip("=").lower()
+
+
+def _name_of(part: str) -> str | None:
+    name = part
+    if part.startswith(_CODED):
+        digits = part.removeprefix(_CODED).upper()
+        try:
+            name = base64.b32hexdecode(digits + "=" * (-len(digits) % 8)).decode("utf-8", "surrogatepass")
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+    # A spelling `key_part` would not choose is somebody else's: taken as a run, it could not be found again.
+    return name if 0 < len(name) <= _MAX_NAME and key_part(name) == part else None

@@ -1,14 +1,13 @@
-"""Why: the placement record in a `MetadataStore`, of any size: a reader sees the old record or the new, nothing else.
+"""The placement record in a metadata store, of any size: a reader sees the old record or the new, nothing else.
 
 `save` writes the shards beside the record in use, then replaces the head, which is the switch, then removes what the
 head no longer names. A crash anywhere leaves the old or the new record, and leftovers that the next save removes.
 
-Why removing is safe while others save: a saver's switch succeeds only over the very head it saw, and it wrote (or
-touched) every shard it adds after it saw that head. Leftovers are listed before the switch and removed after it, by the
-version in that list. So a shard that is removed was last written by a saver whose switch fails now. For this, a first
-save claims the run with an empty head: "nothing there" comes back after a `forget`, a version never does.
-
-Must not decide anything from a record, and never writes over content it could not read.
+Removing is safe while others save: a saver's switch succeeds only over the very head it saw, and it wrote (or
+touched) every shard it adds after it saw that head. Leftovers are listed before the switch and removed after it, by
+the version in that list; so a shard that is removed was last written by a saver whose switch fails now. For this, a
+first save claims the run with an empty head: "nothing there" comes back after a `forget`, a version never does. Must
+not decide anything from a record, and never writes over content it could not read.
 """
 
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from holdfast.placement.record_format import (
     MOST_BYTES,
     RecordAddress,
     RecordHead,
+    RecordKeys,
     cut,
     digest_of,
     head_bytes,
@@ -34,7 +34,6 @@ from holdfast.placement.record_format import (
     read_head,
     unreadable_shard,
 )
-from holdfast.placement.record_keys import RecordKeys
 from holdfast.tasks.record import PlacementRecord
 
 _READS = 10

@@ -1,1 +1,1 @@
-"""From graph to join sets to partition counts to a `Plan`, with every problem found; and the plan as a picture."""
+"""From graph to join sets to partition counts to a `Plan`, with every problem found."""

@@ -1,22 +1,27 @@
-"""Why: what is wrong with a plan once graph, keys and counts are known, each with numbers, path and repair.
+"""Checks over graph, keys, counts and topics of a plan, each problem with numbers, path and repair.
 
-Must not derive anything: it only compares what the other modules found.
+Circles, locations, counts that are unknown or do not agree; steps in event time reached by rows without one; rows
+that go nowhere, come from nowhere or come out once per task; two names for one topic; settings no client is given.
+Must not derive anything or ask brokers: it only compares what the other modules found and what the spec says.
+Whether a declared event time fits its columns is judged in `rows`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from holdfast.placement.location import LocationInvalidError, check_location
-from holdfast.planning.flow import MOST_EXPLAINED, MOST_PROBLEMS
 from holdfast.planning.graph import Graph
-from holdfast.planning.join_sets import JoinSet, paths_to
+from holdfast.planning.join_sets import JoinSet, Reaching, paths_to
 from holdfast.planning.key_needs import KeyNeed
+from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount
-from holdfast.planning.problems import Repair
-from holdfast.planning.problems_part import Problem, StreamCount
+from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
 from holdfast.reasons import Reason
+from holdfast.spec.kafka_settings import unacceptable_name
+from holdfast.spec.steps import Step
+from holdfast.spec.streams import System
 
 MENDABLE = frozenset({Reason.PARTITION_COUNT_MISMATCH, Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH})
 """Reasons for which a `repartition` in the right place is the cure."""
@@ -117,3 +122,166 @@ def with_repairs(
     for problem in problems:
         repair = repairs.get(problem.step or "") if problem.reason in MENDABLE else None
         yield problem if repair is None else replace(problem, repair=repair)
+
+
+def event_time_problems(graph: Graph) -> Iterator[Problem]:
+    """A problem for each step in event time that is reached by rows without one."""
+    timeless: dict[str, frozenset[str]] = {
+        name: frozenset() if stream.event_time else frozenset({name}) for name, stream in graph.streams.items()
+    }
+    for name in graph.order:
+        step = graph.steps[name]
+        without = frozenset[str]().union(*(timeless.get(source, frozenset()) for source in step.inputs))
+        # An aggregate without a window still passes event time on; one with a window makes it anew from the same rows.
+        timeless[name] = without
+        if without and (why := _needs_event_time(step)):
+            streams = ", ".join(sorted(without))
+            message = (
+                f"{why} needs event time, but none is declared for {streams}; "
+                f"add eventTime: {{column: ..., lateness: ...}} there"
+            )
+            yield Problem(Reason.EVENT_TIME_MISSING, message, step=name)
+
+
+def _needs_event_time(step: Step) -> str | None:
+    if step.join is not None:
+        return f"join within {step.join.within}"
+    if step.aggregate is not None and (step.aggregate.window or step.aggregate.session):
+        return "a window" if step.aggregate.window else "a session"
+    if step.deduplicate is not None and step.deduplicate.within:
+        return f"deduplicate within {step.deduplicate.within}"
+    return None
+
+
+def unused_rows(graph: Graph) -> Iterator[Problem]:
+    """Steps, streams and tables nobody reads."""
+    for name in graph.order:
+        step = graph.steps[name]
+        if name not in graph.readers and step.to is None and step.to_table is None:
+            message = f"nobody reads the rows of {name}; write them with to, or remove the step"
+            yield Problem(Reason.ROWS_UNUSED, message, step=name)
+    dead_letters = {stream.dead_letter for stream in graph.streams.values()}
+    dead_letters |= {step.dead_letter for step in graph.steps.values()}
+    for name in sorted(graph.streams):
+        used = name in graph.readers or name in graph.stream_writers or name in graph.side_inputs
+        if not used and name not in dead_letters:
+            yield Problem(Reason.ROWS_UNUSED, f"no step or table uses stream {name}", stream=name)
+    for name in sorted(graph.tables):
+        if name not in graph.lookups:
+            yield Problem(Reason.ROWS_UNUSED, f"no lookup reads table {name}", stream=name)
+
+
+def empty_tables(graph: Graph) -> Iterator[Problem]:
+    """Tables nothing is ever put into."""
+    for name in sorted(graph.tables):
+        if graph.tables[name].sources is None and name not in graph.table_writers:
+            message = f"nothing feeds table {name}: give it sources, or write to it with toTable"
+            yield Problem(Reason.TABLE_EMPTY, message, stream=name)
+
+
+def repeated_inside(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
+    """Steps that write rows every task has into a stream of the app's own, where they would be counted many times."""
+    for name in graph.order:
+        step = graph.steps[name]
+        source = spreads.get(step.inputs[0])
+        if source is not None and source.repeated and (step.repartition is not None or step.broadcast is not None):
+            message = (
+                f"every task has the broadcast rows that reach {name} and would write them again, once per task; "
+                f"{step.verb} them where they come from, before they are broadcast"
+            )
+            yield Problem(Reason.BROADCAST_REPEATED, message, step=name)
+
+
+def repeated_rows(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
+    """Steps that write rows every task has."""
+    for name in graph.order:
+        step = graph.steps[name]
+        source = spreads.get(step.inputs[0])
+        if source is not None and source.repeated and step.to is not None:
+            message = (
+                f"every task has the broadcast rows that reach {name}, so each task writes them; "
+                f"write them where they come from, before broadcast"
+            )
+            yield Problem(Reason.BROADCAST_REPEATED, message, step=name)
+
+
+def setting_problems(systems: Iterable[System]) -> Iterator[Problem]:
+    """Settings that no client is given, wherever it runs."""
+    for system in systems:
+        for key in sorted(system.kafka.config) if system.kafka is not None else ():
+            fault = unacceptable_name(key)
+            if fault is not None:
+                yield Problem(Reason.INVALID_SPEC, f"spec.systems: config of {system.name}: {fault}")
+
+
+def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
+    """Names that contradict each other over one topic."""
+    made = {f"{app}-{name}": name for name in graph.made()}
+    first: dict[tuple[str, str], str] = {}
+    for name in sorted(graph.streams):
+        stream = graph.streams[name]
+        topic = stream.topic or name
+        if topic in made:
+            message = f"topic {topic} of stream {name} is the intermediate stream of step {made[topic]}; rename one"
+            yield Problem(Reason.TOPIC_SHARED, message, stream=name)
+        other = graph.streams[first.setdefault((stream.system, topic), name)]
+        if (
+            stream.key is not None
+            and other.key is not None
+            and (stream.key, stream.partitioner)
+            != (
+                other.key,
+                other.partitioner,
+            )
+        ):
+            message = (
+                f"streams {other.name} and {name} mean one topic, {topic}, but the spec says that it is partitioned by "
+                f"{', '.join(other.key)} ({other.partitioner}) and by {', '.join(stream.key)} ({stream.partitioner})"
+            )
+            yield Problem(Reason.TOPIC_SHARED, message, stream=name)
+        counts = {stream.partitions, other.partitions} - {None}
+        if len(counts) > 1:
+            message = (
+                f"streams {other.name} and {name} mean one topic, {topic}, but the spec gives it {other.partitions} "
+                f"and {stream.partitions} partitions"
+            )
+            yield Problem(Reason.TOPIC_SHARED, message, stream=name)
+
+
+def topic_warnings(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
+    """Topics that are read under one name and written under another, and streams that feed themselves."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(graph.streams):
+        stream = graph.streams[name]
+        names.setdefault((stream.system, stream.topic or name), []).append(name)
+    for (_, topic), same in names.items():
+        written = [name for name in same if name in graph.stream_writers]
+        read = [name for name in same if name in graph.readers]
+        if len(same) > 1 and written and read:
+            message = (
+                f"topic {topic} is written as {written[0]} and read as {read[0]}; use one name, so that it is seen"
+            )
+            yield Problem(Reason.TOPIC_SHARED, message, stream=written[0])
+    yield from _circles(graph, reaching)
+
+
+def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
+    feeds = {
+        stream: {name for step in steps for name in reaching.along(graph.steps[step].inputs[0])}
+        for stream, steps in graph.stream_writers.items()
+    }
+    feeds |= {name: set(reaching.along(graph.steps[name].inputs[0])) for name in graph.made()}
+    for stream in sorted(graph.stream_writers):
+        seen: set[str] = set()
+        todo = [stream]
+        while todo:
+            fresh = feeds.get(todo.pop(), set()) - seen
+            seen |= fresh
+            todo += fresh
+        if stream in seen:
+            message = f"rows written to {stream} are read again by the steps that wrote them; make sure that this ends"
+            yield Problem(Reason.STREAM_CIRCLE, message, stream=stream)
+
+
+MOST_EXPLAINED = 20
+"""Problems with a repair, which is found by planning what would come of it, or with the paths that lead to them."""

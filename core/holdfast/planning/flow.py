@@ -1,29 +1,26 @@
-"""Why: what planning one app may cost: reading SQL and following columns take time, and the operator plans for anybody.
+"""What is known of the rows everywhere in an app, gathered along the order of flow, and what finding it may cost.
 
-The bounds are far above what people write; what is over them is refused with its size. Must not parse anything.
+Held apart from who fills it in (`rows`). Reading SQL and following columns take time, and the operator plans for
+anybody: the bounds are far above what people write, and what is over them is refused with its size. Must not judge
+keys or counts, nor parse anything itself.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from holdfast.planning.sql.expressions import is_plain_item
-from holdfast.planning.types.columns import RowType
+from holdfast.planning.problems import Problem
+from holdfast.planning.sql.expressions import CheckedExpression, is_plain_item
+from holdfast.planning.types.ddl import parse_schema
+from holdfast.planning.types.findings import SHOWN_NAMES, ExpressionError, SqlFinding, excerpt, listed
+from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
+from holdfast.reasons import Reason
 from holdfast.spec.steps import Step
+from holdfast.suggest import did_you_mean
 
 MOST_SQL = 131_072
 """Letters of all expressions of an app that are more than a name; 15 microseconds each."""
 MOST_COLUMNS = 100_000
 """Columns of the rows of all steps, streams and tables together; a long type counts for several."""
-MOST_PARTITIONS = 200_000
-"""Of all streams that an app reads; each is an object in memory, in the plan and in the record."""
-MOST_PRODUCERS = 20_000_000
-"""Stream partitions that are read, times streams that are written: each of these has a list of its tasks."""
-MOST_PROBLEMS = 500
-"""Of an app: what is wrong in more places is wrong in one way."""
-MOST_LETTERS = 4_000
-"""Of what is said of one problem."""
-MOST_EXPLAINED = 20
-"""Problems with a repair, which is found by planning what would come of it, or with the paths that lead to them."""
 
 _BRACKET, _COLONS = 40, 20
 """Letters that the type behind a < or :: counts as: sqlglot tries both readings of it."""
@@ -77,3 +74,111 @@ def expressions_of(step: Step) -> tuple[str, ...]:
         *(() if step.aggregate is None else step.aggregate.compute),
         *((verb.select if verb is not None else None) or ()),
     )
+
+
+Passes = dict[str, frozenset[tuple[int, str]]]
+"""Column that comes out -> (input, column) it is an unchanged copy of; a joined column is a copy of both."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """What is known, and what is wrong with it."""
+
+    rows: dict[str, RowType] = field(default_factory=dict)
+    """Stream or step -> its rows."""
+    tables: dict[str, RowType] = field(default_factory=dict)
+    """Table -> its rows."""
+    passes: dict[str, Passes] = field(default_factory=dict)
+    """Step -> what it passes through."""
+    stored: dict[str, Passes] = field(default_factory=dict)
+    """Table with a `select` -> what of a source's row it keeps unchanged."""
+    written: dict[str, tuple[str, RowType]] = field(default_factory=dict)
+    """Stream -> the first step that writes it, and its rows."""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    budget: PlanningBudget = field(default_factory=PlanningBudget)
+
+    def at_step(self, step: str, findings: Iterable[SqlFinding]) -> None:
+        """Note what is wrong at a step."""
+        self.problems += [Problem(finding.reason, finding.message, step=step) for finding in findings]
+
+    def at_stream(self, name: str, *findings: SqlFinding) -> None:
+        """Note what is wrong at a stream or table."""
+        self.problems += [Problem(finding.reason, finding.message, stream=name) for finding in findings]
+
+    def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> RowType:
+        """The rows of a declared schema; open ones, and a problem at its place, where it is no schema."""
+        try:
+            return parse_schema(ddl)
+        except ExpressionError as error:
+            if step is not None:
+                self.at_step(step, error.findings)
+            if stream is not None:
+                self.at_stream(stream, *error.findings)
+            return OPEN
+
+
+def missing_columns(names: Iterable[str], rows: RowType, what: str) -> list[SqlFinding]:
+    """A finding for each of these names that the rows do not have."""
+    if not rows.closed:
+        return []
+    return [
+        SqlFinding(Reason.UNKNOWN_COLUMN, f"{what} names {name}, which is no column{did_you_mean(name, rows.names)}")
+        for name in names
+        if rows.find(name) is None
+    ]
+
+
+def differing(one: RowType, other: RowType) -> str | None:
+    """How two kinds of rows differ in names or types; None if they don't, as far as is known."""
+    if not (one.closed and other.closed):
+        return None
+    pairs = [(column, other.find(column.name)) for column in one.columns]
+    only_one = [column.name for column, same in pairs if same is None]
+    only_other = [name for name in other.names if one.find(name) is None]
+    parts = [f"only the first has {listed(only_one)}"] if only_one else []
+    parts += [f"only the second has {listed(only_other)}"] if only_other else []
+    types = [
+        f"{column.name} is {excerpt(column.type)} and {excerpt(same.type)}"
+        for column, same in pairs
+        if same is not None and differ(column.type, same.type)
+    ]
+    more = len(types) - SHOWN_NAMES
+    parts += [*types[:SHOWN_NAMES], *([f"and {more} more differ"] if more > 0 else [])]
+    return "; ".join(parts) or None
+
+
+def differ(one: str, other: str) -> bool:
+    """Whether two types are known and not the same."""
+    return _plain(one) != _plain(other) and UNKNOWN not in (one, other)
+
+
+def _plain(kind: str) -> str:
+    """CHAR(n) and VARCHAR(n) are strings wherever rows are compared."""
+    return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
+
+
+def findings_of(checked: Iterable[CheckedExpression]) -> list[SqlFinding]:
+    """Everything wrong with some expressions."""
+    return [finding for one in checked for finding in one.findings]
+
+
+def selected(checked: tuple[CheckedExpression, ...]) -> RowType:
+    """The rows some expressions give."""
+    named = [Column(one.name, one.type) for one in checked if one.name is not None]
+    first: dict[str, Column] = {}
+    for column in named:
+        first.setdefault(column.name.casefold(), column)
+    # Where something is wrong the columns that should have come are not known, and must not be missed again behind it.
+    closed = not findings_of(checked) and not any(one.is_rest for one in checked)
+    return RowType(tuple(first.values()), closed=closed)
+
+
+def copies(checked: tuple[CheckedExpression, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
+    """Which columns some expressions pass through; `sides` says which input a qualifier means."""
+    passes: Passes = {}
+    for one in checked:
+        if one.name is not None and one.source is not None:
+            side, column = one.source
+            passes[one.name] = frozenset((i, column) for i in sides[side])
+    return passes

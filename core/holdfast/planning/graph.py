@@ -1,7 +1,7 @@
-"""Why: the app as a graph that can be walked: who reads whom, which tables tie whom together, in which order rows flow.
+"""The graph of an app: who reads whom, which tables tie whom together, in which order rows flow.
 
-Built once per plan. The order depends on names and edges alone, never on the order of a file. Must not judge: a circle
-is only noted here.
+Built once per plan. The order depends on names and edges alone, never on the order of a file. Must not judge: a
+circle is only noted here.
 """
 
 import heapq
@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
-from holdfast.spec.streams import Stream
-from holdfast.spec.tables import Table
+from holdfast.spec.streams import Stream, Table
 
 
 @dataclass(frozen=True, slots=True)

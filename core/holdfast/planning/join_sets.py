@@ -1,8 +1,9 @@
-"""Why: which streams must agree in their partition counts because their rows meet in one step.
+"""Join sets: the streams whose partition counts must agree because their rows meet in one step.
 
 A stream belongs to every `join` and `lookup` downstream of it, through tables too, up to the next `repartition` or
 `broadcast`. A keyed step (`aggregate`, `deduplicate`, `process`) that several streams reach needs agreement for the
-same reason: equal keys in one task. Sets of names are bits of one integer here, because cascaded joins make them large.
+same reason: equal keys in one task. Sets of names are bits of one integer here, because cascaded joins make them
+large. Must not judge counts.
 """
 
 from collections import deque

@@ -1,16 +1,16 @@
-"""Why: what a step needs of the spread of its inputs, so that equal keys are in one task: the judgement over keys.
+"""What a step needs of the spread of its inputs, so that equal keys are in one task: the judgement over keys.
 
 The list of checks is the specification. Each finding names the side that is wrong, because that is the side to
-repartition. Must not propose: repairs read `wrong_sides`.
+repartition. Must not propose: `repair_search` reads `wrong_sides`.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.planning.flow_part import Flow
+from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph
 from holdfast.planning.keys import Spread, feeds_of, names_in
-from holdfast.planning.problems_part import Problem
+from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Step
 

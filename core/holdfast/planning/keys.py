@@ -1,13 +1,13 @@
-"""Why: how the rows on every edge are spread over tasks: by which columns, by which function, or not known.
+"""The spread of rows over tasks on every edge: by which columns, by which function, or not known.
 
-The partition key is followed through the steps by the names under which it can still be found. Must not judge: what a
-step needs of its inputs is checked elsewhere.
+The partition key is followed through the steps by the names under which it can still be found. Must not judge: what
+a step needs of its inputs is checked in `key_needs`.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.planning.flow_part import Flow, Passes
+from holdfast.planning.flow import Flow, Passes
 from holdfast.planning.graph import Graph
 from holdfast.spec.steps import Step
 

@@ -1,7 +1,7 @@
-"""Why: how many partitions each stream has or will have, and who decided it.
+"""Partition counts: how many partitions each stream has or will have, and who decided it.
 
-Known counts come in from outside. Unknown streams take counts in rounds from the sets they are in; what is still
-unknown takes the configured or the largest known count. Must not judge whether the counts agree.
+Known counts come in from outside. Unknown streams take counts in rounds from the join sets they are in; what is
+still unknown takes the configured or the largest known count. Must not judge whether the counts agree.
 """
 
 from collections import defaultdict

@@ -1,40 +1,45 @@
-"""Why: the plan of an app: what `holdfast plan` prints, and what the operator checks before it makes a pod.
+"""The plan of an app, as `holdfast plan` prints it and the operator checks it; and the plan with all repairs applied.
 
-`plan` is one of the functions to read first: it is the list of what planning does. Pure: counts, record and everything
-else from outside come in as `PlanningFacts`.
+`plan` is one of the functions to read first: it is the list of what planning does. Counts, record and everything
+else from outside come in as `PlanningFacts`. Repairs are applied one at a time, because each may settle problems
+behind it; a step is repaired a few times at most, so that it ends, and what is left then is reported. Pure: must not
+read anything.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.placement.moves import MovedTask
+from holdfast.placement.assignment import MovedTask
 from holdfast.planning.checks import (
     Mendable,
     circle_problems,
     count_problems,
+    empty_tables,
+    event_time_problems,
     location_problems,
+    repeated_inside,
+    repeated_rows,
+    setting_problems,
+    topic_problems,
+    topic_warnings,
     unknown_counts,
+    unused_rows,
     with_repairs,
 )
-from holdfast.planning.code import code_problems
-from holdfast.planning.event_time import event_time_problems
-from holdfast.planning.flow_part import Flow
+from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph
 from holdfast.planning.join_sets import JoinSet, Reaching, join_sets
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.keys import Spread, follow_keys
-from holdfast.planning.loose_ends import empty_tables, repeated_inside, repeated_rows, unused_rows
 from holdfast.planning.partition_counts import DecidedCount, KnownCounts, decide_counts
-from holdfast.planning.problems_part import Problem, shown_problems
+from holdfast.planning.problems import Problem, Repair, apply_repair, shown_problems
 from holdfast.planning.repair_search import PlanDraft
-from holdfast.planning.rows_part import flow_rows
-from holdfast.planning.run_checks import not_built
-from holdfast.planning.state_kept import given_up, state_problems
+from holdfast.planning.rows import flow_rows
+from holdfast.planning.run_checks import code_problems, given_up, not_built, state_problems
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
-from holdfast.planning.topics import setting_problems, topic_problems, topic_warnings
-from holdfast.planning.types.columns import OPEN, RowType
+from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.tasks.record import PlacementRecord
@@ -288,3 +293,40 @@ def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount],
         )
         found.append(Problem(Reason.RECORD_IGNORED, message))
     return found
+
+
+_TRIES_PER_STEP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedApp:
+    """How far repairs went."""
+
+    app: StreamApp
+    repairs: tuple[Repair, ...]
+    """In the order they were applied."""
+    plan: Plan
+    """The plan of the repaired app."""
+
+
+def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
+    """Apply repairs along the flow until none is left: what one settles behind it needs none of its own."""
+    repairs: list[Repair] = []
+    tries: dict[str, int] = {}
+
+    def untired(step: str) -> bool:
+        return tries.get(step, 0) < _TRIES_PER_STEP
+
+    result = plan(app, known, mend_only=untired)
+    while (found := next(((p.step, p.repair) for p in result.problems if p.step and p.repair), None)) is not None:
+        step, repair = found
+        inserted = {new.name for one in repairs for new in one.new_steps}
+        if inserted & set(repair.removed):
+            # Two steps that want the same stream in two ways would undo each other's repair for ever.
+            tries[step] = _TRIES_PER_STEP
+        else:
+            tries[step] = tries.get(step, 0) + 1
+            repairs.append(repair)
+            app = app.model_copy(update={"spec": apply_repair(app.spec, repair)})
+        result = plan(app, known, mend_only=untired)
+    return RepairedApp(app, tuple(repairs), plan(app, known))

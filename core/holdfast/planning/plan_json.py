@@ -1,4 +1,4 @@
-"""Why: the plan as JSON, in the shape that scripts, the driver and the operator rely on.
+"""The plan as JSON, in the shape that scripts, the driver and the operator rely on.
 
 The pinned keys are those of the design; more keys may follow behind them, none may go. Must not decide anything.
 """
@@ -6,8 +6,8 @@ The pinned keys are those of the design; more keys may follow behind them, none 
 from typing import Any
 
 from holdfast.planning.plan import Plan
-from holdfast.planning.problems_part import Problem
-from holdfast.planning.types.columns import RowType
+from holdfast.planning.problems import Problem
+from holdfast.planning.types.spark_types import RowType
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

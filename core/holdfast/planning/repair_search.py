@@ -1,24 +1,24 @@
-"""Why: which repair of a step is the cheapest that works, tried on the graph before it is offered.
+"""The search for the cheapest repair of a step that works, tried on the graph before it is offered.
 
 A repair cuts edges: where an edge is cut, a `repartition` is put, and what comes behind it starts from a new stream
-whose count follows from the others. Every candidate for a count mismatch is tried on the graph; the first under which
-the step's set agrees is the answer.
+whose count follows from the others. Every candidate for a count mismatch is tried on the graph; the first under
+which the step's set agrees is the answer. Must not report: the problem it is for is made elsewhere.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.planning.flow_part import Flow
+from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.join_sets import Reaching, join_sets
 from holdfast.planning.key_needs import Arm, KeyNeed, NeedSide, contained, key_problems, needs
 from holdfast.planning.keys import OURS, Spread, follow_keys, names_in
 from holdfast.planning.partition_counts import DecidedCount, KnownCounts, decide_counts
 from holdfast.planning.problems import NewStep, Repair, Rewire, apply_repair, repair_yaml
-from holdfast.planning.rows_part import flow_rows
+from holdfast.planning.rows import flow_rows
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 
 _MAX_NAME = 63
 _MOST_TARGETS = 6

@@ -1,16 +1,32 @@
-"""Why: the rows that streams bring and side inputs store, from what the spec declares of them.
+"""Columns and types of every stream, table and step, found in one walk along the order of flow.
 
-Must not look at steps.
+One small function per verb. What is wrong is said at the place where it is wrong; behind it the walk goes on with
+what can still be known, so that one typo is one problem. The rows of a step come from its inputs alone: must not
+look at other steps.
 """
 
-from holdfast.planning.flow_part import Flow, copies, differing, findings_of, missing_columns, selected
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holdfast.planning.flow import (
+    Flow,
+    Passes,
+    copies,
+    differ,
+    differing,
+    expressions_of,
+    findings_of,
+    missing_columns,
+    selected,
+)
 from holdfast.planning.graph import Graph
-from holdfast.planning.sql.expressions import Scope, check_select
-from holdfast.planning.types.columns import OPEN, Column, RowType
-from holdfast.planning.types.findings import SqlFinding
+from holdfast.planning.problems import MOST_PROBLEMS, Problem
+from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
+from holdfast.planning.types.findings import SqlFinding, listed
+from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
-from holdfast.spec.streams import Stream
-from holdfast.spec.tables import Table
+from holdfast.spec.steps import Aggregate, Apply, Join, Lookup, Process, Step
+from holdfast.spec.streams import Stream, Table
 from holdfast.suggest import did_you_mean
 
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
@@ -79,3 +95,251 @@ def _stored_rows(table: Table, sources: tuple[str, ...], flow: Flow) -> RowType:
             message = f"the rows of {sources[0]} and {source} differ: {difference}"
             flow.at_stream(table.name, SqlFinding(Reason.SCHEMA_MISMATCH, message))
     return found[0]
+
+
+Out = tuple[RowType, Passes]
+_WINDOW_BOUNDS = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
+
+_APART = (
+    "explode can't stand in a step with onError: DeadLetter, where each row is computed or put aside; compute what may "
+    "fail in a select before it, and leave onError out here"
+)
+
+
+def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...]) -> Out:  # noqa: C901, PLR0911
+    """Columns that come out of a step, and those of them that pass through it unchanged."""
+    at = _At(graph, flow, step)
+    given = inputs[0]
+    if step.filter is not None:
+        at.note(check_filter(step.filter, Scope.of(given)).findings)
+    elif step.select is not None:
+        checked = check_select(step.select, Scope.of(given))
+        at.note(findings_of(checked))
+        if step.dead_letter is not None and any(one.makes_rows for one in checked):
+            at.note([SqlFinding(Reason.INVALID_EXPRESSION, _APART)])
+        return selected(checked), copies(checked, {"": (0,)})
+    elif step.merge is not None:
+        return _merge(at, inputs)
+    elif function := step.apply or step.process:
+        return _function(at, function, given)
+    elif step.aggregate is not None:
+        return _aggregate(at, step.aggregate, given)
+    elif step.join is not None:
+        return _sides(at, step.join, inputs[0], inputs[1])
+    elif step.lookup is not None:
+        return _sides(at, step.lookup, given, _table(at, step.lookup))
+    elif step.to is not None:
+        _write_stream(at, given, graph.streams[step.to])
+    elif step.to_table is not None:
+        _write_table(at, given, graph.tables[step.to_table])
+    elif keyed := step.deduplicate or step.repartition:
+        at.note(missing_columns(keyed.by, given, "by"))
+    return given, _same(given)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """The step at hand and where to note what is wrong with it."""
+
+    graph: Graph
+    flow: Flow
+    step: Step
+
+    def note(self, findings: Iterable[SqlFinding]) -> None:
+        self.flow.at_step(self.step.name, findings)
+
+    def say(self, reason: Reason, message: str) -> None:
+        self.note([SqlFinding(reason, message)])
+
+
+def _same(rows: RowType, inputs: int = 1) -> Passes:
+    return {name: frozenset((i, name) for i in range(inputs)) for name in rows.names}
+
+
+def _merge(at: _At, inputs: tuple[RowType, ...]) -> Out:
+    first = at.step.inputs[0]
+    for name, rows in zip(at.step.inputs[1:], inputs[1:], strict=True):
+        if difference := differing(inputs[0], rows):
+            message = f"merge needs equal columns; those of {first} and {name} differ: {difference}"
+            at.say(Reason.SCHEMA_MISMATCH, message)
+    return inputs[0], _same(inputs[0], len(inputs))
+
+
+def _function(at: _At, verb: Apply | Process, given: RowType) -> Out:
+    if isinstance(verb, Process):
+        at.note(missing_columns(verb.by, given, "by"))
+    kept = verb.keeps or ()
+    at.note(missing_columns(kept, given, "keeps"))
+    rows = given
+    if verb.schema_ is not None:
+        rows = at.flow.parsed(verb.schema_, step=at.step.name)
+        at.note(missing_columns(kept, rows, "keeps (in schema)"))
+        for name in kept:
+            before, after = given.find(name), rows.find(name)
+            if before is not None and after is not None and differ(before.type, after.type):
+                message = f"keeps names {name}, but schema makes it {after.type} and it was {before.type}"
+                at.say(Reason.SCHEMA_MISMATCH, message)
+    return rows, {name: frozenset({(0, name)}) for name in kept}
+
+
+def _aggregate(at: _At, verb: Aggregate, given: RowType) -> Out:
+    at.note(missing_columns(verb.by, given, "by"))
+    columns = [given.find(name) or Column(name, UNKNOWN) for name in verb.by]
+    if verb.window is not None or verb.session is not None:
+        columns += _WINDOW_BOUNDS
+    checked = check_compute(verb.compute, Scope.of(given), verb.by)
+    at.note(findings_of(checked))
+    computed = selected(checked)
+    out: dict[str, Column] = {}
+    for column in (*columns, *computed.columns):
+        if column.name.casefold() in out:
+            message = (
+                f"a second column {column.name} would come out; rename it with AS, in a select before if it is in by"
+            )
+            at.say(Reason.DUPLICATE_COLUMN, message)
+        out.setdefault(column.name.casefold(), column)
+    return RowType(tuple(out.values()), closed=computed.closed), {name: frozenset({(0, name)}) for name in verb.by}
+
+
+def _table(at: _At, verb: Lookup) -> RowType:
+    """The rows of the table that is looked up."""
+    table = at.graph.tables[verb.table]
+    if {name.casefold() for name in verb.on} != {name.casefold() for name in table.key}:
+        on, key = ", ".join(verb.on), ", ".join(table.key)
+        message = f"on is {on}, but the key of table {verb.table} is {key}; they must be the same columns"
+        at.say(Reason.LOOKUP_KEY_MISMATCH, message)
+    rows = at.flow.tables.get(verb.table)
+    if rows is not None:
+        return rows
+    if verb.table not in at.graph.table_writers:
+        return OPEN  # nothing feeds it, which is said once at the table
+    # Its writers come behind this step: what it holds is derived from looking it up.
+    if verb.select is None or any("right." in text.lower() for text in verb.select):
+        message = (
+            f"the rows of table {verb.table} come from a look-up in itself, so its columns can't be derived: "
+            f"give the table a schema"
+        )
+        at.say(Reason.SCHEMA_MISSING, message)
+    return OPEN
+
+
+def _sides(at: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
+    at.note(missing_columns(verb.on, left, "on (left)"))
+    at.note(missing_columns(verb.on, right, "on (right)"))
+    both = RowType(tuple(_on_column(at, name, left, right) for name in verb.on))
+    # The right side of a look-up is no input: its columns come from the table, not from rows that flow.
+    sides = (0, 1) if isinstance(verb, Join) else (0,)
+    if verb.select is not None:
+        checked = check_select(verb.select, Scope.sides(left, right, both))
+        at.note(findings_of(checked))
+        passes: Passes = copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
+        if isinstance(verb, Lookup) and verb.type == "Inner":
+            # Only matches come out, so the table's key is that of the row.
+            keys = {name.casefold() for name in verb.on}
+            for one in checked:
+                if one.name is not None and one.source is not None and one.source[0] == "right":
+                    passes[one.name] = frozenset((0, c) for c in (one.source[1],) if c.casefold() in keys)
+        return selected(checked), passes
+    keys = {name.casefold() for name in verb.on}
+    lefts = [column for column in left.columns if column.name.casefold() not in keys]
+    again = {column.name.casefold() for column in lefts}
+    others = [column for column in right.columns if column.name.casefold() not in keys]
+    if twice := [column.name for column in others if column.name.casefold() in again]:
+        parts = [*verb.on, *(f"left.{c.name}" for c in lefts)]
+        parts += [f"right.{c.name}" + (f" AS right_{c.name}" if c.name in twice else "") for c in others]
+        message = f"{', '.join(twice)} stands on both sides; choose and rename, e.g. select: [{', '.join(parts)}]"
+        at.say(Reason.AMBIGUOUS_COLUMN, message)
+    rights = [column for column in others if column.name.casefold() not in again]
+    passes = {column.name: frozenset((side, column.name) for side in sides) for column in both.columns}
+    passes |= {column.name: frozenset({(0, column.name)}) for column in lefts}
+    passes |= {column.name: frozenset((side, column.name) for side in sides[1:]) for column in rights}
+    return RowType((*both.columns, *lefts, *rights), closed=left.closed and right.closed), passes
+
+
+def _on_column(at: _At, name: str, left: RowType, right: RowType) -> Column:
+    one, other = left.find(name), right.find(name)
+    if one is None or other is None:
+        return one or Column(name, UNKNOWN)
+    if differ(one.type, other.type):
+        message = (
+            f"on compares {name}, which is {one.type} on the left and {other.type} on the right; "
+            f"CAST one of them in a select before it, and repartition what comes out"
+        )
+        at.say(Reason.KEY_TYPE_MISMATCH, message)
+    return one
+
+
+def _write_stream(at: _At, given: RowType, stream: Stream) -> None:
+    at.note(missing_columns(stream.key or (), given, f"the key of stream {stream.name}"))
+    if difference := differing(given, at.flow.rows[stream.name]):
+        message = f"the rows (first) do not fit the schema of stream {stream.name} (second): {difference}"
+        at.say(Reason.SCHEMA_MISMATCH, message)
+    other, written = at.flow.written.setdefault(stream.name, (at.step.name, given))
+    if difference := differing(written, given):
+        message = f"{other} (first) and {at.step.name} (second) write different rows to {stream.name}: {difference}"
+        at.say(Reason.SCHEMA_MISMATCH, message)
+
+
+def _write_table(at: _At, given: RowType, table: Table) -> None:
+    at.note(missing_columns(table.key, given, f"the key of table {table.name}"))
+    known = at.flow.tables.setdefault(table.name, given)
+    if difference := differing(given, known):
+        message = f"the rows (first) do not fit table {table.name} (second): {difference}"
+        at.say(Reason.SCHEMA_MISMATCH, message)
+
+
+def flow_rows(graph: Graph) -> Flow:
+    """Columns and types everywhere."""
+    flow = Flow()
+    for name in sorted(graph.streams):
+        flow.rows[name] = _afforded(flow, stream_rows(graph, name, flow), stream=name)
+    for name in sorted(graph.tables):
+        if (declared := _table_rows(graph, name, flow)) is not None:
+            flow.tables[name] = _afforded(flow, declared, stream=name)
+    for name in graph.order:
+        step = graph.steps[name]
+        inputs = tuple(flow.rows.get(source, OPEN) for source in step.inputs)
+        if len(flow.problems) > MOST_PROBLEMS or not _affords(flow, expressions_of(step), step=name):
+            flow.rows[name], flow.passes[name] = OPEN, {}
+            continue
+        rows, flow.passes[name] = step_rows(graph, flow, step, inputs)
+        flow.rows[name] = _afforded(flow, rows, step=name)
+        _warn_of_unknown_types(flow, name, inputs)
+    return flow
+
+
+def _table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
+    table = graph.tables[name]
+    # Each source is selected from.
+    if not _affords(flow, (table.select or ()) * len(table.sources or ()), stream=name):
+        return OPEN
+    return declared_table_rows(graph, name, flow)
+
+
+def _affords(flow: Flow, texts: tuple[str, ...], *, step: str | None = None, stream: str | None = None) -> bool:
+    """Whether these expressions may still be read."""
+    return not _too_much(flow, flow.budget.refused_sql(texts), step=step, stream=stream)
+
+
+def _afforded(flow: Flow, rows: RowType, *, step: str | None = None, stream: str | None = None) -> RowType:
+    """The rows, if their columns may still be followed."""
+    return OPEN if _too_much(flow, flow.budget.refused_columns(rows), step=step, stream=stream) else rows
+
+
+def _too_much(flow: Flow, why: str | None, *, step: str | None, stream: str | None) -> bool:
+    if why is None:
+        return False
+    # Said once: what is left of the app is over it, too.
+    if not any(problem.reason is Reason.TOO_LARGE for problem in flow.problems):
+        flow.problems.append(Problem(Reason.TOO_LARGE, why, step=step, stream=stream))
+    return True
+
+
+def _warn_of_unknown_types(flow: Flow, step: str, inputs: tuple[RowType, ...]) -> None:
+    """Say once, where it begins, that a type can't be told. Rows with findings have said enough."""
+    rows = flow.rows[step]
+    before = {column.name for given in inputs for column in given.columns if column.type == UNKNOWN}
+    fresh = [column.name for column in rows.columns if column.type == UNKNOWN and column.name not in before]
+    if fresh and rows.closed:
+        message = f"the type of {listed(fresh)} can't be told before it runs; use CAST to fix it"
+        flow.warnings.append(Problem(Reason.TYPE_UNKNOWN, message, step=step))

@@ -1,13 +1,21 @@
-"""What this release runs: what it can plan and not run yet is said wherever a plan is made, before anything starts.
+"""Checks of an app against what will run it: the verbs this release runs, its Python modules, the state of its run.
 
-The one list; planner, operator and engine ask here.
+What this release can plan and not run yet is one list, asked by planner, operator and engine, and said before
+anything starts. Modules of `runtime.code` are parsed, never run or imported; parsing takes up to a thousand times a
+text in memory, and the operator parses what anybody applies, so what is too long is taken as it is. A rename of a
+step with state is refused until it is said to be one (`was`), by comparing the app with the placement record of its
+run. Must not know how state is stored.
 """
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Mapping
 
-from holdfast.planning.problems_part import Problem
+from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
+from holdfast.spec.kept_state import KeptState, state_change, state_name
+from holdfast.spec.steps import KEYED_VERBS
+from holdfast.suggest import did_you_mean
 
 BUILT_VERBS = ("filter", "select", "apply", "process", "to", "repartition", "broadcast", "merge")
 
@@ -23,3 +31,100 @@ def not_built(spec: AppSpec) -> Iterator[Problem]:
     for table in spec.tables:
         message = f"table {table.name}: this release can plan tables but not run them; leave it out"
         yield Problem(Reason.NOT_BUILT, message, stream=table.name)
+
+
+_MOST_PARSED = 64_000
+"""Letters of all modules together; a hundred of what people write by hand, and at most 64 MB of memory."""
+
+
+def code_problems(spec: AppSpec) -> Iterator[Problem]:
+    """Modules that are no Python, and functions they do not hold."""
+    defined: dict[str, set[str]] = {}
+    left = _MOST_PARSED
+    for module, text in sorted(spec.runtime.code.items(), key=lambda item: (len(item[1]), item[0])):
+        left -= len(text)
+        if left < 0:
+            break
+        try:
+            defined[module] = _names(ast.parse(text))
+        except SyntaxError as error:
+            message = f"runtime.code.{module} is not Python: line {error.lineno}: {error.msg}"
+            yield Problem(Reason.CODE_INVALID, message)
+        except (ValueError, RecursionError, MemoryError) as error:
+            yield Problem(Reason.CODE_INVALID, f"runtime.code.{module} is not Python: {error}")
+    for step in spec.steps:
+        verb = step.apply or step.process
+        if verb is not None:
+            yield from _missing(defined, verb.function, step=step.name)
+    for system in spec.systems:
+        if system.generator is not None:
+            yield from _missing(defined, system.generator.function)
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """What a module may define at its top, in whatever way."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+    return names
+
+
+def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = None) -> Iterator[Problem]:
+    """A function of a module that is there, but not in it; modules of the image can't be looked into."""
+    module, _, function = path.partition(":")
+    names = defined.get(module)
+    if names is not None and function not in names and "*" not in names:
+        message = f"runtime.code.{module} has no {function}{did_you_mean(function, names)}"
+        yield Problem(Reason.CODE_INVALID, message, step=step)
+
+
+def state_problems(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
+    """State of the run that would be left behind without a word, or read as what it is not."""
+    change, step_of = state_change(kept, spec), {state_name(step): step.name for step in spec.steps}
+    for name, found in change.renamed.items():
+        new = tuple(step_of[one] for one in found)
+        yield Problem(Reason.STEP_RENAMED, _rename(name, kept.now[name], new), step=new[0])
+    for name, (before, now) in change.misfits.items():
+        message = (
+            f"this run keeps the state of {before} under the name {name}, and this step would keep that of {now}: "
+            f"give it another name, or set a new spec.runId to start with empty state"
+        )
+        yield Problem(Reason.STATE_MISFIT, message, step=step_of[name])
+    for name in change.taken_up:
+        message = (
+            f"{name} was removed in this run and is back; what is left of its state lacks all that has come since: say "
+            f"`was: {name}` in it to take that up, or give it another name to start from nothing"
+        )
+        yield Problem(Reason.STATE_TAKEN_UP, message, step=step_of[name])
+
+
+def given_up(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
+    """State of the run that no step keeps any more."""
+    for name in state_change(kept, spec).given_up:
+        on_the_way = f"rows not yet read from the intermediate stream of {name} are given up"
+        lost = f"the state of {name} is given up" if _is_state(kept.now[name]) else on_the_way
+        yield Problem(Reason.STATE_GIVEN_UP, f"there is no step {name} any more: {lost}", step=name)
+
+
+def _rename(name: str, kept: str, found: tuple[str, ...]) -> str:
+    """What to do about a step that is gone and others that could be it."""
+    new = " or ".join(found)
+    if not _is_state(kept):
+        return (
+            f"{name} is gone and {new} is new, both {kept}: rows on their way would stay behind in the intermediate "
+            f"stream of {name}. Keep the name, or set a new spec.runId"
+        )
+    return (
+        f"{name} is gone and {new} is new, both {kept}: under another name it would start from nothing. If {new} is "
+        f"{name} renamed, say `was: {name}` in it, and its state follows; if not, remove {name} first and add {new} in "
+        f"a later change, or set a new spec.runId"
+    )
+
+
+def _is_state(kept: str) -> bool:
+    return kept.split(maxsplit=1)[0] in KEYED_VERBS

@@ -1,17 +1,17 @@
 """What a run of an app would say to a change of it: columns that state holds, names it is under, partition counts.
 
 Compares the plans of two versions, the second one as the run of the first would make it. A column that only comes or
-goes is not judged: the runtime fills and drops those.
+goes is not judged: the runtime fills and drops those. Must not know how state is stored.
 """
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.planning.flow_part import differ
+from holdfast.planning.flow import differ
 from holdfast.planning.plan import Plan, PlannedStep, PlanningFacts, plan
-from holdfast.planning.problems_part import Problem
-from holdfast.planning.types.columns import OPEN, RowType
+from holdfast.planning.problems import Problem
+from holdfast.planning.types.spark_types import OPEN, RowType
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import FieldChange, renamed_steps
 from holdfast.spec.fields import ChangeCost
 from holdfast.spec.kept_state import KeptState

@@ -1,23 +1,21 @@
-"""Why: which tasks a plan makes, which of their partitions are new since the last run, and which streams they feed.
+"""The tasks of a plan: their partitions, which of these are new, where they would run, which streams they feed.
 
-Must not decide tasks itself: it asks `holdfast.tasks` and puts the answer into the plan's words.
+Must not decide tasks or places itself: it asks `holdfast.tasks` and `holdfast.placement` and puts the answer into
+the plan's words.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.placement.assignment import assign
-from holdfast.placement.moves import MovedTask, moved_tasks
-from holdfast.planning.flow import MOST_PARTITIONS, MOST_PRODUCERS
+from holdfast.placement.assignment import MovedTask, assign, moved_tasks
 from holdfast.planning.graph import Graph
 from holdfast.planning.join_sets import Reaching
 from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount
-from holdfast.planning.problems_part import Problem
+from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import AppSpec
-from holdfast.tasks.expansion import ParentMappingError
-from holdfast.tasks.expansion_part import ExpansionRefusedError, ExpansionRules
+from holdfast.spec.app import AppSpec
+from holdfast.tasks.expansion import ExpansionRefusedError, ExpansionRules, ParentMappingError
 from holdfast.tasks.grouping import GroupingInput, Tasks, group
 from holdfast.tasks.partitions import StreamPartition, partitions_of
 from holdfast.tasks.record import PlacementRecord
@@ -140,3 +138,9 @@ def _producers(graph: Graph, spreads: Mapping[str, Spread], tasks: Tasks) -> dic
             feeding |= set().union(*(tasks_of.get(name, set()) for name in reaching.along(source)))
         producers[stream] = tuple(task for task in tasks if task in feeding)
     return producers
+
+
+MOST_PARTITIONS = 200_000
+"""Of all streams that an app reads; each is an object in memory, in the plan and in the record."""
+MOST_PRODUCERS = 20_000_000
+"""Stream partitions that are read, times streams that are written: each of these has a list of its tasks."""

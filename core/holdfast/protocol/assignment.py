@@ -1,6 +1,7 @@
-"""Why: an assignment on its way from who computed it to the driver that applies it, as JSON of a fixed shape.
+"""Assignments of tasks to processors, and their versions on the way to the driver, as the file `assignment.json`.
 
-Versions only rise within a run; a driver applies the newest one that is meant for its attempt. Must not compute one.
+Versions only rise within a run; a driver applies the newest one that is meant for its attempt. Must not compute an
+assignment: `holdfast.placement.assignment` does.
 """
 
 import json
@@ -10,7 +11,19 @@ from typing import Any
 
 from holdfast.bounded_json import load
 from holdfast.errors import UserActionError
-from holdfast.placement.assignment import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which processor runs which tasks."""
+
+    tasks_of: Mapping[str, tuple[str, ...]]
+    """Processor -> its tasks, both in the order of names; a processor without tasks is there too."""
+
+    def processor_of(self) -> dict[str, str]:
+        """Task -> processor."""
+        return {task: processor for processor, tasks in self.tasks_of.items() for task in tasks}
+
 
 ASSIGNMENT_KEY = "assignment.json"
 """Where it is in its ConfigMap."""

@@ -1,6 +1,8 @@
-"""Why: what the operator tells an attempt beside its app: who it is, and where to look and to report.
+"""The orders of an attempt: what the operator tells a driver beside its app, as the file `attempt.json`.
 
-A file in the ConfigMap of the attempt, mounted into the driver; it never changes. Must not hold what can change.
+Who the attempt is, and in which ConfigMaps it finds its assignment and reports. The file is in the ConfigMap of the
+attempt, mounted into the driver, and never changes; it is read by the release that wrote it. Must not hold what can
+change.
 """
 
 import json

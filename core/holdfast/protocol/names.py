@@ -1,8 +1,9 @@
-"""Why: one place that names objects, so that a name derived twice is the same, and none is ever too long.
+"""Names of the Kubernetes objects of an app: driver pods, executors, ConfigMaps, network policies.
 
-Kubernetes ends names at 63 characters, StatefulSets in truth at 52 (their pods carry a label made from their name), and
-Spark puts `spark-s-` before and `-0` behind an app id. The digest keeps apart what the readable part does not:
-`a-b` of run `c` and `a` of run `b-c`. Must not know what the objects are for.
+In one place, so that a name derived twice is the same and none is ever too long. Kubernetes ends names at 63
+characters, StatefulSets in truth at 52 (their pods carry a label made from their name), and Spark puts `spark-s-`
+before and `-0` behind an app id. The digest keeps apart what the readable part does not: `a-b` of run `c` and `a` of
+run `b-c`. Must not know what the objects are for.
 """
 
 import hashlib

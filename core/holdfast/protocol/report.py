@@ -1,7 +1,8 @@
-"""Why: what a driver says of itself, small and often, in a ConfigMap of its run: read by the operator and by people.
+"""The driver's report: progress and health of an attempt, small and often, as the file `report.json`.
 
-Written by the driver alone. Fields that an older or newer driver does not write have a default. Times are milliseconds
-since 1970. Must not judge.
+It is in a ConfigMap of the run, written by the driver alone, read by the operator, the CLI and people. Fields that
+an older or newer driver does not write have a default, and what can't be read is no report: an app's own pods may
+write anything in its place. Times are milliseconds since 1970. Must not judge.
 """
 
 import json
@@ -13,8 +14,6 @@ from holdfast.bounded_json import load
 
 REPORT_KEY = "report.json"
 """Where it is in its ConfigMap."""
-REPORT_LABEL = "holdfast.dev/report"
-"""Label of that ConfigMap; its value is the app's name."""
 _MOST_BYTES, _LARGEST, _MOST_SHOWN = 65_536, 2**63 - 1, 500
 """Of a report, a number in it, and a sentence: an app's own pods may write anything in its place."""
 REPORT_INTERVAL = 60_000

@@ -1,14 +1,19 @@
-"""Why: what the operator tells about an app, in the object itself: counts and conditions, nothing that grows.
+"""The StreamApp object: metadata, spec and status; one schema for the CRD, `holdfast plan` and the local run.
 
-Written by the operator alone. Details (tasks, places, plans) go to ConfigMaps; a status that lists them is refused by
-etcd one day.
+The status is written by the operator alone and holds counts and conditions, nothing that grows: details (tasks,
+places, plans) go to ConfigMaps, since an object that lists them is refused by etcd one day. Must not hold rules over
+fields: those are in `rules`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
-from holdfast.spec.base import SpecModel
+from holdfast.spec.fields import ChangeCost, SpecModel
+from holdfast.spec.runtime import Expansion, Planning, Restart, Runtime, State
+from holdfast.spec.steps import Step
+from holdfast.spec.streams import Stream, System, Table
+from holdfast.spec.values import AppName, RunId
 
 
 class Condition(SpecModel):
@@ -62,3 +67,81 @@ class Status(SpecModel):
     """How many attempts of this run failed and were followed by another."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """Ready, Reconciling, Stalled and what they rest on; each has one writer."""
+
+
+API_VERSION = "holdfast.dev/v1alpha1"
+KIND = "StreamApp"
+
+
+class AppSpec(SpecModel):
+    """What an app computes and how it is run."""
+
+    run_id: Annotated[RunId, ChangeCost.NEW_RUN] = "1"
+    """The life of the app's state. A new value starts with empty state. Default: "1"."""
+    systems: Annotated[tuple[System, ...], ChangeCost.RESTART, Field(min_length=1, max_length=16)]
+    """Places that hold streams."""
+    streams: Annotated[tuple[Stream, ...], ChangeCost.RESTART, Field(min_length=1, max_length=500)]
+    """Streams that are read or written."""
+    tables: Annotated[tuple[Table, ...], ChangeCost.RESTART, Field(max_length=100)] = ()
+    """Adjunct stores for look-ups."""
+    steps: Annotated[tuple[Step, ...], ChangeCost.RESTART, Field(min_length=1, max_length=1000)]
+    """The graph: what is done with the rows."""
+    planning: Annotated[Planning, ChangeCost.NEW_RUN] = Planning()
+    """Partition counts of intermediate streams."""
+    grouping: Annotated[Literal["ByPartition", "ByStreamPartition"], ChangeCost.NEW_RUN] = "ByPartition"
+    """ByPartition: task N reads partition N of every stream. ByStreamPartition: one task for each stream partition,
+    for apps without state. Default: ByPartition."""
+    expansion: Annotated[Expansion, ChangeCost.RESTART] = Expansion()
+    """What happens to tasks when an input grows partitions."""
+    runtime: Annotated[Runtime, ChangeCost.RESTART] = Runtime()
+    """The Spark application."""
+    state: Annotated[State, ChangeCost.RESTART] = State()
+    """Where local state lives."""
+    restart: Annotated[Restart, ChangeCost.LIVE] = Restart()
+    """What happens when an attempt fails."""
+    on_partition_growth: Annotated[Literal["Restart", "Live", "Halt"], ChangeCost.LIVE] = "Restart"
+    """When an input has grown: drain and start the next attempt, take the partitions up while running, or stop and
+    say so. Default: Restart."""
+    suspend: Annotated[bool, ChangeCost.LIVE] = False
+    """True: drain and stay stopped, state kept. Default: false."""
+
+    @property
+    def dead_letters(self) -> frozenset[str]:
+        """The streams that take dead letters, of streams or of steps."""
+        named = {*(stream.dead_letter for stream in self.streams), *(step.dead_letter for step in self.steps)}
+        return frozenset(name for name in named if name is not None)
+
+
+class Metadata(SpecModel):
+    """What Kubernetes knows an object by. Fields other than the name are Kubernetes' own."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Annotated[AppName, ChangeCost.FORBIDDEN]
+    """The app's name: lower-case letters, digits and inner dashes, at most 40."""
+
+
+class StreamApp(SpecModel):
+    """A stateful Spark streaming application."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_status(cls, tree: Any) -> Any:
+        # What `kubectl get -o yaml` prints, or the operator watches, has one; the operator alone knows what it means.
+        if not isinstance(tree, dict) or "status" not in tree:
+            return tree
+        return {name: value for name, value in tree.items() if name != "status"}
+
+    api_version: Annotated[Literal["holdfast.dev/v1alpha1"], ChangeCost.FORBIDDEN]
+    """Version of this schema."""
+    kind: Annotated[Literal["StreamApp"], ChangeCost.FORBIDDEN]
+    """Always StreamApp."""
+    metadata: Annotated[Metadata, ChangeCost.FORBIDDEN]
+    """Name of the app."""
+    spec: Annotated[AppSpec, ChangeCost.RESTART]
+    """What the app computes and how it is run."""
+
+    @property
+    def name(self) -> str:
+        """The app's name."""
+        return self.metadata.name

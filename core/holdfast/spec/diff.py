@@ -1,9 +1,13 @@
-"""Why: what changing a StreamApp costs, field by field, before anyone applies it.
+"""Differences between two versions of a StreamApp and their cost; and the fingerprint of what needs a restart.
 
-Both sides are parsed apps, so a default left out and the same default written down are equal. Named objects are matched
-by name; adding or removing one costs what its list says. Must not know which state an app has.
+Both sides are parsed apps, so a default left out and the same default written down are equal; named objects are
+matched by name, and adding or removing one costs what its list says. The fingerprint tells by one short text whether
+a running attempt has the spec it should have: a field that is applied live does not change it, nor does a default
+written down or a release with new fields. Must not know which state an app has, or which attempt runs what.
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,13 +15,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import StreamApp
-from holdfast.spec.fields import ChangeCost
-from holdfast.spec.fields_part import change_of
+from holdfast.spec.app import AppSpec, StreamApp
+from holdfast.spec.fields import ChangeCost, change_of
 from holdfast.spec.kept_state import state_name
 from holdfast.spec.steps import Step
-from holdfast.spec.streams import Stream
-from holdfast.spec.tables import Table
+from holdfast.spec.streams import Stream, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +148,32 @@ def _plain(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     return list(value) if isinstance(value, tuple) else value
+
+
+def fingerprint(spec: AppSpec) -> str:
+    """Equal for specs between which nothing has to be restarted."""
+    text = json.dumps(_kept(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return dict(_fields(value))
+    if isinstance(value, tuple):
+        # Named objects may stand in any order.
+        kept = [_kept(one) for one in value]
+        named = bool(kept) and all(isinstance(one, dict) and "name" in one for one in kept)
+        return sorted(kept, key=lambda one: str(one["name"])) if named else kept
+    return value
+
+
+def _fields(model: BaseModel) -> Iterator[tuple[str, Any]]:
+    for name, field in type(model).model_fields.items():
+        one, usual = getattr(model, name), field.get_default(call_default_factory=True)
+        if isinstance(one, BaseModel):
+            kept = _kept(one)
+            # `log: {}` says something, `restart: {}` does not.
+            if kept or usual is None:
+                yield name, kept
+        elif one != usual and change_of(field) is not ChangeCost.LIVE:
+            yield name, _kept(one)

@@ -1,10 +1,17 @@
-"""Why: what changing a field of a running app costs. Every field of the model carries one of these.
+"""The base of the StreamApp model: strict frozen objects, the cost of changing a field, the names of fields in files.
 
-The docs table, the CRD's transition rules and `holdfast diff` all read the class from the field itself, so there is
-no second list that could disagree.
+Every field carries its `ChangeCost`; the docs table, the CRD's transition rules and `holdfast diff` all read it from
+the field itself, so no second list can disagree. CRD, rules, docs and differences are generated from what is asked
+here. Must not know any particular field.
 """
 
 from enum import IntEnum
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 
 class ChangeCost(IntEnum):
@@ -33,3 +40,78 @@ class ChangeCost(IntEnum):
             ChangeCost.NEW_RUN: "state cannot follow: set a new spec.runId, and the app starts with empty state",
             ChangeCost.FORBIDDEN: "not possible: create another StreamApp",
         }[self]
+
+
+def names_in_files(attribute: str, field: FieldInfo) -> tuple[str, ...]:
+    """What a field may be called in a file, its own name first."""
+    if isinstance(field.validation_alias, AliasChoices):
+        return tuple(str(choice) for choice in field.validation_alias.choices)
+    return (field.alias or attribute,)
+
+
+def change_of(field: FieldInfo) -> ChangeCost:
+    """What changing this field costs."""
+    (change,) = (item for item in field.metadata if isinstance(item, ChangeCost))
+    return change
+
+
+def kind_of(annotation: object) -> object:
+    """The type of a field besides None: a model, `str`, `int`, `bool`, `tuple` or `dict`."""
+    found = _besides_none(annotation)
+    if get_origin(found) is Literal:
+        return type(get_args(found)[0])
+    return get_origin(found) or found
+
+
+def object_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of a field that is an object."""
+    return _as_model(field.annotation)
+
+
+def items_of_list(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of the items of a field that is a list of objects; all such lists are named."""
+    found = _besides_none(field.annotation)
+    return _as_model(get_args(found)[0]) if get_origin(found) is tuple else None
+
+
+def _as_model(annotation: object) -> type[BaseModel] | None:
+    found = _besides_none(annotation)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _besides_none(annotation: object) -> object:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _besides_none(args[0])
+    if origin in (Union, UnionType):
+        return next(_besides_none(arg) for arg in args if arg is not type(None))
+    return annotation
+
+
+class SpecModel(BaseModel):
+    """Base of all objects of a StreamApp. Field names are camelCase in files, as Kubernetes writes them."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        use_attribute_docstrings=True,
+        regex_engine="rust-regex",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, tree: Any) -> Any:
+        # The API server takes null as "not given"; a file must mean the same to `holdfast plan`.
+        if not isinstance(tree, dict) or None not in tree.values():
+            return tree
+        known = {name for attribute, field in cls.model_fields.items() for name in names_in_files(attribute, field)}
+        return {name: value for name, value in tree.items() if value is not None or name not in known}
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_read(cls, value: object) -> object:
+        # Lists of files become tuples, which can't change later; strict validation would refuse them otherwise.
+        return tuple(value) if isinstance(value, list) else value

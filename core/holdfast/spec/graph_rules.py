@@ -1,12 +1,11 @@
-"""Why: the rules over a whole spec: names are unique and resolve, and nothing is fed or read in two ways.
+"""Rules over a whole spec: names are unique and resolve, and nothing is fed or read in two ways.
 
 Each function yields where its rule is broken and what to do. It sees the spec as read and never raises.
 """
 
 from collections.abc import Callable, Iterator
 
-from holdfast.spec.node_rules import fields_of, has_name, items_of, names_of, strings_of
-from holdfast.spec.node_rules_part import Broken, Path
+from holdfast.spec.node_rules import Broken, Path, fields_of, has_name, items_of, names_of, strings_of
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.suggest import did_you_mean
 

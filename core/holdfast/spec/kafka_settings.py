@@ -1,10 +1,10 @@
-"""Which settings of the Kafka client a StreamApp and its Secret may give, and to whom.
+"""The settings of the Kafka client that a StreamApp and its Secret may give, and to which process.
 
-Why: settings come from whoever writes an app. Some of them load a library, run a program, read a file or fetch an
-address, and the client does so in the process that was told. So what may be given is listed, for two kinds of process:
-the app's own pods, where the app's code runs anyway, and who asks brokers in the name of others: the operator, and
-`holdfast plan`, which runs on files of a pull request. What no list has is refused, also what a newer client brings.
-Must not import the client, nor let a value into a message: any of them may be a password.
+Settings come from whoever writes an app; some load a library, run a program, read a file or fetch an address, in the
+process that was given them. So what may be given is listed, for two kinds of process: the app's own pods, where the
+app's code runs anyway, and who asks brokers in the name of others: the operator, and `holdfast plan`, which runs on
+files of a pull request. What no list has is refused, also what a newer client brings. Must not import the client,
+nor let a value into a message: any of them may be a password.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""What the steps of an app keep between batches, by the name it is kept under: what a run remembers of its app.
+"""The state that steps keep between batches, by name: what a run remembers of its app, and what a change does to it.
 
-State belongs to a name. Under another name a step starts from nothing, so a rename is either said in the spec (`was`),
-or refused; a name that is gone is given up, and taken up again only where the spec says so. Pure; must not know how
-state is stored.
+State belongs to a name. Under another name a step starts from nothing, so a rename is either said in the spec
+(`was`) or refused; a name that is gone is given up, and taken up again only where the spec says so. Pure; must not
+know how state is stored.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Whoever keeps a record has these values in it, and need not load the model of apps for that.
-    from holdfast.spec.app_part import AppSpec
+    from holdfast.spec.app import AppSpec
     from holdfast.spec.steps import Step
 
 

@@ -1,6 +1,7 @@
-"""Why: from a tree as read from a file or an API server to a `StreamApp`, or to every error there is in it.
+"""Parsing of a StreamApp: from a tree of a file or an API server to the model, or to every error there is in it.
 
-Errors say the field's path, the value and what to do; who knows the text they came from adds line and column. Must not
+Errors say the field's path, the value and what to do; who knows the text they came from adds line and column. How
+large a tree may be is counted first, without recursion, because what comes behind may recurse and copy. Must not
 read files.
 """
 
@@ -14,11 +15,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.errors import UserActionError
-from holdfast.spec.app_part import StreamApp
-from holdfast.spec.fields_part import items_of_list, names_in_files, object_of
-from holdfast.spec.node_rules_part import Path
+from holdfast.spec.app import StreamApp
+from holdfast.spec.fields import items_of_list, names_in_files, object_of
+from holdfast.spec.node_rules import Path
 from holdfast.spec.rules import RULES
-from holdfast.spec.size import too_large
 from holdfast.spec.values import IN_WORDS
 from holdfast.suggest import did_you_mean, nearest
 
@@ -198,3 +198,33 @@ def _without_repeats(errors: Iterator[FieldError]) -> Iterator[FieldError]:
         if (error.path, error.message) not in seen:
             seen.add((error.path, error.message))
             yield error
+
+
+MOST_VALUES = 100_000
+"""Objects, lists and what is in them; a thousand steps of ninety expressions each."""
+MOST_LEVELS = 64
+"""Of objects and lists inside each other; a pod template has a dozen."""
+
+
+def too_large(tree: object) -> tuple[Path, str] | None:
+    """Where a tree is larger than anybody means, and what to do; None where it is not."""
+    todo: list[tuple[object, Path]] = [(tree, ())]
+    values = 1
+    while todo:
+        node, path = todo.pop()
+        if isinstance(node, dict):
+            children = list(node.items())
+        elif isinstance(node, list | tuple):
+            children = list(enumerate(node))
+        else:
+            continue
+        if len(path) >= MOST_LEVELS:
+            return path[:3], f"is nested in more than {MOST_LEVELS} levels; make it flatter"
+        values += len(children)
+        if values > MOST_VALUES:
+            return path[:3], (
+                f"with what is in it the app has more than {MOST_VALUES} values (this one alone has {len(children)}); "
+                "make it smaller, or several apps of it"
+            )
+        todo += [(child, (*path, part)) for part, child in children if isinstance(child, dict | list | tuple)]
+    return None

@@ -1,14 +1,14 @@
-"""Why: what a StreamApp must satisfy beyond the type of each field; the list is the specification.
+"""The list of rules a StreamApp must satisfy beyond the type of each field; the list is the specification.
 
-Each rule is written twice, side by side: as CEL for the API server and as a function for files, so that both give one
-verdict. Must not look at anything but the one object.
+Each rule is written twice, side by side: as CEL for the API server and as a function for files, so that both give
+one verdict. Must not look at anything but the one object.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from holdfast.spec import graph_rules, node_rules_part
-from holdfast.spec.node_rules_part import Broken, Path
+from holdfast.spec import graph_rules, node_rules
+from holdfast.spec.node_rules import Broken, Path
 from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERBS
 
 
@@ -48,13 +48,13 @@ RULES: tuple[Rule, ...] = (
         at=("systems", "*"),
         message="a system is exactly one of kafka, log, generator",
         cel=_exactly_one(("kafka", "log", "generator")),
-        broken=node_rules_part.one_kind,
+        broken=node_rules.one_kind,
     ),
     Rule(
         at=("systems", "*", "kafka"),
         message="a secret does not belong in a StreamApp: put it into the Secret secretName",
         cel="!has(self.config) || self.config.all(key, !key.matches('password|secret|key[.]pem|jaas'))",
-        broken=node_rules_part.no_secrets,
+        broken=node_rules.no_secrets,
     ),
     Rule(
         at=("streams", "*"),
@@ -62,70 +62,70 @@ RULES: tuple[Rule, ...] = (
         cel="has(self.deadLetter) == ((has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"
         " || (has(self.onUnwritable) && self.onUnwritable == 'DeadLetter'))"
         " && (!has(self.deadLetter) || self.deadLetter != self.name)",
-        broken=node_rules_part.dead_letter,
+        broken=node_rules.dead_letter,
     ),
     Rule(
         at=("tables", "*"),
         message="without sources a table can't be Broadcast or versioned and has no select; with them it has no schema",
         cel="has(self.sources) ? !has(self.schema) : (!has(self.select) && !(has(self.versioned) && self.versioned)"
         " && !(has(self.distribution) && self.distribution == 'Broadcast'))",
-        broken=node_rules_part.table_feed,
+        broken=node_rules.table_feed,
     ),
     Rule(
         at=("steps", "*"),
         message="a step has exactly one verb",
         cel=_exactly_one(tuple(VERBS)),
-        broken=node_rules_part.one_verb,
+        broken=node_rules.one_verb,
     ),
     Rule(
         at=("steps", "*"),
         message="onError is for filter, select, apply and process; deadLetter goes with onError: DeadLetter",
         cel="has(self.deadLetter) == (has(self.onError) && self.onError == 'DeadLetter')"
         f" && (!has(self.onError) || {' || '.join(f'has(self.{verb})' for verb in FAILING_VERBS)})",
-        broken=node_rules_part.step_dead_letter,
+        broken=node_rules.step_dead_letter,
     ),
     Rule(
         at=("steps", "*", "join"),
         message=_ONE_ON,
         cel="has(self.on) != has(self.__true__)",
-        broken=node_rules_part.one_on,
+        broken=node_rules.one_on,
     ),
     Rule(
         at=("steps", "*", "lookup"),
         message=_ONE_ON,
         cel="has(self.on) != has(self.__true__)",
-        broken=node_rules_part.one_on,
+        broken=node_rules.one_on,
     ),
     Rule(
         at=("steps", "*"),
         message="join reads two inputs, merge any number, every other step one",
         cel="has(self.join) ? self.from.size() == 2 : (has(self.merge) || self.from.size() == 1)",
-        broken=node_rules_part.arity,
+        broken=node_rules.arity,
     ),
     Rule(
         at=("steps", "*"),
         message="was is for steps that keep state",
         cel="!has(self.was) || " + " || ".join(f"has(self.{verb})" for verb in KEYED_VERBS),
-        broken=node_rules_part.was_kept,
+        broken=node_rules.was_kept,
     ),
     Rule(
         at=("steps", "*", "aggregate"),
         message="window and session exclude each other; slide needs window and is at most as long",
         cel="!(has(self.window) && has(self.session)) && (!has(self.slide) || (has(self.window)"
         " && duration(self.slide) <= duration(self.window)))",
-        broken=node_rules_part.windows,
+        broken=node_rules.windows,
     ),
     Rule(
         at=("restart", "backoff"),
         message="initial is at most max",
         cel="duration(has(self.initial) ? self.initial : '5s') <= duration(has(self.max) ? self.max : '5m')",
-        broken=node_rules_part.backoff_order,
+        broken=node_rules.backoff_order,
     ),
     Rule(
         at=("state",),
         message="storageClass is used only with location: Claim",
         cel="!has(self.storageClass) || !has(self.location) || self.location == 'Claim'",
-        broken=node_rules_part.claims,
+        broken=node_rules.claims,
     ),
     Rule(at=(), message="system names are unique", cel=None, broken=graph_rules.unique("systems")),
     Rule(at=(), message="stream names are unique", cel=None, broken=graph_rules.unique("streams")),

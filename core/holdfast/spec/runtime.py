@@ -1,11 +1,13 @@
-"""Why: how an app is run rather than what it computes: pods, triggers, checkpoints, restarts, growth."""
+"""How an app is run rather than what it computes, as a user writes it: pods, triggers, checkpoints, restarts, growth.
+
+Must not know streams or steps.
+"""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import ChangeCost
+from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.values import (
     Arithmetic,
     Duration,

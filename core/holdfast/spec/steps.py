@@ -1,11 +1,13 @@
-"""Why: the operators of the graph, as a user writes them: a step has a name, inputs and exactly one verb."""
+"""Steps as a user writes them: the operators of the graph, each with a name, inputs and exactly one verb.
+
+Must not judge whether names resolve or a verb fits its inputs: that is for `node_rules` and `graph_rules`.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from holdfast.spec.base import SpecModel
-from holdfast.spec.fields import ChangeCost
+from holdfast.spec.fields import ChangeCost, SpecModel
 from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]

@@ -1,8 +1,8 @@
-"""Why: what may not change while state is kept, as rules for the API server, made from the class of each field.
+"""Rules for the API server over updates: what may not change while state is kept, by the cost of each field's change.
 
-A field that costs a new run changes only together with `spec.runId`. An absent field and its default are equal; items
-of a named list are compared by name, and their coming and going is the list's own matter. Must not name a particular
-field.
+A field that costs a new run changes only together with `spec.runId`. An absent field and its default are equal;
+items of a named list are compared by name, and their coming and going is the list's own matter. Must not name a
+particular field.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from holdfast.spec.app_part import AppSpec
-from holdfast.spec.fields import ChangeCost
-from holdfast.spec.fields_part import change_of, items_of_list, kind_of, names_in_files, object_of
+from holdfast.spec.app import AppSpec
+from holdfast.spec.fields import ChangeCost, change_of, items_of_list, kind_of, names_in_files, object_of
 
 _CEL_WORDS = frozenset(
     (

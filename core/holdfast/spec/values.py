@@ -1,4 +1,4 @@
-"""Why: the small values a spec is made of: names, durations, quantities, and texts with a pattern.
+"""Types of the small values of a spec: names, durations, quantities, and texts with a pattern.
 
 Each is one type with one pattern, so that the model and the CRD can't disagree about it. Must not know where it is
 used.

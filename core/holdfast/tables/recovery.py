@@ -1,11 +1,15 @@
-"""Why: what becomes of a table when its task opens: the table of the design, cell by cell, as one pure decision.
+"""The opening of a table: what becomes of its store, where its sources are read from, how long main inputs wait.
 
-Every way to open a table goes through `recover`. Must not look at disks or topics: the facts come in.
+`recover` is the decision table of the design, cell by cell, and every way to open a table goes through it. Main
+inputs wait until a bootstrap table holds what its sources held at the start, and no longer: the end of each
+partition is noted once, or a busy source would never let go. Must not look at disks, topics or sources: facts,
+bounds and positions come in.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
@@ -125,3 +129,47 @@ def starting_offset(applied: int | None, oldest: int, end: int | None = None) ->
         )
         raise TableBeyondSourceError(message)
     return StartingOffset(max(following, oldest), max(0, oldest - following))
+
+
+class SourceBounds(NamedTuple):
+    """What there was to read of a partition at start."""
+
+    start: int
+    """The next record to read then."""
+    end: int
+    """The offset behind the newest record then; equal to `start` where there was nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoading:
+    """How far a table is from being loaded."""
+
+    waiting: Mapping[StreamPartition, SourceBounds]
+    """Partitions that have not reached their end, with the position they have."""
+
+    @classmethod
+    def noted(cls, bounds: Mapping[StreamPartition, SourceBounds]) -> "TableLoading":
+        """At the start of an attempt."""
+        return cls({partition: bound for partition, bound in bounds.items() if bound.start < bound.end})
+
+    def reached(self, positions: Mapping[StreamPartition, int]) -> "TableLoading":
+        """With these positions: of each partition the next record to read.
+
+        Positions are compared, not records seen: the newest record at start may since have been compacted away.
+        """
+        waiting = {}
+        for partition, bound in self.waiting.items():
+            position = max(bound.start, positions.get(partition, bound.start))
+            if position < bound.end:
+                waiting[partition] = SourceBounds(position, bound.end)
+        return self if waiting == self.waiting else TableLoading(waiting)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether main inputs may be read. Once true it stays."""
+        return not self.waiting
+
+    @property
+    def left(self) -> int:
+        """How many offsets are still to be read."""
+        return sum(bound.end - bound.start for bound in self.waiting.values())

@@ -1,7 +1,8 @@
-"""Why: a store on a disk may be another app's, another run's, too old or broken, and answer look-ups wrong.
+"""Checks of a table's store before it is used: it may be another app's, another run's, too old or broken.
 
-`CHECKS` is the specification: a store is valid if no check has a fault, and the first fault is the reason given. A
-durable copy is judged by the same list. Must not open stores: what they say about themselves comes in.
+Such a store would answer look-ups wrong. `CHECKS` is the specification: a store is valid if no check refuses it, and
+the first refusal is the reason given. A durable copy is judged by the same list. Must not open stores: what they say
+about themselves comes in.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,9 @@
-"""Why: a data set that is replaced as a whole must be seen as a whole: never half of the old and half of the new.
+"""The versions of a table whose data set is replaced as a whole: never half of the old and half of the new is seen.
 
-Each source partition goes from version to version by itself, at the marker that ends its part of a data set; a version
-is sealed when the last partition has left it. What is served changes only at a batch boundary, so all look-ups of a
-batch see one version. Must not move rows: it says which version a row goes to, which is read and which may be removed.
-
-A growth of the sources makes the store invalid (`validity`), so the partitions here never change.
+Each source partition goes from version to version by itself, at the marker that ends its part of a data set; a
+version is sealed when the last partition has left it. What is served changes only at a batch boundary, so all
+look-ups of a batch see one version. A growth of the sources makes the store invalid (`validity`), so the partitions
+here never change. Must not move rows: it says which version a row goes to, which is read and which may be removed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,13 +1,13 @@
-"""Why: which task reads which stream partitions. A task is the unit of order and state, so this must never wobble.
+"""Grouping of stream partitions into tasks: `group`, corrected by the record of the last run where the app has state.
 
-`group` is the whole decision: the base grouping, corrected by the record of the last run where the app has state. Must
-not know about processors or places.
+A task is the unit of order and state, so which task reads which partitions must never wobble. Must not know about
+processors or places.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.tasks.expansion_part import ExpansionRules, keep_with_recorded_tasks
+from holdfast.tasks.expansion import ExpansionRules, keep_with_recorded_tasks
 from holdfast.tasks.partitions import StreamPartition
 
 Tasks = dict[str, tuple[StreamPartition, ...]]

@@ -1,4 +1,7 @@
-"""Why: the one way a partition of a stream is named, in files, records and messages: `clicks/3`."""
+"""Stream partitions, and the one way they are named in files, records and messages: `clicks/3`.
+
+Must not know tasks or offsets.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

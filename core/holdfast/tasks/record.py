@@ -1,6 +1,7 @@
-"""Why: what the last run looked like: task -> stream partitions, task -> location, task -> processor.
+"""The placement record of a run: task -> stream partitions, location, processor; kept state; and its JSON.
 
-The shape of the file that `holdfast plan --record` reads and that the operator keeps. Must not read files or stores.
+The shape of the file that `holdfast plan --record` reads and that drivers keep in a store. Must not read files or
+stores.
 """
 
 from collections.abc import Mapping

@@ -1,13 +1,14 @@
-"""Why: the only hands of the operator. Each action can be done twice, or half, and again: the result is the same.
+"""The actions of a decision, carried out on the cluster. Each can be done twice, or half, and again, with one result.
 
-Names come from the decision and every delete names the uid it means, so that a late call can't hit a successor. Must
-not decide, nor look at anything but what the action is about.
+Names come from the decision and every delete names the uid it means, so that a late call can't hit a successor.
+Must not decide, nor look at anything but what the action is about.
 """
 
 import time
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
 from holdfast_operator.cluster.client import (
     APP,
@@ -34,11 +35,10 @@ from holdfast_operator.decide.decision import (
     RemoveFinalizer,
     StartDriver,
 )
-from holdfast_operator.decide.facts import FINALIZER, AppFinding, AppObject
+from holdfast_operator.decide.facts import AppFinding, AppObject
 from holdfast_operator.manifests.driver_pod import AppOwner, assignment_config_map, attempt_config_map, driver_pod
 from holdfast_operator.manifests.driver_pod import Installation as Installed
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL
 from holdfast_operator.observe.cache import WatchCache
 
 Tree = dict[str, Any]
@@ -139,7 +139,7 @@ class ActionRunner:
         await self.cluster.replace(CONFIG_MAP, app.namespace, tree)
 
     async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
-        for tree in await self.cluster.find(CLAIM, app.namespace, {"spark-app-selector": action.app_id}):
+        for tree in await self.cluster.find(CLAIM, app.namespace, {SPARK_APP_LABEL: action.app_id}):
             await self.cluster.delete(CLAIM, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
 
     async def _collect(self, action: CollectAttempts, app: AppObject) -> None:

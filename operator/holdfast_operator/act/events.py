@@ -1,6 +1,6 @@
-"""Why: an event is how an app tells its story to `kubectl describe`. One that fails to be told harms nobody.
+"""Kubernetes events of apps and of the operator, as `kubectl describe` shows them.
 
-Must not decide what is worth telling.
+An event that can't be written harms nobody: it is logged. Must not decide what is worth an event.
 """
 
 import logging
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.errors import HoldfastError
-from holdfast.spec.app_part import API_VERSION, KIND
+from holdfast.spec.app import API_VERSION, KIND
 from holdfast_operator.cluster.client import EVENT, Cluster
 from holdfast_operator.decide.decision import OperatorEvent
 from holdfast_operator.decide.facts import AppObject

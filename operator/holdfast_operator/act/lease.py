@@ -1,12 +1,10 @@
-"""Why: of several operators only one may act, and another takes over within seconds when it dies: a Lease says who.
+"""The leader's Lease: of several operators only one may act, and another takes over within seconds when it dies.
 
-The lease is kept by a thread with an event loop and a connection of its own: whatever the operator is busy with, the
-lease is renewed, and whatever it is busy with, it ends in time when that is not possible any more. (One that is busy
-for good answers no probe, and is ended by the kubelet.)
-
-Whether somebody else's lease has run out is judged by how long it has not changed on our own clock; clocks of hosts are
-never compared. (The client library's own election can't create a Lease in version 37: it sends `pretty=True`.) Must not
-know what leading means.
+It is kept by a thread with an event loop and a connection of its own: whatever the operator is busy with, the lease
+is renewed, or the operator ends in time when that is not possible any more. (One that is busy for good answers no
+probe, and is ended by the kubelet.) Whether somebody else's lease has run out is judged by how long it has not
+changed on our own clock; clocks of hosts are never compared. (The client library's own election can't create a
+Lease in version 37: it sends `pretty=True`.) Must not know what leading means.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Which addresses the operator asks: patterns of names, addresses and ports, and what is never asked.
+"""Broker addresses: patterns of those that may be asked, and those that are never asked.
 
-Why: whoever writes a StreamApp says where its brokers are, and the operator connects from inside of the cluster. Pure:
-somebody else resolves names. An address is judged as it is connected to, after its name was resolved. Must not let an
-answer depend on what a name resolves to where that can be told by who wrote the name.
+Whoever writes a StreamApp says where its brokers are, and the operator connects from inside of the cluster. Pure:
+somebody else resolves names. An address is judged as it is connected to, after its name was resolved. Must not let
+an answer depend on what a name resolves to where whoever wrote the name could tell.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Encryption and login of who asks brokers: TLS from texts, and the mechanisms PLAIN and SCRAM.
+"""Encryption and login at brokers: TLS from texts, and the mechanisms PLAIN and SCRAM.
 
-Why: a login is made of a spec and a Secret of others. Nothing here reads a file that they name, asks for a password on
-a terminal, or computes as long as a broker likes. Must not put a value of the config into a message.
+A login is made of a spec and a Secret that others wrote. Nothing here reads a file that they name, asks for a
+password on a terminal, or computes as long as a broker likes. Must not put a value of the config into a message.
 """
 
 import base64

@@ -1,10 +1,10 @@
-"""How many partitions topics have, asked of their brokers.
+"""Partition counts of topics, asked of their brokers, for `holdfast plan` and for the operator's watch for growth.
 
-Why: `holdfast plan` and the operator's watch for growth need the counts, and only brokers have them. The operator asks
-under a rule: it connects to addresses that the rule admits, and whatever gives no answer (a closed port, an open one of
-something else, an address that is not admitted) takes the same time and gives the same sentence. Whoever writes a spec
-learns nothing of the network from it. Must not create topics by asking, wait longer than it was told to, print, or let
-a value of the config (a password may be among them) into a message. What a count means is the planner's business.
+The operator asks under a rule: it connects to addresses that the rule admits, and whatever gives no answer (a
+closed port, an open one of something else, an address that is not admitted) takes the same time and gives the same
+sentence, so whoever writes a spec learns nothing of the network from it. Must not create topics by asking, wait
+longer than it was told to, print, or let a value of the config (a password may be among them) into a message. What
+a count means is the planner's business.
 """
 
 import queue

@@ -1,7 +1,7 @@
 """The three requests of Kafka's protocol that tell partition counts, over one connection: login (two) and metadata.
 
-Why not the Kafka client: it goes where an answer says, starts a thread for each broker that an answer names (3 000 were
-measured), takes 100 MB of an answer, and knows settings that load libraries. Who asks needs one answer of one broker,
+Not the Kafka client: it goes where an answer says, starts a thread for each broker that an answer names (3 000 were
+measured), takes 100 MB of an answer, and knows settings that load libraries. One answer of one broker is enough,
 and any broker has all counts. Must not connect, believe a length that an answer states, or go to where it says.
 """
 

@@ -1,8 +1,8 @@
-"""Why: how many partitions topics have, asked once per Kafka system, not once per app.
+"""The topics of all apps and their partition counts, asked once per Kafka system and not once per app.
 
-A look takes what was answered last; a thread asks the brokers anew every so often, at once for what nobody has asked
-for before, and whoever is concerned by a change is looked at. Until there is an answer the count is unknown, which is
-not the same as a topic that is not there. What was tried in vain is for the log, not for whoever wrote the app.
+A look takes what was answered last; a thread asks the brokers anew every so often, at once for what nobody has
+asked for before, and apps concerned by a change are looked at. Until there is an answer the count is unknown, which
+is not the same as a topic that is not there. What was tried in vain is for the log, not for whoever wrote the app.
 Must not judge counts.
 """
 
@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.kafka_settings import asking, unacceptable_when_asking
 from holdfast_operator.brokers.partition_counts import UnansweredError
-from holdfast_operator.decide.facts import Unknown
-from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.decide.facts import AppKey, Unknown
 
 _LOG = logging.getLogger("holdfast")
 _AT_ONCE = 64

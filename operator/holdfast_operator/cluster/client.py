@@ -1,7 +1,7 @@
-"""Why: the only place that speaks to the API server: trees in, trees out, and errors typed by the way out.
+"""The client of the API server: objects in, objects out, and errors typed by the way out.
 
 "Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline.
-Must not know an app.
+Nothing else speaks to the API server, apart from kopf's watches. Must not know an app.
 """
 
 import json
@@ -13,8 +13,8 @@ from urllib.parse import quote
 import aiohttp
 from kubernetes.aio.client import ApiClient
 
+from holdfast.bounded_json import ObjectDepth, bounded_objects
 from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
-from holdfast.raw_objects import ObjectDepth, bounded_objects
 
 Tree = dict[str, Any]
 CallListener = Callable[[str, str, int], None]

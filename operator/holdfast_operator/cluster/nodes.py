@@ -1,7 +1,8 @@
-"""Why: one figure says when a node is lost: so long after it stopped answering, or was gone, and not a moment before.
+"""Nodes that do not answer: when one counts as lost, and the tolerations that keep pods there as long.
 
-Pods leave a node that does not answer after the same time, by the tolerations they are given here: there is one wait,
-not several in a row. A node that comes back before has never been lost. Must not judge what is on it.
+One figure says when a node is lost: so long after it stopped answering, or was gone, and not a moment before. Pods
+leave such a node after the same time, by the tolerations given here, so there is one wait and not several in a row.
+A node that comes back before has never been lost. Must not judge what is on it.
 """
 
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast_operator.decide.conditions import moment
+from holdfast.moments import moment
 
 Tree = dict[str, Any]
 HOST = "kubernetes.io/hostname"

@@ -1,6 +1,6 @@
-"""Why: kopf parses whatever a watch tells; the session it is given here takes out first what can't be parsed safely.
+"""The HTTP session of kopf's watches, which takes out of every response what can't be parsed safely.
 
-Must not know what is watched.
+kopf parses whatever a watch sends, and users write what is in it. Must not know what is watched.
 """
 
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import kopf
 
-from holdfast.raw_objects import WATCHED, ObjectDepth, bounded_objects
+from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 
 
 def watch_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:

@@ -1,7 +1,7 @@
-"""Why: how an attempt ended decides whether, and how soon, there is another; the list below says in which order to ask.
+"""The ways an attempt can have ended, in the order in which they are checked.
 
-The phase of the pod comes before the status of its container: a pod whose place was taken has no container status.
-Must not know what is done about it.
+How it ended decides whether, and how soon, there is another. The phase of the pod comes before the status of its
+container: a pod whose place was taken has no container status. Must not know what is done about it.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.bounded_json import load
+from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.reasons import Reason
-from holdfast_operator.decide.facts import PodPhase, PodState
 
 _KILLED = 137
 _SHOWN = 1000

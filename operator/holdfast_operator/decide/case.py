@@ -1,10 +1,8 @@
-"""Why: what every rule looks at, and the few ways in which rules answer.
-
-Must not hold a rule.
-"""
+"""The case that every rule looks at, and the few ways in which rules answer. Must not hold a rule."""
 
 from dataclasses import dataclass
 
+from holdfast.protocol.pods import PodState
 from holdfast.spec.app import Status
 from holdfast.spec.runtime import Restart
 from holdfast_operator.decide.conditions import updated_conditions
@@ -18,8 +16,7 @@ from holdfast_operator.decide.decision import (
     ForceDeletePod,
     NextLook,
 )
-from holdfast_operator.decide.facts import PodState, Snapshot
-from holdfast_operator.examine.start_checks import StartVerdict
+from holdfast_operator.decide.facts import Snapshot, StartVerdict
 
 
 @dataclass(frozen=True, slots=True)

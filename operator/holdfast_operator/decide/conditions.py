@@ -1,16 +1,20 @@
-"""Why: conditions are how an app speaks to people and tools; they are kept here: one list, one writer, no flicker.
+"""The conditions of an app's status: the sentence for each thing that can be said, and how the list is kept.
 
-`Ready`, `Reconciling` and `Stalled` follow kstatus, so that `kubectl wait`, Helm and Argo understand them. A condition
-that nothing new is said of stays as it is; one that says the same again keeps the time of its last change. Must not
-decide what is said.
+Conditions are how an app speaks to people and tools: one list, one writer, no flicker. `Ready`, `Reconciling` and
+`Stalled` follow kstatus, so that `kubectl wait`, Helm and Argo understand them. A condition that nothing new is
+said of stays as it is; one that says the same again keeps the time of its last change. Must not decide when
+something is said.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
+from holdfast.moments import stamp
+from holdfast.protocol.pods import PodState
+from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
-from holdfast.spec.app import Condition
+from holdfast.spec.app import Condition, Status
 from holdfast_operator.decide.decision import ConditionUpdates
+from holdfast_operator.decide.facts import StartVerdict
 
 CONDITION_TYPES = (
     "Ready",
@@ -58,14 +62,115 @@ def _said(
     )
 
 
-def stamp(millis: int) -> str:
-    """A moment as Kubernetes writes it; a rest of a second counts as a whole one, so that nothing is early."""
-    return datetime.fromtimestamp(-(-millis // 1000), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def settled(reason: Reason, message: str) -> ConditionUpdates:
+    """All is as it should be."""
+    return {
+        "Ready": (True, reason, message),
+        "Reconciling": (False, Reason.SETTLED, Reason.SETTLED.sentence),
+        "Stalled": (False, Reason.NOT_STALLED, Reason.NOT_STALLED.sentence),
+    }
 
 
-def moment(text: str | None) -> int | None:
-    """The moment in this text; None where there is none, also where somebody else wrote it."""
-    try:
-        return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
+def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> ConditionUpdates:
+    """It is not; `moving`: something is under way. `stalled`: somebody has to act."""
+    return {
+        "Ready": (False, reason, message),
+        "Reconciling": (True, reason, message) if moving else (False, Reason.SETTLED, Reason.SETTLED.sentence),
+        "Stalled": (True, reason, message) if stalled else (False, Reason.NOT_STALLED, Reason.NOT_STALLED.sentence),
+    }
+
+
+def running_conditions(judged: StartVerdict, status: Status, report: DriverReport) -> ConditionUpdates:
+    """It runs well; but what was applied last may not be what runs."""
+    against = judged.against
+    if against is not None and judged.may_change and judged.differs(status):
+        message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
+        return not_ready(against.reason, message, moving=True)
+    if against is not None and not judged.may_change:
+        message = f"attempt {report.attempt} goes on as it was; what was applied can't run: {against.message}"
+        return not_ready(against.reason, message, moving=False, stalled=True)
+    return settled(Reason.RUNNING, f"attempt {report.attempt} commits batches")
+
+
+def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
+    """What planning says; nothing where it could not be done."""
+    if judged.app is None and judged.against is not None:
+        return {"PlanValid": (False, judged.against.reason, judged.against.message)}
+    if judged.plan is None:
+        return {}
+    if judged.plan.valid and judged.plan.not_built:
+        told = "; ".join(one.message for one in judged.plan.not_built)
+        return {"PlanValid": (False, Reason.NOT_BUILT, told)}
+    if judged.plan.valid:
+        warnings = len(judged.plan.warnings)
+        said = f"{len(judged.plan.tasks)} tasks; {warnings} warning{'' if warnings == 1 else 's'}"
+        return {"PlanValid": (True, Reason.PLAN_ACCEPTED, said)}
+    first, against = judged.plan.problems[0], judged.against
+    message = against.message if against is not None and against.reason is first.reason else first.message
+    return {"PlanValid": (False, first.reason, message)}
+
+
+def growth_conditions(judged: StartVerdict) -> ConditionUpdates:
+    """Whether the state of the run fits to what the app is now."""
+    refused = {
+        Reason.NOT_A_MULTIPLE,
+        Reason.PARTITIONS_SHRANK,
+        Reason.TASK_VANISHED,
+        Reason.EXPANSION_OFF,
+        Reason.STEP_RENAMED,
+        Reason.STATE_MISFIT,
+        Reason.STATE_TAKEN_UP,
+    }
+    against = judged.against
+    if against is not None and against.reason in refused:
+        return {"StateCompatible": (False, against.reason, against.message)}
+    if judged.plan is not None and judged.plan.valid:
+        return {"StateCompatible": (True, Reason.STATE_FITS, Reason.STATE_FITS.sentence)}
+    return {}
+
+
+def locality_conditions(report: DriverReport) -> ConditionUpdates:
+    """Whether tasks run where their state is."""
+    away = report.tasks - report.placed
+    return {
+        "Assigned": (True, Reason.ASSIGNED, f"{report.tasks} tasks"),
+        "LocalityHonoured": (True, Reason.ALL_PLACED, f"{report.placed} of {report.tasks} tasks")
+        if away <= 0
+        else (False, Reason.TASKS_AWAY, f"{away} of {report.tasks} tasks run away from their state"),
+    }
+
+
+def executors_missing(up: int, wanted: int, executors: tuple[PodState, ...]) -> ConditionUpdates:
+    """Fewer executors run than are asked for, and what one of them waits for."""
+    waiting = next((pod for pod in executors if pod.unschedulable is not None or pod.waiting is not None), None)
+    why = ""
+    if waiting is not None:
+        why = waiting.unschedulable or ": ".join(filter(None, waiting.waiting or ()))
+        why = f"; {waiting.name} waits: {why}"
+    return {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{why}")}
+
+
+def no_location(why: str) -> ConditionUpdates:
+    """An executor can't be given tasks."""
+    return {"Assigned": (False, Reason.LOCATION_MISSING, why)}
+
+
+def unreadable(condition: str, why: str) -> ConditionUpdates:
+    """What this condition rests on could not be read."""
+    return {condition: (None, Reason.CLUSTER_UNREADABLE, why)}
+
+
+def no_driver(reason: Reason) -> ConditionUpdates:
+    """There is none, and why: nobody has tasks then, and nobody lacks them."""
+    said = "there is no driver"
+    return {"DriverRunning": (False, reason, said), "Assigned": (None, reason, said)}
+
+
+def is_ready(status: Status) -> bool:
+    """What was said last."""
+    return any(one.type == "Ready" and one.status == "True" for one in status.conditions)
+
+
+def last_words(status: Status) -> str:
+    """What was said of the driver last."""
+    return next((one.message for one in status.conditions if one.type == "DriverRunning"), "")

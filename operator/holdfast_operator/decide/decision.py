@@ -1,7 +1,7 @@
-"""Why: the answer of `decide`: what the status says next, what is done, and when somebody looks again.
+"""The answer of `decide`: the next status, the actions to take, the events to write, and when to look again.
 
-A decision can't be made without a wake-up: either it says after how long, or that only a change of the app or of its
-pods can matter. So no app can be forgotten. Must not decide.
+A decision can't be made without a next look: either it says after how long, or that only a change of the app or of
+its pods can matter. So no app can be forgotten. Must not decide.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.reasons import Reason
-from holdfast.spec.app import Status
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import Status, StreamApp
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,24 @@
-"""Why: what is known of an app and its pods at one moment, as values that can't change while something is decided.
+"""The facts one decision rests on: the app, its spec, its pods, the rest of a snapshot, and the start verdict.
 
-"Not there" and "could not be read" are different answers: the first is `None`, the second is `Unknown`, and no
-decision that harms may rest on the second. Times are milliseconds since 1970. Must not read anything.
+They are values that can't change while something is decided. "Not there" and "could not be read" are different
+answers: the first is `None`, the second is `Unknown`, and no decision that harms may rest on the second. Times are
+milliseconds since 1970. The checks behind a verdict are `examine.start_checks`. Must not read anything but
+arguments.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from holdfast.planning.plan import Plan
 from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.pods import PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
-from holdfast.spec.app import Status
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import Status, StreamApp
+from holdfast.spec.diff import fingerprint
+from holdfast.spec.parse import SpecInvalidError, parse_app
 from holdfast.tasks.record import PlacementRecord
-
-FINALIZER = "holdfast.dev/release"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,80 +33,6 @@ class Unknown:
 T = TypeVar("T")
 Observed: TypeAlias = T | Unknown | None
 """There, proven to be absent, or not known."""
-
-
-class PodPhase(StrEnum):
-    """Phases of a pod, as Kubernetes names them."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    UNKNOWN = "Unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerEnd:
-    """How a container ended."""
-
-    exit_code: int
-    reason: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PodController:
-    """A StatefulSet, which makes its pods again as often as they go."""
-
-    name: str
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class PodState:
-    """What decisions may rest on of a pod."""
-
-    name: str
-    uid: str
-    phase: PodPhase = PodPhase.UNKNOWN
-    attempt: int | None = None
-    """From its label; None: not one of ours, or somebody took the label off."""
-    owner: str | None = None
-    """Uid of what controls it: of a driver, its app."""
-    role: str = ""
-    created: int = 0
-    deleting_since: int | None = None
-    grace: int = 0
-    """Milliseconds it was given to end."""
-    node: str | None = None
-    silent_since: int | None = None
-    """Since when its node does not answer, or is gone."""
-    node_lost: bool = False
-    """Its node has not answered for so long that nobody waits for it any more, or the pod says that it went with it."""
-    reason: str = ""
-    message: str = ""
-    disrupted: str | None = None
-    """Why it has to make room, e.g. `EvictionByEvictionAPI`."""
-    unschedulable: str | None = None
-    """What the scheduler says, as long as it finds no node."""
-    started: int | None = None
-    """When its container began to run."""
-    claim: str | None = None
-    """Its volume claim for state."""
-    made_by: PodController | None = None
-    waiting: tuple[str, str] | None = None
-    """Reason and message of a container that can't start yet."""
-    ended: ContainerEnd | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing runs in it any more. The phase says so even where no container has a status."""
-        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
-
-    @property
-    def works(self) -> bool:
-        """Whether it runs, and will go on as far as anybody knows."""
-        return self.phase is PodPhase.RUNNING and self.deleting_since is None and not self.node_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +127,64 @@ class Snapshot:
         drivers = [] if self.driver is None or isinstance(self.driver, Unknown) else [self.driver]
         seen = [what for what in (self.others, self.executors) if not isinstance(what, Unknown)]
         return [*drivers, *(pod for pods in seen for pod in pods)]
+
+
+_SHOWN_ERRORS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSpec:
+    """What an object says an app is."""
+
+    app: StreamApp | None
+    """None: it is invalid."""
+    fingerprint: str | None
+    wrong: str = ""
+    """What is invalid about it."""
+
+
+def read_spec(tree: Mapping[str, Any]) -> ParsedSpec:
+    """What this object says, or what is wrong with it."""
+    try:
+        app = parse_app({name: tree[name] for name in tree if name != "status"})
+    except SpecInvalidError as error:
+        return ParsedSpec(None, None, "; ".join(str(one) for one in error.errors[:_SHOWN_ERRORS]))
+    return ParsedSpec(app, fingerprint(app.spec))
+
+
+PENDING_REASONS = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
+WORLD_REASONS = frozenset(
+    {Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.STORAGE_CLASS_MISSING, Reason.TOPIC_MISSING}
+)
+"""What can go away without a change of the app."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartVerdict:
+    """What the app is now, and what stands against starting it."""
+
+    app: StreamApp | None
+    """None: the spec is invalid."""
+    plan: Plan | None
+    """None: it could not be made."""
+    against: AppFinding | None
+    """None: it may start."""
+    fingerprint: str | None = None
+    """Of the spec, where it is valid."""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether what stands against it can go away by itself."""
+        return self.against is not None and self.against.reason in PENDING_REASONS | WORLD_REASONS
+
+    def differs(self, status: Status) -> bool:
+        """Whether the app is another one than its last attempt ran; a spec that can't be read is not."""
+        return self.app is not None and (status.run_id, status.spec_hash) != (self.app.spec.run_id, self.fingerprint)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class AppKey:
+    """Which app."""
+
+    namespace: str
+    name: str

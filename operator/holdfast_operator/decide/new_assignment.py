@@ -1,21 +1,22 @@
-"""Why: which executors get tasks, and when: once, when all are up or no more come, not each time one more is there.
+"""The next assignment of tasks to executors, and when it is due: once, when all are up or no more come.
 
-Tasks stay where they were as far as `assign` can have it: what was handed over last counts, else the placement record.
-Must not read anything.
+Tasks stay where they were as far as `assign` can have it: what was handed over last counts, else the placement
+record. An assignment for each executor that comes up would move them again and again. Must not read anything.
 """
 
 from collections.abc import Mapping
 
+from holdfast.moments import moment
 from holdfast.placement.assignment import assign
 from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.pods import PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.case import Case
-from holdfast_operator.decide.conditions import moment
 from holdfast_operator.decide.decision import HandOver
-from holdfast_operator.decide.facts import ExecutorLocations, PodState, Snapshot
+from holdfast_operator.decide.facts import ExecutorLocations, Snapshot
 
 
 def new_assignment(case: Case, driver: PodState, report: DriverReport | None) -> HandOver | None:

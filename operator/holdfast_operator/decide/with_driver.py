@@ -1,16 +1,28 @@
-"""Why: what is done about an app that has a driver, or had one a moment ago.
+"""The rules for an app that has a driver, or had one a moment ago.
 
-Must not start another: that is `without_driver`'s business.
+Starting another one is the business of `without_driver`.
 """
 
 from dataclasses import dataclass, replace
 
+from holdfast.moments import stamp
+from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.values import millis
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptEnding, AttemptOutcome, ending_of
 from holdfast_operator.decide.case import Case, actions_to_end, decision, given_up, status_with
-from holdfast_operator.decide.conditions import stamp
+from holdfast_operator.decide.conditions import (
+    executors_missing,
+    growth_conditions,
+    is_ready,
+    locality_conditions,
+    no_location,
+    not_ready,
+    plan_conditions,
+    running_conditions,
+    unreadable,
+)
 from holdfast_operator.decide.decision import (
     Action,
     CollectAttempts,
@@ -22,21 +34,9 @@ from holdfast_operator.decide.decision import (
     LookAgain,
     OperatorEvent,
 )
-from holdfast_operator.decide.facts import ExecutorLocations, PodPhase, PodState, Unknown
-from holdfast_operator.decide.health import LivingDriver, unhealthy
+from holdfast_operator.decide.facts import ExecutorLocations, Unknown
 from holdfast_operator.decide.new_assignment import executors, missing_since, new_assignment
-from holdfast_operator.decide.running_checks import reason_to_end
-from holdfast_operator.decide.words import (
-    executors_missing,
-    growth_conditions,
-    is_ready,
-    locality_conditions,
-    no_location,
-    not_ready,
-    plan_conditions,
-    running_conditions,
-    unreadable,
-)
+from holdfast_operator.decide.running_checks import LivingDriver, reason_to_end, unhealthy
 
 _DOUBLINGS = 20
 _JITTER = 0.2

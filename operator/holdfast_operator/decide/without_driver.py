@@ -1,16 +1,21 @@
-"""Why: what is done about an app that has no driver: it rests, it waits, or it starts.
-
-Must not end one.
-"""
+"""The rules for an app that has no driver: it rests, it waits, or it starts. Must not end a driver."""
 
 from collections import Counter
 
+from holdfast.moments import moment
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptOutcome
 from holdfast_operator.decide.case import Case, actions_to_end, decision, status_with
-from holdfast_operator.decide.conditions import moment
+from holdfast_operator.decide.conditions import (
+    growth_conditions,
+    last_words,
+    no_driver,
+    not_ready,
+    plan_conditions,
+    settled,
+)
 from holdfast_operator.decide.decision import (
     Action,
     Decision,
@@ -21,10 +26,8 @@ from holdfast_operator.decide.decision import (
     StartDriver,
     WaitForChange,
 )
-from holdfast_operator.decide.facts import Unknown
+from holdfast_operator.decide.facts import PENDING_REASONS, Unknown
 from holdfast_operator.decide.running_checks import growth_halts
-from holdfast_operator.decide.words import growth_conditions, last_words, no_driver, not_ready, plan_conditions, settled
-from holdfast_operator.examine.start_checks import PENDING_REASONS
 
 
 def forgives(case: Case) -> Decision | None:

@@ -1,8 +1,8 @@
-"""Why: what a spec says, and whether its app may start, is found out by other processes, and remembered here.
+"""The examiner of specs: what a spec says and whether its app may start, asked of worker processes and remembered.
 
-A look waits a moment for an answer; where that is not enough it ends, and the app is looked at again when there is one.
-What could not be answered is remembered for as long as the object is the same one, and not tried again. Must not read
-specs itself.
+A look waits a moment for an answer; where that is not enough it ends, and the app is looked at again when there is
+one. What could not be answered is remembered for as long as the object is the same one, and not tried again. Must
+not read specs itself.
 """
 
 import asyncio
@@ -12,17 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.raw_objects import UNREAD
+from holdfast.bounded_json import UNREAD
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import StreamApp
-from holdfast_operator.decide.facts import AppFinding, Grounds
-from holdfast_operator.decide.specs import ParsedSpec
+from holdfast.spec.app import StreamApp
+from holdfast_operator.decide.facts import AppFinding, AppKey, Grounds, ParsedSpec, StartVerdict
 from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
 from holdfast_operator.examine.questions import AnswerFault
-from holdfast_operator.examine.start_checks import StartVerdict
 from holdfast_operator.manifests.pod_policy import PodPolicy
-from holdfast_operator.observe.cache import AppKey
-from holdfast_operator.observe.remembered import RecentValues
+from holdfast_operator.observe.cache import RecentValues
 
 _LOG = logging.getLogger("holdfast")
 _MOMENT = 0.25

@@ -1,8 +1,9 @@
-"""Why: questions about specs go to processes that may be ended at any time; here they queue, and get an answer each.
+"""The two queues of questions to the worker processes, a quick one and a slow one.
 
-There are two lanes. What takes long in the quick one is asked again in the slow one, which has more time and less
-priority: specs that are cheap to read never wait for those that are not. In each lane namespaces take turns, so that
-one of them, whatever is in it, costs the others one turn. Must not know what is asked.
+A question that takes long in the quick lane is asked again in the slow one, which has more time and less priority:
+specs that are cheap to read never wait for those that are not. In each lane namespaces take turns, so that one of
+them, whatever is in it, costs the others one turn. The processes may be ended at any time. Must not know what is
+asked.
 """
 
 import asyncio

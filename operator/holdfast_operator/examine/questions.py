@@ -1,7 +1,7 @@
-"""Why: what is asked about specs outside of the operator's own process, as functions of values that can be sent.
+"""The questions about specs that are answered outside of the operator's own process, as functions of values.
 
-Whatever a library raises over a spec is a fault of ours, and an answer like others; only memory that is not there is
-left to whoever has it. Must not import what speaks to a cluster or a broker.
+Whatever a library raises over a spec is a fault of ours, and an answer like others; only memory that is not there
+is left to the worker. Must not import what speaks to a cluster or a broker.
 """
 
 import pickle
@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.bounded_json import load
-from holdfast.safely import PlanningFailedError, safely
-from holdfast.spec.app_part import StreamApp
-from holdfast_operator.decide.facts import Grounds
-from holdfast_operator.decide.specs import ParsedSpec, read_spec
-from holdfast_operator.examine.start_checks import StartVerdict, judge
+from holdfast.errors import PlanningFailedError, safely
+from holdfast.spec.app import StreamApp
+from holdfast_operator.decide.facts import Grounds, ParsedSpec, StartVerdict, read_spec
+from holdfast_operator.examine.start_checks import judge
 from holdfast_operator.manifests.pod_policy import PodPolicy
 
 _LONGEST_TRACEBACK = 20_000

@@ -1,14 +1,16 @@
-"""Why: specs are written by others, and what reading one takes is not known before: it is done in processes of its own.
+"""The worker processes that read specs, within limits of CPU time and memory.
 
-    operator --asks--> worker   answers one question after the other, within limits of CPU time and memory
+Specs are written by others, and what reading one takes is not known before, so processes of its own do it:
+
+    operator --asks--> worker   answers one question after the other
                          ^ forked in milliseconds, whenever one ended
                        keeper   of a lane; says that its worker was ended, and by what
                          ^ forked
                        root     has imported everything, and waits
 
-A worker that takes more CPU time than its lane gives is ended by the kernel, whatever it does; one that asks for more
-memory than it may have gets a `MemoryError`, says so, and goes. All of them end when the operator's sockets close. Must
-not know what is asked: `questions` does.
+A worker that takes more CPU time than its lane gives is ended by the kernel, whatever it does; one that asks for
+more memory than it may have gets a `MemoryError`, says so, and goes. All of them end when the operator's sockets
+close. Must not know what is asked: `questions` does.
 """
 
 import gc

@@ -1,51 +1,21 @@
-"""Why: an app may start only if nothing of this stands against it; the list below is all that can, in order.
+"""The checks before a start: all that can stand against the next attempt of an app, in order.
 
-Checked before a pod is made and while one runs: what stands against the next attempt never harms the running one. Must
-not read anything: what could not be read is in the snapshot as such.
+Checked before a pod is made and while one runs: what stands against the next attempt never harms the running one.
+Must not read anything: what could not be read is in the grounds as such.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.planning.checks import setting_problems
 from holdfast.planning.plan import Plan, PlanningFacts, plan
-from holdfast.planning.topics import setting_problems
 from holdfast.reasons import Reason
-from holdfast.spec.app import Status
-from holdfast.spec.app_part import StreamApp
-from holdfast_operator.decide.facts import AppFinding, Grounds, Unknown
-from holdfast_operator.decide.specs import ParsedSpec
+from holdfast.spec.app import StreamApp
+from holdfast_operator.decide.facts import AppFinding, Grounds, ParsedSpec, StartVerdict, Unknown
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.manifests.pod_templates import TemplateRefusedError, check_templates
 
 _SHOWN_PROBLEMS = 10
-PENDING_REASONS = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
-WORLD_REASONS = frozenset(
-    {Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.STORAGE_CLASS_MISSING, Reason.TOPIC_MISSING}
-)
-"""What can go away without a change of the app."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartVerdict:
-    """What the app is now, and what stands against starting it."""
-
-    app: StreamApp | None
-    """None: the spec is invalid."""
-    plan: Plan | None
-    """None: it could not be made."""
-    against: AppFinding | None
-    """None: it may start."""
-    fingerprint: str | None = None
-    """Of the spec, where it is valid."""
-
-    @property
-    def may_change(self) -> bool:
-        """Whether what stands against it can go away by itself."""
-        return self.against is not None and self.against.reason in PENDING_REASONS | WORLD_REASONS
-
-    def differs(self, status: Status) -> bool:
-        """Whether the app is another one than its last attempt ran; a spec that can't be read is not."""
-        return self.app is not None and (status.run_id, status.spec_hash) != (self.app.spec.run_id, self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)

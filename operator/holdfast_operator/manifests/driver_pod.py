@@ -1,8 +1,9 @@
-"""Why: a driver is one pod that the operator builds whole: no spark-submit here, no webhook, nothing added later.
+"""The driver's pod, its ConfigMaps, the executors' pod template and the settings of Spark.
 
-The pod reads its app from the ConfigMap of its attempt and starts Spark in client mode; executors come from Spark's own
-StatefulSet allocator, under an app id that is the same in every attempt of a run, so that executor k finds claim k
-again. Must not talk to the API server.
+A driver is one pod that the operator builds whole: no spark-submit, no webhook, nothing added later. It reads its
+app from the ConfigMap of its attempt and starts Spark in client mode; executors come from Spark's own StatefulSet
+allocator, under an app id that is the same in every attempt of a run, so that executor k finds claim k again. Must
+not talk to the API server.
 """
 
 import json
@@ -12,13 +13,14 @@ from typing import Any
 
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders
+from holdfast.protocol.labels import APP_ID_LABEL, APP_LABEL, ASSIGNMENT_LABEL, ATTEMPT_LABEL, ROLE_LABEL
 from holdfast.protocol.names import app_id, assignment_name, attempt_name, report_name
-from holdfast.spec.app_part import API_VERSION, KIND, StreamApp
+from holdfast.protocol.pods import MAIN, STATE_VOLUME
+from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
 from holdfast_operator.cluster.nodes import with_node_tolerations
 from holdfast_operator.decide.decision import StartDriver
-from holdfast_operator.manifests.pod_templates import MAIN, merged
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, STATE_VOLUME
+from holdfast_operator.manifests.pod_templates import merged
 
 Tree = dict[str, Any]
 USER = 185
@@ -155,7 +157,7 @@ def assignment_config_map(handed: VersionedAssignment, run: str, owner: AppOwner
         "kind": "ConfigMap",
         "metadata": {
             "name": assignment_name(owner.name, run),
-            "labels": {APP_LABEL: owner.name, "holdfast.dev/assignment": owner.name},
+            "labels": {APP_LABEL: owner.name, ASSIGNMENT_LABEL: owner.name},
             "ownerReferences": [owner.reference()],
         },
         "data": {ASSIGNMENT_KEY: handed.text()},
@@ -261,7 +263,7 @@ def _labels(app: StreamApp, attempt: int) -> dict[str, str]:
     return {
         APP_LABEL: app.name,
         ATTEMPT_LABEL: str(attempt),
-        "holdfast.dev/app-id": app_id(app.name, app.spec.run_id),
+        APP_ID_LABEL: app_id(app.name, app.spec.run_id),
         "app.kubernetes.io/name": app.name,
         "app.kubernetes.io/managed-by": "holdfast",
     }

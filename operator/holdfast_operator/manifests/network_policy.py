@@ -1,7 +1,7 @@
-"""Why: NetworkPolicies of an app: who reaches its pods, and what they reach, from the spec and the installation.
+"""The NetworkPolicies of an app: who reaches its pods, and what they reach, from the spec and the installation.
 
-Spark's internal RPC has no authentication: whoever reaches a driver's ports runs code in its app. No policy of a chart
-can say "pods of the same app", as a selector has a value, so each app gets its own. They add up:
+Spark's internal RPC has no authentication: whoever reaches a driver's ports runs code in its app. No policy of a
+chart can say "pods of the same app", as a selector has a value, so each app gets its own. They add up:
 
     holdfast.<app>.<digest>       all pods. In: pods of the app. Out: pods of the app, DNS, brokers, the store
     holdfast.<app>.<digest>.api   pods that have a token. Out: the API server
@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, TypeAdapter
 
+from holdfast.protocol.labels import APP_LABEL, ROLE_LABEL
 from holdfast.protocol.names import api_policy_name, policy_name
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import KafkaSystem
 from holdfast_operator.manifests.driver_pod import AppOwner
-from holdfast_operator.manifests.pods import APP_LABEL, ROLE_LABEL
 
 Tree = dict[str, Any]
 _KAFKA, _HTTP, _HTTPS = 9092, 80, 443

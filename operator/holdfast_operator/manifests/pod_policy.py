@@ -1,8 +1,9 @@
-"""Which pods apps may get in an installation: Pod Security's rules, and what those leave open.
+"""The pods that apps may get in an installation: Pod Security's rules, and what those leave open.
 
-Why: the driver's pod is made with the operator's rights, and executors as the operator tells Spark; neither templates
+The driver's pod is made with the operator's rights, and executors as the operator tells Spark; neither templates
 nor settings of Spark are to reach further than whoever installed the operator has said. An app's own code runs in
-these pods and can do what their account can: this is no border between what runs in one namespace. Must not make a pod.
+these pods and can do what their account can: this is no border between what runs in one namespace. Must not make a
+pod.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.manifests.driver_pod import (
     AppOwner,

@@ -1,10 +1,9 @@
 """Kubernetes' Pod Security Standards, as a list of rules over a pod: what `baseline` and `restricted` do not allow.
 
-Why: the operator makes pods with its own rights, so a tenant must not get from it what admission would refuse the
+The operator makes pods with its own rights, so a tenant must not get from it what admission would refuse the
 tenant. The rules are those of Kubernetes 1.34, and a real API server says the same of the same pods
 (tests/api/test_pod_security.py). A field of the wrong type is refused, and never raises: Spark reads templates more
-leniently than the API server does.
-Must not know an app, nor what else than the standards is allowed.
+leniently than the API server does. Must not know an app, nor what else than the standards is allowed.
 """
 
 from collections.abc import Callable, Iterator, Mapping

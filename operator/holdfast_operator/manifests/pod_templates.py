@@ -1,17 +1,17 @@
-"""Why: users shape their pods, but some fields carry the engine; a template that sets one of those is refused by name.
+"""Users' pod templates: the fields they may not set, and how they are merged over the operator's pods.
 
-The template is merged as Kubernetes merges strategically: objects by field, containers, volumes, mounts and variables
-by name, other lists replaced. Must not know what a driver or an executor needs.
+Some fields carry the engine; a template that sets one of those is refused by name. Merging is as Kubernetes merges
+strategically: objects by field, containers, volumes, mounts and variables by name, other lists replaced. Must not
+know what a driver or an executor needs.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import UserActionError
+from holdfast.protocol.pods import MAIN
 from holdfast.spec.runtime import Runtime
 
-MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
-"""Which container is Holdfast's."""
 _KEYS = {
     "containers": "name",
     "initContainers": "name",

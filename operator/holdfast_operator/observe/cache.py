@@ -1,31 +1,26 @@
-"""Why: what watches have told, kept small, so that a look need not ask for it.
+"""The operator's memory: apps, pods, reports and nodes as watches told of them, and values found out about apps.
 
-What is here was so a moment ago. What is not here may be there all the same: no decision that starts a driver, or lets
-something go, rests on this alone; the snapshot asks then. Must not call the API server.
+What is cached was so a moment ago. What is not cached may be there all the same: no decision that starts a driver,
+or lets something go, rests on the cache alone; the snapshot asks then. Values that were found out (a record, the
+answer to a spec) are kept with what they rest on and count no longer than that does. Both are bounded, as each app
+can be large. Must not call the API server, nor find anything out itself.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from holdfast.bounded_json import UNREAD
+from holdfast.protocol.labels import APP_LABEL
+from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
-from holdfast.raw_objects import UNREAD
 from holdfast_operator.cluster.nodes import Nodes
-from holdfast_operator.decide.facts import PodState
-from holdfast_operator.manifests.pods import APP_LABEL, pod_state
+from holdfast_operator.decide.facts import AppKey
 
 Tree = dict[str, Any]
 _MOST_KEPT = 64 << 20
 """Letters of the texts of all apps: ten thousand of ordinary size, or a few hundred as large as somebody likes."""
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class AppKey:
-    """Which app."""
-
-    namespace: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +197,37 @@ def _version(tree: Tree) -> int:
     """Versions of one object rise; Kubernetes says since 1.35 that they may be compared as numbers."""
     text = str(tree["metadata"].get("resourceVersion"))
     return int(text) if text.isdigit() else 0
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class RecentValues(Generic[K, V]):
+    """The values that were used last."""
+
+    limit: int = 256
+    most: int | None = None
+    """Of the weights of all values."""
+    _last: dict[K, tuple[object, V, int]] = field(default_factory=dict)
+    """The one used last is the last."""
+
+    def get(self, key: K, since: object) -> V | None:
+        """What was put for this key, if it rests on the same; None: find it out."""
+        known = self._last.pop(key, None)
+        if known is None or known[0] != since:
+            return None
+        self._last[key] = known
+        return known[1]
+
+    def put(self, key: K, since: object, value: V, weight: int = 0) -> V:
+        """Keep it, together with what it rests on; the last one always, whatever its weight."""
+        self._last.pop(key, None)
+        self._last[key] = since, value, weight
+        while len(self._last) > self.limit or (len(self._last) > 1 and self._too_heavy()):
+            del self._last[next(iter(self._last))]
+        return value
+
+    def _too_heavy(self) -> bool:
+        return self.most is not None and sum(weight for *_, weight in self._last.values()) > self.most

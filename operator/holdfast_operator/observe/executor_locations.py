@@ -1,9 +1,11 @@
-"""Why: before tasks are given to executors, where these are is asked of the API server: pods become locations here.
+"""Executors' locations, and the volume claims that only lost nodes reach, asked of the API server.
 
-Asked only when the executors that work are others than when it was asked last. Must not decide.
+Asked only when the executors that work are others than when it was asked last. A claim is given up only if its
+volume can be reached from no node but lost ones, and the volume itself says so: one of a zone, or of the network,
+outlives its node whatever node it was made for; one made by hand on a node's disk does not. Must not decide.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.placement.location import (
@@ -15,12 +17,13 @@ from holdfast.placement.location import (
     location_of,
 )
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
+from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
 from holdfast.protocol.names import assignment_name
+from holdfast.protocol.pods import PodState, pod_state
 from holdfast_operator.cluster.client import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
-from holdfast_operator.decide.facts import ExecutorLocations, PodState
-from holdfast_operator.manifests.pods import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, pod_state
-from holdfast_operator.observe.cache import AppKey, WatchCache
-from holdfast_operator.observe.volumes import out_of_reach
+from holdfast_operator.cluster.nodes import HOST, Nodes
+from holdfast_operator.decide.facts import AppKey, ExecutorLocations
+from holdfast_operator.observe.cache import WatchCache
 
 Tree = dict[str, Any]
 
@@ -88,3 +91,38 @@ async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterab
         if out_of_reach(claim, volume, cache.nodes):
             lost.add(name)
     return frozenset(lost)
+
+
+StorageTree = dict[str, Any]
+MADE_FOR = "volume.kubernetes.io/selected-node"
+"""By this annotation of a claim the scheduler says for which node a volume is to be made."""
+
+
+def out_of_reach(claim: StorageTree, volume: StorageTree | None, nodes: Nodes) -> bool:
+    """Whether only lost nodes reach what this claim is bound to, or would be."""
+    made_for = (claim["metadata"].get("annotations") or {}).get(MADE_FOR)
+    if not (claim.get("spec") or {}).get("volumeName"):
+        return isinstance(made_for, str) and nodes.lost(made_for)
+    spec = (volume or {}).get("spec") or {}
+    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
+    return bool(terms) and all(_only_lost(term, made_for, nodes) for term in terms)
+
+
+def _only_lost(term: StorageTree, made_for: object, nodes: Nodes) -> bool:
+    """One of the requirements of a term is enough: all of them must hold."""
+    return any(all(nodes.lost_host(name) for name in names) for names in _nodes_of(term, made_for, nodes))
+
+
+def _nodes_of(term: StorageTree, made_for: object, nodes: Nodes) -> Iterator[Iterable[str]]:
+    """The nodes that each requirement of a term names, as far as it names nodes.
+
+    Drivers of volumes have labels of their own for a node, e.g. `topology.topolvm.io/node`; its value tells it from a
+    zone.
+    """
+    fields = [(True, one) for one in term.get("matchFields") or ()]
+    labels = [(one.get("key") == HOST, one) for one in term.get("matchExpressions") or ()]
+    for of_nodes, one in [*fields, *labels]:
+        values = [str(value) for value in one.get("values") or ()]
+        named = of_nodes or all(value == made_for or nodes.known(value) for value in values)
+        if one.get("operator") == "In" and values and named:
+            yield values

@@ -1,4 +1,4 @@
-"""Why: the placement record is the driver's to write; here the operator reads it, by the core's own code.
+"""The placement records of apps, read by the core's own code. Writing them is the driver's business.
 
 That code is synchronous. It runs over what has been fetched, and says what it misses until nothing is missing: no
 thread waits for the event loop, so many apps can be read at once. Must not write.
@@ -14,8 +14,8 @@ from holdfast.placement.metadata_store import ContentUnreadableError
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.cluster.client import CONFIG_MAP, Cluster
-from holdfast_operator.observe.cache import AppKey
-from holdfast_operator.observe.remembered import RecentValues
+from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.cache import RecentValues
 
 Tree = dict[str, Any]
 

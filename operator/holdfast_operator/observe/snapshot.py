@@ -1,9 +1,9 @@
-"""Why: one gatherer does all reading, so that a decision rests on one moment and everybody knows what it may rest on.
+"""The gatherer of snapshots: all reading of one look, so that a decision rests on one moment.
 
 A look begins with what watches told. That may be late, so what would rest on absence is asked of the API server: in
-every look a driver that was seen before and that they do not tell of; when `live`, all pods of the app, and a report
-that they do not tell of. What nobody watches (Secrets, the record, what an attempt was told, where executors are) is
-asked where it is needed. What can't be read becomes `Unknown`, with the reason. Must not decide.
+every look a driver that was seen before and that watches do not tell of; when `live`, all pods of the app, and a
+report that they do not tell of. What nobody watches (Secrets, the record, what an attempt was told, where executors
+are) is asked where it is needed. What can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
 import base64
@@ -14,26 +14,25 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
+from holdfast.moments import moment
+from holdfast.protocol.labels import APP_LABEL, FINALIZER
 from holdfast.protocol.names import attempt_name, report_name
+from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
-from holdfast.spec.app import Status
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import Status, StreamApp
 from holdfast_operator.cluster.client import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
-from holdfast_operator.decide.conditions import moment
 from holdfast_operator.decide.facts import (
-    FINALIZER,
     AppFinding,
+    AppKey,
     AppObject,
     ExecutorLocations,
     Observed,
-    PodState,
+    ParsedSpec,
     Snapshot,
     Unknown,
 )
-from holdfast_operator.decide.specs import ParsedSpec
 from holdfast_operator.manifests.driver_pod import APP_KEY, needs_default_class, secrets_needed
-from holdfast_operator.manifests.pods import APP_LABEL, pod_state
-from holdfast_operator.observe.cache import AppKey, WatchCache
+from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.observe.executor_locations import read_executor_locations
 from holdfast_operator.observe.records import PlacementRecords
 from holdfast_operator.observe.storage_class import StorageClasses

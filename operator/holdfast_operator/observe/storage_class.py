@@ -1,6 +1,6 @@
-"""Why: Spark makes claims of executors only where their storage class is named, so the cluster's default is named too.
+"""The cluster's default StorageClass: Spark makes claims of executors only where their class is named.
 
-Asked for once for all apps, and again after a while: it hardly ever changes. Must not decide for whom it counts.
+Asked for once for all apps, and again after a while, as it hardly ever changes. Must not decide for whom it counts.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""Why: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
+"""The queue of looks: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
 
-A change asks for a look at once; a decision asks for one later; the earlier counts. What happens to an app that runs
-comes before what is asked of one: thousands that are launched keep nobody's status from being true. News that all goes
-well puts the next look off, but not for ever: whatever is believed, each app is looked at every so often. A look that
-failed is repeated after a wait that doubles. Must not know what a look does.
+A change asks for a look at once; a decision asks for one later; the earlier counts. Changes of an app that runs
+come before new requests: launching thousands keeps nobody's status from being true. A report that all goes well
+puts the next look off, but not for ever: each app is looked at every so often. A look that failed is repeated after
+a wait that doubles. Must not know what a look does.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from holdfast_operator.decide.decision import LookAgain, NextLook
-from holdfast_operator.observe.cache import AppKey
+from holdfast_operator.decide.facts import AppKey
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _AT_LEAST_EVERY = 1800.0

@@ -1,19 +1,99 @@
-"""Why: an operator that hangs looks alive; this is how a probe finds out, and how Prometheus gets its figures.
+"""The health probe and the Prometheus metrics of the operator, served as /healthz and /metrics.
 
-Served by the event loop itself, so a loop that is stuck does not answer. Beyond that: looks that are long overdue, and
-a watch that does not tell of what we wrote ourselves. A standby is healthy. Must not cure anything: the kubelet starts
-the operator anew.
+An operator that hangs looks alive. The event loop itself answers, so a loop that is stuck does not; beyond that a
+probe hears of looks that are long overdue, and of a watch that does not tell of what we wrote ourselves. A standby
+is healthy. Metrics are counted where something happens; what apps are is counted when somebody asks. Must not
+decide, nor cure anything: the kubelet restarts the operator.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections import Counter as Counts
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
-from holdfast_operator.service.metrics import Metrics
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """All of them, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._all = CollectorRegistry()
+        self._look = self._histogram("look_seconds", "How long a look at one app took.")
+        self._lag = self._histogram("lag_seconds", "From the news of a change to the end of the look that took it up.")
+        self._launches = self._counter("launches", "Attempts whose driver was made.")
+        self._refusals = self._counter("refusals", "Looks that found that an app may not start, by reason.", "reason")
+        self._failures = self._counter("failed_looks", "Looks that failed and are repeated, by error.", "error")
+        self._moved = self._counter("moved_tasks", "Tasks that were given to an executor at another location.")
+        self._calls = self._counter("api_calls", "Calls of the API server.", "verb", "kind", "code")
+
+    def watch(self, cache: WatchCache) -> None:
+        """Count apps and their tasks too."""
+        self._all.register(_Apps(cache))
+
+    def looked(self, seconds: float, lag: float | None) -> None:
+        """A look is over; `lag`: since something had changed."""
+        self._look.observe(seconds)
+        if lag is not None:
+            self._lag.observe(lag)
+
+    def failed(self, error: Exception) -> None:
+        """A look failed."""
+        self._failures.labels(type(error).__name__).inc()
+
+    def launched(self) -> None:
+        """A driver was made."""
+        self._launches.inc()
+
+    def refused(self, reason: str) -> None:
+        """An app may not start."""
+        self._refusals.labels(reason).inc()
+
+    def moved(self, tasks: int) -> None:
+        """An assignment was handed over."""
+        self._moved.inc(tasks)
+
+    def called(self, verb: str, kind: str, code: int) -> None:
+        """The API server answered; 0: it did not."""
+        self._calls.labels(verb, kind, str(code)).inc()
+
+    def text(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self._all)
+
+    def _histogram(self, name: str, what: str) -> Histogram:
+        return Histogram(f"holdfast_operator_{name}", what, registry=self._all, buckets=_SECONDS)
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"holdfast_operator_{name}", what, labels, registry=self._all)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Apps(Collector):
+    """What can be counted in the cache."""
+
+    cache: WatchCache
+
+    def collect(self) -> Iterator[Metric]:
+        """Apps by what is said of their Ready, and tasks by where they run."""
+        said = Counts(self.cache.readiness())
+        apps = GaugeMetricFamily("holdfast_apps", "Apps, by their condition Ready.", labels=("ready", "reason"))
+        for (status, reason), number in said.items():
+            apps.add_metric((status, reason), number)
+        yield apps
+        reports = list(self.cache.reports.values())
+        yield GaugeMetricFamily("holdfast_tasks", "Tasks of all apps.", sum(one.tasks for one in reports))
+        where = "Tasks that run where their state is: by holdfast_tasks, the locality ratio."
+        yield GaugeMetricFamily("holdfast_tasks_placed", where, sum(one.placed for one in reports))
+
 
 LONGEST_OVERDUE = 120.0
 LONGEST_SILENCE = 180.0

@@ -1,22 +1,27 @@
-"""Why: kopf watches, and tells of every change; here is what is watched, and who is looked at when something changes.
+"""The watches that kopf keeps: apps, their pods, drivers' reports and nodes, and which app a change concerns.
 
-Only kopf's plain events are used. Its handlers with progress, finalizers and annotations would be a second state
-machine in the same objects. Must not look at apps, only ask for it.
+Only kopf's plain events are used: its handlers with progress, finalizers and annotations would be a second state
+machine in the same objects. kopf asks once, as it starts, which kinds there are: started before the CRD is served,
+it would never watch an app, so its start waits for the CRD, which may be installed later. Must not install the CRD,
+nor look at apps, only ask for a look.
 """
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import kopf
 
-from holdfast.protocol.report import REPORT_LABEL, DriverReport
-from holdfast.spec.app_part import API_VERSION
-from holdfast_operator.cluster.client import APP
+from holdfast.protocol.labels import APP_LABEL, REPORT_LABEL
+from holdfast.protocol.report import DriverReport
+from holdfast.spec.app import API_VERSION
+from holdfast_operator.cluster.client import APP, Cluster, ClusterUnreachableError
 from holdfast_operator.cluster.watch_session import watch_session
 from holdfast_operator.decide.decision import DecisionLimits
-from holdfast_operator.manifests.pods import APP_LABEL
-from holdfast_operator.observe.cache import AppKey, WatchCache, whose_pod
+from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.cache import WatchCache, whose_pod
 from holdfast_operator.service.look_queue import LookQueue
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
@@ -147,3 +152,24 @@ def goes_on(before: DriverReport, after: DriverReport) -> bool:
 
 def _metadata(body: Mapping[str, Any], name: str) -> str:
     return str(body["metadata"][name])
+
+
+_LOG = logging.getLogger("holdfast")
+_EVERY = 2.0
+
+
+async def wait_for_crd(cluster: Cluster) -> None:
+    """Return as soon as apps can be watched."""
+    served = await _served(cluster)
+    if not served:
+        _LOG.warning("waiting for the CRD %s.%s", APP.plural, APP.api.partition("/")[0])
+    while not served:
+        await asyncio.sleep(_EVERY)
+        served = await _served(cluster)
+
+
+async def _served(cluster: Cluster) -> bool:
+    try:
+        return await cluster.serves(APP)
+    except ClusterUnreachableError:
+        return False

@@ -1,4 +1,4 @@
-"""Why: where a local run keeps what: logs, checkpoint, state and record of each run, and who is at work there.
+"""The data directory of local runs: logs, checkpoint, state and record of each run, and who is at work there.
 
 One process may run an app on a directory at a time; a second one is told who has it. Several apps may share one, and
 then share streams. Must not create what it names.
@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 import lmdb
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast_runtime.checkpoint.places import Places
-from holdfast_runtime.state.folder_storage import FolderStorage
+from holdfast_runtime.checkpoint.places import Places, folder_name
+from holdfast_runtime.state.storage import FolderStorage
 
 
 class DataInUseError(UserActionError):
@@ -166,12 +165,6 @@ class DataDir:
             log=self.log,
             secrets=self.secrets,
         )
-
-
-def folder_name(name: str) -> str:
-    """A name as a folder: any text, never a path."""
-    quoted = quote(name, safe="")
-    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
 
 
 def _who(text: str) -> str:

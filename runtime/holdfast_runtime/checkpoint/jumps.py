@@ -1,18 +1,21 @@
-"""Why: positions change by what is read, or because a user says so (`holdfast offsets --set`): that is a jump.
+"""Jumps: positions a user has set (`holdfast offsets --set`), and the file beside the checkpoint where they wait.
 
-The command leaves it beside the checkpoint; the first batch of the next attempt makes it, and the offsets of that
-batch say so, so that a replay makes the same. Made once: offsets remember the id of the last one. Must not read
-streams or files.
+The command leaves the file; the first batch of the next attempt makes the jump, and the offsets of that batch say so,
+so that a replay makes the same. Made once: offsets remember the id of the last one. The file is written whole or not
+at all, and is on the disk when `write` returns. Must not read streams.
 """
 
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.sealed_json import sealed, unsealed
+from holdfast_runtime.state.storage import FolderStorage, Storage
 
 _FORMAT = 2
 
@@ -74,3 +77,54 @@ def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Of
     # Another topic ends elsewhere.
     ends = {one: end for one, end in before.ends.items() if one not in jump.to or one.stream not in jump.ids}
     return replace(before, positions={**before.positions, **jump.to}, ends=ends, ids={**before.ids, **jump.ids})
+
+
+_NAME = "jump.json"
+
+
+class JumpFile:
+    """Of one run."""
+
+    def __init__(self, shared: Storage) -> None:
+        """`shared`: what the run keeps as a whole."""
+        self._storage = shared
+
+    @classmethod
+    def beside(cls, query: Path) -> Self:
+        """That of a run on this host; `query`: Spark's checkpoint of it."""
+        return cls(FolderStorage(query.parent))
+
+    def read(self) -> Jump | None:
+        """The jump that waits; raises `JumpUnreadableError`."""
+        content = self._storage.read(_NAME)
+        return None if content is None else Jump.parse(content.decode(errors="replace"))
+
+    def write(self, jump: Jump) -> None:
+        """Let this one wait, in place of any other."""
+        self._storage.write(_NAME, [jump.text().encode()], replace=True)
+
+    def remove(self) -> None:
+        """None waits; should a power cut bring it back, it is known by its id."""
+        for _ in self._storage.delete([_NAME]):
+            pass
+
+
+class DueJump:
+    """The jump that an attempt has to make, if any."""
+
+    def __init__(self, file: JumpFile) -> None:
+        self._file = file
+        self._settled = False
+
+    def after(self, done: Offsets) -> Jump | None:
+        """What the next batch has to make; `done`: the offsets of the last batch, which is committed."""
+        if self._settled:
+            return None
+        jump = self._file.read()
+        if jump is not None and jump.id != done.jump:
+            return jump
+        # Only now: removed before its batch is committed, it would be forgotten if that never was.
+        if jump is not None:
+            self._file.remove()
+        self._settled = True
+        return None

@@ -1,4 +1,4 @@
-"""The life of a checkpoint: an id that is made with it, and the last attempt that worked on it.
+"""The identity of a checkpoint: an id that is made with it, and the last attempt that worked on it.
 
     life-<attempt>-<id>    in the checkpoint location, so that it goes with backups and removals of it
 

@@ -1,6 +1,9 @@
-"""Why: where a run stands, read from Spark's own logs without Spark, while the app is at work or not.
+"""Spark's own logs of offsets and commits, read without Spark, and the one planned entry taken out or replaced.
 
-A batch is planned when it is in the offset log, and done when it is in the commit log. Must not write.
+A batch is planned when it is in the offset log, and done when it is in the commit log. Spark runs a batch again that
+is planned and not done, as its entry says; without the entry it asks its source anew, from where the last batch
+ended. The checksum beside an entry is removed first: an entry without one is read as it is. Reading is safe while the
+app is at work; must not change an entry while a query has the checkpoint, nor one of a batch that is done.
 """
 
 import json
@@ -10,8 +13,10 @@ from pathlib import Path
 from uuid import UUID
 from zlib import crc32
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.storage import FolderStorage
 
 _VERSION, _SOURCE = "v1", 2
 """What the first line of an entry says, and which line is about the one source there is."""
@@ -150,3 +155,39 @@ def _entry(path: Path) -> Offsets:
         pass
     message = f"{path} is no entry of an offset log that this release of Holdfast knows; put the checkpoint back"
     raise OffsetsUnreadableError(message)
+
+
+_SOURCE_LINE = 2
+"""Which line of an entry is about the one source there is."""
+
+
+class PlanChangedError(UserActionError):
+    """The offset log does not hold the batch that was to be taken back."""
+
+
+class SparkPlanLog:
+    """The offset log of one run's query."""
+
+    def __init__(self, query: Path) -> None:
+        self._query = query
+
+    def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
+        """Have this batch planned no more, or only this of it."""
+        logged = read_offset_log(self._query)
+        if logged is None or logged.planned != planned:
+            message = f"{self._query} does not plan batch {planned.batch} any more: look again with `holdfast offsets`"
+            raise PlanChangedError(message)
+        entries = FolderStorage(self._query / "offsets")
+        entry = str(max(int(name) for name in entries.names() if name.isdecimal()))
+        text = (entries.read(entry) or b"").decode()
+        gone = [f".{entry}.crc", *([entry] if instead is None else [])]
+        for _ in entries.delete(gone):
+            pass
+        if instead is not None:
+            entries.write(entry, [_with_offsets(text, instead).encode()], replace=True)
+
+
+def _with_offsets(entry: str, offsets: Offsets) -> str:
+    lines = entry.splitlines()
+    lines[_SOURCE_LINE] = json.dumps({"offsets": offsets.text()}, separators=(",", ":"))
+    return "\n".join(lines)

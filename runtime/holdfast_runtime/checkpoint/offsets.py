@@ -1,7 +1,8 @@
-"""Why: where a run stands between two batches, as Spark's offset log keeps it: all that a batch may depend on.
+"""The offsets of a run between two batches, as Spark's offset log keeps them: all that a batch may depend on.
 
 They are durable before the batch that leads to them starts, and say all about it, so that a replayed batch reads the
-same records, has the same clock and concerns the same tasks. Must not know attempts: another one may replay the batch.
+same records, has the same clock and concerns the same tasks. Must not know attempts: another one may replay the
+batch.
 """
 
 import json
@@ -11,8 +12,19 @@ from dataclasses import dataclass, field
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.grace import NewPartition
 from holdfast_runtime.sealed_json import sealed, unsealed
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartition:
+    """A new partition of a stream that has grown."""
+
+    parent: StreamPartition
+    at: int
+    """The clock of the batch in which it was noticed."""
+    end: int | None = None
+    """Where its parent ended when the grace was over; None: it is not over."""
+
 
 FORMAT = 2
 

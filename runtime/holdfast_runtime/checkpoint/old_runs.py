@@ -1,4 +1,4 @@
-"""Why: a run that was left is kept for a while, for its app may go back to it, and not for ever.
+"""Retention of old runs: a run that was left is kept for a while, for its app may go back to it, and then collected.
 
 The driver of the app's current run looks at the runs beside its own, from time to time:
 
@@ -6,10 +6,10 @@ The driver of the app's current run looks at the runs beside its own, from time 
     long enough       mark it as collected, look again for claims, and only then remove what it keeps
     marked already    somebody died meanwhile, or an old writer left litter: remove what is there
 
-Why it is safe, with drivers of the app that nobody knows to live: (1) only the driver with the newest claim of all runs
-of the app collects, so one that was left behind does not judge the run that came after it; (2) mark and claim are
-written before either looks for the other (`run_owner`), and the mark is never taken back but by an attempt that is sure
-to have claimed before it; (3) mark and owner stay, some hundred bytes, so that what is removed late is never of a run
+It is safe although unknown drivers of the app may live: (1) only the driver with the newest claim of all runs of the
+app collects, so one that was left behind does not judge the run that came after it; (2) mark and claim are written
+before either looks for the other (`run_owner`), and the mark is never taken back but by an attempt that is sure to
+have claimed before it; (3) mark and owner stay, some hundred bytes, so that what is removed late is never of a run
 that began anew under the same id: it is refused.
 
 Must not touch a run of another app object, nor one whose owner can't be read.

@@ -1,12 +1,11 @@
-"""Why: Spark's checkpoint of the query, where what is shared is an object store.
+"""A copy of Spark's query checkpoint in an object store, where what is shared is one.
 
 Spark keeps its two logs in files. In an object store it could not keep two drivers apart, and would need jars of half
-a gigabyte. So they stay on the driver's own disk, and of them goes out what the next driver needs: before a batch runs,
-one object with its entry and the one before. Fencing is that of states (`durable`): an attempt first leaves its
-fence, then looks for what is planned; a batch is first written, then it is looked for fences, and only then it runs.
+a gigabyte. So they stay on the driver's own disk, and what the next driver needs of them is copied: before a batch
+runs, one object with its entry and the one before. Fencing is that of states (`durable`):
 
     begin:    fence -> look -> files for Spark
-    planned:  write -> look -> (the batch runs)
+    planned:  write -> look for fences -> (the batch runs)
     done:     write, but only where no batch after it is planned: that says the same
 
 No two attempts write one name, nor one attempt a name twice with another content. Must not run anything.
@@ -24,8 +23,8 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.offset_log import check_query
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.job import Job
+from holdfast_runtime.state.delta import fence_name
 from holdfast_runtime.state.errors import EpochFencedError
-from holdfast_runtime.state.names import fence_name
 from holdfast_runtime.state.storage import Storage
 
 _NAME = re.compile(r"(planned|done)-(\d{20})-(\d{10})|fence-(\d{10})")

@@ -1,16 +1,16 @@
-"""Why: the shared files of a run belong to one app object, and say so, and whether they are in use or given up.
+"""The owner of a run's shared files: the one app object they belong to, and whether they are in use or given up.
 
-An app that is deleted takes its placement record and the numbers of its attempts along. One that is made anew under its
-name would meet the files, and be shut out by attempts nobody knows of; here it is told so before it starts.
+An app that is deleted takes its placement record and the numbers of its attempts along. One that is made anew under
+its name would meet the files, and be shut out by attempts nobody knows of; here it is told so before it starts.
 
     owner.json       whose the run is; never changes, and stays when all else is collected
     claim-<n>-<id>   attempt n has taken the run up; a name of its own each time, the newest stays
     left.json        a driver of a later run has seen it; from then on its retention counts
     collected.json   the run is given up, for good: it names the claims that were there then
 
-To claim is to write a claim, and then to look for `collected.json`; to collect (`old_runs`) is to write that, and then
-to look for claims it does not name. Whoever comes second sees the other: no run is claimed that is being removed, and
-none is removed that is claimed. Must not remove anything a run needs.
+To claim is to write a claim, and then to look for `collected.json`; to collect (`old_runs`) is to write that, and
+then to look for claims it does not name. Whoever comes second sees the other: no run is claimed that is being
+removed, and none is removed that is claimed. Must not remove anything a run needs.
 """
 
 import json

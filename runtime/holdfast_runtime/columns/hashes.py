@@ -1,4 +1,4 @@
-"""Why: the two hashes Kafka clients place keys by, for a whole array of keys at once.
+"""murmur2 and CRC-32 of a whole Arrow array of keys: the two hashes by which Kafka clients place keys.
 
 murmur2: all keys advance together, one word of four bytes at a time, the longest first, so that those with words left
 are always the head of the arrays. Must not know of partitions.

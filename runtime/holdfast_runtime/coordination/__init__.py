@@ -1,1 +1,1 @@
-"""Where assignments come from and reports go to: on a laptop to files, on a cluster to the operator."""
+"""Who has which task: where assignments come from and reports go, in files or through the operator."""

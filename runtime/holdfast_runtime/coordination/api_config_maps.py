@@ -1,4 +1,4 @@
-"""Why: the driver's way to the API server: the ConfigMaps of its namespace, and nothing else.
+"""The API client of a driver: the ConfigMaps of its namespace, and nothing else.
 
 "Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline.
 Threads may share one. Must not know what is kept.

@@ -1,4 +1,4 @@
-"""Why: the coordinator on a cluster: the operator numbers attempts and assigns, the driver keeps record and report.
+"""The coordinator on a cluster: the operator numbers attempts and assigns, the driver keeps record and report.
 
 The driver is the record's one writer, for the record must be durable before a new partition is read, also while the
 operator is away; nor is the operator waited for longer than `patience`. Must not know Spark: processors come in by
@@ -14,20 +14,18 @@ from typing import Self
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
-from holdfast.placement.record_keys import key_part
+from holdfast.placement.record_format import key_part
 from holdfast.placement.record_store import RecordStore
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
-from holdfast_runtime.coordination.owner import owner_reference
-from holdfast_runtime.coordination.paces import kept_paces
+from holdfast_runtime.clocks import now
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement, kept_paces
 from holdfast_runtime.coordination.placements import count_in_place, misfit, own_placement
-from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
+from holdfast_runtime.coordination.report_map import ReportMap, SupersededError, owner_reference
 from holdfast_runtime.coordination.reporter import Reporter
 from holdfast_runtime.progress import Event, Progress
-from holdfast_runtime.streams.pace import Pace
-from holdfast_runtime.wall_clock import now
+from holdfast_runtime.streams.generator import Pace
 
 _LOG = logging.getLogger("holdfast")
 PATIENCE = 60.0

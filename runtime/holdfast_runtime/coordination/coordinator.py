@@ -1,18 +1,21 @@
-"""Why: what an attempt asks of whoever places its tasks and remembers its run, the same on one host and on a cluster.
+"""The coordinator of a run: who places its tasks and remembers it, the same on one host and on a cluster.
 
-Must not say how: `local` keeps files, `cluster` keeps ConfigMaps and talks with the operator.
+Generators' paces are begun once and kept with the run: so many rows by when, in whichever attempt. Must not say how
+things are kept: `local` keeps files, `cluster` keeps ConfigMaps and talks with the operator. Must not make rows.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.placement.assignment import Assignment
+from holdfast.placement.metadata_store import MetadataStore
+from holdfast.protocol.assignment import Assignment
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.progress import Event
-from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.generator import Pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +83,14 @@ class Coordinator(Protocol):
 
     def check(self) -> None:
         """Raise what forbids this attempt to go on."""
+
+
+def kept_paces(store: MetadataStore, key: str, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
+    """Generator system -> its pace; those that are new or whose rate has changed are kept under this key."""
+    stored = store.get(key)
+    known = {} if stored is None else {name: Pace(*one) for name, one in json.loads(stored.value).items()}
+    paces = {name: known[name].changed(rate, now) if name in known else Pace(rate, now) for name, rate in rates.items()}
+    if not paces.items() <= known.items():
+        tree = {name: [one.rows_per_second, one.since, one.before] for name, one in (known | paces).items()}
+        store.put(key, json.dumps(tree).encode(), None if stored is None else stored.version)
+    return paces

@@ -1,4 +1,4 @@
-"""Why: the coordinator of a single host: the same decisions as on a cluster, remembered in files.
+"""The coordinator of a single host: the same decisions as on a cluster, remembered in files.
 
 Numbers attempts, keeps the placement record of each run, and assigns tasks to the processors there are. Must not know
 Spark: processors come in by name.
@@ -14,10 +14,9 @@ from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import MetadataStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
-from holdfast_runtime.coordination.paces import kept_paces
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement, kept_paces
 from holdfast_runtime.progress import Event
-from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.generator import Pace
 
 _ATTEMPT, _PACES = "attempt", "paces"
 _HERE = "local"

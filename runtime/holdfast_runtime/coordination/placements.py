@@ -1,13 +1,13 @@
-"""Why: whether an assignment that was handed over is for now, and which one the driver makes itself where none came.
+"""Decisions on placements: whether an assignment fits now, which one the driver makes itself, how tasks share cores.
 
-Pure. Must not wait or ask anybody.
+Pure. Must not wait or ask anybody, nor import Spark: tests without a JVM share out tasks too.
 """
 
 from collections.abc import Collection, Sequence
 from itertools import chain
 
 from holdfast.placement.assignment import assign
-from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
 
@@ -46,3 +46,13 @@ def count_in_place(before: PlacementRecord | None, what: RunPlacement) -> int:
         was.get(task) in (None, what.placement.locations[processor])
         for task, processor in what.placement.assignment.processor_of().items()
     )
+
+
+def tasks_by_slot(assignment: Assignment, cores: int) -> dict[str, tuple[str, ...]]:
+    """Slot -> tasks: those of a processor are dealt to its cores in turn; a core without any has no slot."""
+    slots = {
+        f"{processor}/{core}": tasks[core::cores]
+        for processor, tasks in assignment.tasks_of.items()
+        for core in range(cores)
+    }
+    return {slot: tasks for slot, tasks in slots.items() if tasks}

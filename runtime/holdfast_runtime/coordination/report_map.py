@@ -1,13 +1,21 @@
-"""Why: the ConfigMap in which a run's driver reports: it also says which attempt is the newest, so older ones end.
+"""The ConfigMap in which a run's driver reports: it also says which attempt is the newest, so older ones end.
 
-Must not decide when to write.
+What a driver keeps on the cluster is owned by its app and goes with it, not with attempts, which come and go. Must
+not decide when to write, nor make the driver a controller: that is the operator.
 """
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMaps, Tree, version_of
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast.protocol.report import REPORT_KEY, REPORT_LABEL, DriverReport, report_in
-from holdfast_runtime.coordination.owner import owner_reference
+from holdfast.protocol.labels import REPORT_LABEL
+from holdfast.protocol.report import REPORT_KEY, DriverReport, report_in
+from holdfast.spec.app import API_VERSION, KIND
+
+
+def owner_reference(told: AttemptOrders) -> Tree:
+    """The app, as Kubernetes writes it. To block its deletion would take a right that drivers don't need."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": told.app, "uid": told.uid, "blockOwnerDeletion": False}
+
 
 _TRIES = 3
 

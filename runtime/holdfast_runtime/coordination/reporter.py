@@ -1,7 +1,9 @@
-"""Why: the driver's report is written beside its batches, never in their path: the data plane waits for no API server.
+"""The reporter of a driver: writes its report beside its batches, and only when it is worth a write.
 
-A write that fails is tried again, whatever failed: an app whose report is no longer written is taken for stuck. Only a
-newer attempt, seen on the way, ends this one. Must not decide what is worth a write: that is `reporting`.
+Thousands of drivers share one API server, and people wait for news: so what changes the picture is written at once
+(but not twice in a second), progress every few seconds, a sign of life every minute. A write that fails is tried
+again, whatever failed: an app whose report is no longer written is taken for stuck. Only a newer attempt, seen on the
+way, ends this one. Must not make the data plane wait for the API server.
 """
 
 import logging
@@ -10,10 +12,47 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.report import DriverReport
+from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
 from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
-from holdfast_runtime.coordination.reporting import due, shortened
 from holdfast_runtime.progress import Progress
+
+EVERY = 5_000
+"""Progress alone is not written more often, milliseconds."""
+APART = 1_000
+"""Nothing is written more often: what comes and goes with every batch would be."""
+_LONGEST = 400
+
+
+def due(said: DriverReport | None, now: DriverReport) -> bool:
+    """Whether this is to be written, after what was said last."""
+    if said is None:
+        return True
+    since = now.at - said.at
+    if not 0 <= since < REPORT_INTERVAL:  # the clock was put back
+        return True
+    if _picture(said) != _picture(now):
+        return since >= APART
+    return since >= EVERY and now.batch != said.batch
+
+
+def shortened(text: str | None) -> str | None:
+    """A sentence of so many bytes at most: a report stays small whatever streams are called."""
+    if text is None or len(text.encode()) <= _LONGEST:
+        return text
+    return f"{text.encode()[: _LONGEST - 3].decode(errors='ignore')}..."
+
+
+def _picture(report: DriverReport) -> tuple[object, ...]:
+    return (
+        report.attempt,
+        report.assignment,
+        report.tasks,
+        report.partitions,
+        report.placed,
+        report.progressed is None,
+        report.held_back is None,
+    )
+
 
 _LOG = logging.getLogger("holdfast")
 _LOOK = 1.0

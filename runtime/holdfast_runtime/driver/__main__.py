@@ -1,7 +1,7 @@
-"""Why: the driver's process on a cluster: `python -m holdfast_runtime.driver.__main__ FOLDER`, as the image starts it.
+"""The driver's process on a cluster: `python -m holdfast_runtime.driver FOLDER`, as the image starts it.
 
-Reads what the operator put there, runs the app, and leaves its last word for the operator. SIGTERM drains. Must not
-wire the engine: that is `app`.
+Reads what the operator put into the folder, runs the app, and leaves a termination message for the operator. SIGTERM
+drains. Must not wire the engine: that is `app`.
 """
 
 import argparse
@@ -19,18 +19,25 @@ from types import FrameType
 from holdfast_runtime.checkpoint.old_runs import EVERY
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.checkpoint.run_owner import claim_run
+from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
 from holdfast_runtime.coordination.report_map import has_committed
 from holdfast_runtime.driver.app import run_at
 from holdfast_runtime.driver.chores import PeriodicChore
 from holdfast_runtime.driver.log import DriverLog
-from holdfast_runtime.driver.pod_files import DriverFolder, old_runs_of, places_of, read_folder
+from holdfast_runtime.driver.pod_files import (
+    DriverFolder,
+    failure_message,
+    old_runs_of,
+    places_of,
+    read_folder,
+    success_message,
+    write_termination,
+)
 from holdfast_runtime.driver.site import ProcessorShape, Site, shape_of
-from holdfast_runtime.driver.termination import failure_message, success_message, write_termination
-from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
-from holdfast_runtime.wall_clock import steady
 
 _LOG = logging.getLogger("holdfast")
 _MASTER = "k8s://https://kubernetes.default.svc"

@@ -1,4 +1,4 @@
-"""Why: from a spec to a running query: the only place that wires the parts.
+"""Wiring of an app, from its spec to a running query: the only place that puts the parts together.
 
     plan -> tasks -> placement -> slots -> job -> loop
 
@@ -13,40 +13,34 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.values import millis
 from holdfast_runtime.checkpoint.data_dir import DataDir, disk_refusals
-from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
-from holdfast_runtime.checkpoint.offset_log import read_offset_log
+from holdfast_runtime.checkpoint.jumps import DueJump, JumpFile
+from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
-from holdfast_runtime.checkpoint.spark_plan_log import SparkPlanLog
+from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.driver.arrangement import MoveActions, MovingJob
-from holdfast_runtime.driver.arrangement_part import Arrangement
-from holdfast_runtime.driver.arranging import first_arrangement
+from holdfast_runtime.driver.arrangement import Arrangement, MoveActions, MovingJob, first_arrangement
 from holdfast_runtime.driver.attempt import Attempt, WritableAttempt
 from holdfast_runtime.driver.chores import PositionChore, Positions
 from holdfast_runtime.driver.growth import Growth
-from holdfast_runtime.driver.replanning import AllWrittenError
+from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.driver.site import ProcessorShape, Site, shape_of
-from holdfast_runtime.driver.taking_back import BatchRollback, PlanLog
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.query import LoopParts, Totals, run_query
 from holdfast_runtime.loop.source import serve_offsets
-from holdfast_runtime.loop.until import StopCondition
+from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
+from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_graph, require_built
-from holdfast_runtime.segments.select_schema import select_schema
 from holdfast_runtime.slot.batch_plan import BatchPlan
-from holdfast_runtime.spark.located import registered
-from holdfast_runtime.spark.preparing import PreparingJob
-from holdfast_runtime.spark.processors import by_processor
+from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import open_session, stopped_after
-from holdfast_runtime.spark.slot_job import PackedProgram, slot_job
-from holdfast_runtime.streams.systems.app_streams import kafka_counts
+from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, slot_job
+from holdfast_runtime.streams.systems.system_factory import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
-from holdfast_runtime.wall_clock import steady
 
 _LOG = logging.getLogger("holdfast")
 

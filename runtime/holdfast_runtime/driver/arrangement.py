@@ -1,26 +1,66 @@
-"""Why: tasks may move while the app runs, and executors come back elsewhere; no batch waits for it or runs under two.
+"""The arrangement of an attempt's tasks in slots: the first one, and the job that follows tasks while the app runs.
+
+An attempt begins when executors are up and its tasks have processors. Later tasks may move and executors come back
+elsewhere; no batch waits for it or runs under two arrangements:
 
     in a thread:       look -> build the new job -> remember where tasks will run
     between batches:   take it
 
-So nothing of it is in a batch's path, and a batch runs as a whole under one arrangement. What can't be looked at or
-remembered now is tried again, and tasks stay where they are. Must not decide where tasks run.
+What can't be looked at or remembered now is tried again, and tasks stay where they are. Must not decide which
+processor a task goes to.
 """
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.driver.arrangement_part import Arrangement
+from holdfast_runtime.coordination.placements import tasks_by_slot
+from holdfast_runtime.driver.site import Site
 from holdfast_runtime.job import Job
+from holdfast_runtime.spark.located import by_processor, registered
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Which slots there are, and where Spark finds them."""
+
+    placement: Placement
+    where: Mapping[str, str | None]
+    """Processor -> its executor, as Spark names it; None: the driver itself."""
+    cores: int
+    """Of each processor."""
+
+    @property
+    def slots(self) -> dict[str, tuple[str, ...]]:
+        """Slot -> its tasks."""
+        return tasks_by_slot(self.placement.assignment, self.cores)
+
+    @property
+    def places(self) -> dict[str, str | None]:
+        """Slot -> where it should run."""
+        return {slot: self.where.get(slot.rpartition("/")[0]) for slot in self.slots}
+
+    def followed(self, newer: Placement | None, found: Mapping[str, str]) -> "Arrangement":
+        """With a newer placement, if there is one, and where processors are found now; itself where nothing changed.
+
+        A processor that is not found stays where it was: its slots run elsewhere until it is back.
+        """
+        placement = newer or self.placement
+        where = {one: found.get(one) or self.where.get(one) for one in placement.assignment.tasks_of}
+        if newer is None and where == self.where:
+            return self
+        return Arrangement(placement, where, self.cores)
+
 
 _LOG = logging.getLogger("holdfast")
 _EVERY = 3.0
@@ -107,3 +147,33 @@ class MovingJob:
 def _said(arrangement: Arrangement) -> str:
     parts = arrangement.placement.assignment.tasks_of.items()
     return ", ".join(f"{len(tasks)} on {name} at {arrangement.where[name]}" for name, tasks in parts)
+
+
+_HERE = "local"
+"""The one processor where all runs in the driver."""
+
+
+class ExecutorsMissingError(WorldChangeError):
+    """The executors that were asked for did not come up."""
+
+
+def first_arrangement(
+    spark: SparkSession, site: Site, tasks: Sequence[str], drain: threading.Event
+) -> Arrangement | None:
+    """The slots to begin with; None: the app is to end before it has begun."""
+    deadline = time.monotonic() + site.executors_within
+    wanted = site.shape.executors
+    while True:
+        found: dict[str, str | None] = {**by_processor(registered(spark))} if wanted else {_HERE: None}
+        placement = site.coordinator.placement(tasks, found.keys(), wanted)
+        if placement is not None:
+            return Arrangement(placement, {one: found[one] for one in placement.assignment.tasks_of}, site.shape.cores)
+        if time.monotonic() > deadline:
+            message = (
+                f"{len(found)} of {wanted} executors came up in {site.executors_within:.0f} s; "
+                f"see Spark's log for the others"
+            )
+            raise ExecutorsMissingError(message)
+        if drain.wait(site.look_every):
+            return None
+        site.coordinator.check()

@@ -1,4 +1,4 @@
-"""Why: one attempt of one run, as far as it needs no Spark: plan, tasks, streams, and what slots are told.
+"""One attempt of one run, as far as it needs no Spark: plan, tasks, streams, and the program of its slots.
 
     app + record -> plan -> tasks -> program;   shut out: number it, and let no earlier one write
                                                 take up:  see that outputs and checkpoint are of one history
@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.reasons import Reason
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
-from holdfast.tasks.expansion_part import ExpansionRules
-from holdfast.tasks.ordering import child_after, parents_of_new
+from holdfast.tasks.expansion import ExpansionRules, child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.life import take_up
@@ -31,10 +30,10 @@ from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
 from holdfast_runtime.state.place import quota_for
-from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
-from holdfast_runtime.streams.markers import EarlierWrites
+from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
 from holdfast_runtime.streams.records import OffsetBounds
-from holdfast_runtime.streams.systems.app_streams import Streams, StreamsEnvironment
+from holdfast_runtime.streams.systems.app_streams import Streams
+from holdfast_runtime.streams.systems.system_factory import StreamsEnvironment
 
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: what a batch holds is in memory at once."""

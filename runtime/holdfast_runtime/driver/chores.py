@@ -1,6 +1,6 @@
-"""Why: what is done from time to time for others, how far the app has come, in a thread that no batch waits for.
+"""Background chores of a driver: what is done now and then, in threads that no batch waits for.
 
-What can't be done now is said once and tried again, less and less often, whatever went wrong: a thread that dies in
+What can't be done now is said once and tried again, less and less often, whatever went wrong: a thread that ends in
 silence would leave the chore undone for the rest of the attempt. Must not raise into a run.
 """
 

@@ -1,4 +1,4 @@
-"""Why: inputs grow partitions while an app runs; here is who notices, and whether the app can go on with them.
+"""Growth of inputs while an app runs: noticing new partitions, and whether the app can go on with them.
 
 Growth that can't be taken is said once and left alone: the app goes on with what it has. Must not apply it: the next
 attempt does, which begins where this one's last batch ended.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlanningFacts, plan
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.progress import GrowthRefused, Listener

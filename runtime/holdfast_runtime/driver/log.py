@@ -1,4 +1,4 @@
-"""Why: what a driver in a pod says to whoever reads its log: few lines, each worth reading.
+"""The log of a driver in a pod, made of a run's events: few lines, each worth reading.
 
 Must not say what is a secret, nor how every batch went: that is in the report and in the metrics.
 """

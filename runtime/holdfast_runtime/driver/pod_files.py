@@ -1,25 +1,26 @@
-"""Why: what the operator has put into a driver's folder, read once, and where on a cluster the driver's app keeps what.
+"""The files of a driver's pod: the folder that the operator fills, and the termination message that it reads.
 
-Must not ask the API server.
+The folder is read once, and says also where on a cluster the app's run keeps what. The message says how the driver
+ended and who has to act, for an operator that sees no more than the pod's end. Must not ask the API server, nor
+decide anything by the text of an error.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import UserActionError
+from holdfast.errors import RetrySoonError, UserActionError, WorldChangeError
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
-from holdfast_runtime.checkpoint.checkpoint_location import CheckpointLocationError, storage_at
-from holdfast_runtime.checkpoint.data_dir import folder_name
 from holdfast_runtime.checkpoint.old_runs import OldRuns
-from holdfast_runtime.checkpoint.places import Places
-from holdfast_runtime.state.folder_storage import FolderStorage
-from holdfast_runtime.state.storage import Storage
-from holdfast_runtime.wall_clock import steady
+from holdfast_runtime.checkpoint.places import CheckpointLocationError, Places, folder_name, storage_at
+from holdfast_runtime.clocks import steady
+from holdfast_runtime.progress import RunEnded
+from holdfast_runtime.state.storage import FolderStorage, Storage
 
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
 
@@ -102,3 +103,34 @@ def _text(path: Path) -> str:
     except OSError as error:
         message = f"{path} can't be read ({error.strerror}): give the driver the folder that the operator mounts"
         raise DriverFolderError(message) from error
+
+
+_LOG = logging.getLogger("holdfast")
+_LONGEST = 2000
+"""Bytes of a message; Kubernetes keeps 4096 of all."""
+
+
+def success_message(ended: RunEnded) -> str:
+    """As JSON."""
+    return json.dumps({"ended": ended.ending.value})
+
+
+def failure_message(error: BaseException) -> str:
+    """As JSON, with the way out: `user`, `world` or `bug`."""
+    if isinstance(error, UserActionError):
+        way_out = "user"
+    elif isinstance(error, WorldChangeError | RetrySoonError):
+        way_out = "world"
+    else:
+        way_out = "bug"
+    text = str(error) if way_out != "bug" else f"{type(error).__name__}: {error}"
+    message = text.encode(errors="replace")[:_LONGEST].decode(errors="ignore")
+    return json.dumps({"failed": way_out, "message": message}, ensure_ascii=False)
+
+
+def write_termination(message: str, path: Path) -> None:
+    """Put it where Kubernetes looks; outside of a pod there may be no such place."""
+    try:
+        path.write_text(message, encoding="utf-8")
+    except OSError as error:
+        _LOG.warning("%s can't be written (%s): %s", path, error.strerror, message)

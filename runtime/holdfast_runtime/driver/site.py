@@ -1,4 +1,4 @@
-"""Why: an app is wired the same wherever it runs; what differs there is this value.
+"""The site of an app, a laptop or a cluster: all that differs where it runs, as one value.
 
 Must not act.
 """

@@ -1,32 +1,21 @@
-"""Why: a producer that does not know of new partitions yet goes on writing their keys to the old ones, the parents.
+"""The grace period of new partitions: producers that do not know them yet go on writing their keys to the old ones.
 
     noticed -> the grace is over: where the parent ends is noted -> it is read to there -> the new partition is read
 
-What such a producer writes later is read out of order, and counted: from that end on, a key in the parent that belongs
-elsewhere is misplaced. Pure: clock and ends come in, and what is decided goes into the offsets, so that replays and
-later attempts know it. Must not read streams.
+What such a producer writes later is read out of order, and counted: from that end on, a key in the parent that
+belongs elsewhere is misplaced. Pure: clock and ends come in, and what is decided goes into the offsets, so that
+replays and later attempts know it. Must not read streams.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
+from holdfast_runtime.checkpoint.offsets import NewPartition
 from holdfast_runtime.streams.records import OffsetBounds
 
 _NEVER = 2**63 - 1
 """No partition is ever read to there."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewPartition:
-    """A new partition of a stream that has grown."""
-
-    parent: StreamPartition
-    at: int
-    """The clock of the batch in which it was noticed."""
-    end: int | None = None
-    """Where its parent ended when the grace was over; None: it is not over."""
 
 
 def noticed_now(

@@ -1,4 +1,4 @@
-"""Why: a stream may no longer have what is to be read next, or never had what was read: what is wrong, in one place.
+"""Lost positions: streams that no longer have what is to be read next, or never had what was read.
 
 The driver stops by it, with the choices spelled out; `holdfast offsets` shows it. Must not read streams.
 """

@@ -1,10 +1,12 @@
-"""Why: whether there is a next batch, what it reads and which tasks take part: the driver's one decision.
+"""The next batch: whether there is one, what it reads, which tasks take part, and the plan that goes to slots.
 
 A task takes part if it has records to read, if it asked to be woken by now, or if the attempt is new: then all do, so
-that each says where it stands. Without any of them there is no batch, and an idle app writes nothing.
-Must not read streams or clocks: what is known comes in.
+that each says where it stands. Without any of them there is no batch, and an idle app writes nothing. The batch plan
+is made of the durable offsets alone, so that a replay makes the same. Must not read streams or clocks: what is known
+comes in.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -12,10 +14,11 @@ from math import ceil
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.jumps import Jump, jumped
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.grace import after_grace, noticed_now
+from holdfast_runtime.loop.grace import after_grace, noticed_now, settled
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, ReadOrder, plan_ranges
-from holdfast_runtime.streams.records import OffsetBounds
+from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, Turn
+from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +154,37 @@ def _backlogs(
     if lost:
         raise lost_error(lost)
     return backlogs
+
+
+def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
+    """The batch that leads to these offsets, for tasks with these inputs."""
+    gave = _settled(end) if end.noticed else {}
+    turns = {
+        task: Turn(
+            end.turns[task],
+            _ranges(end, inputs[task]),
+            _ended(end, inputs[task]),
+            {one: end.jumped[one] for one in inputs[task] if one in end.jumped},
+            {one: gave[one] for one in inputs[task] if one in gave},
+        )
+        for task in end.taking_part
+    }
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew)
+
+
+def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
+    """What is read in this batch of partitions that gave keys away; nothing where no stream has grown in this run."""
+    counts = Counter(partition.stream for partition in end.positions)
+    return {
+        partition: SettledPartition(start, counts[partition.stream])
+        for partition, start in settled(end.noticed).items()
+        if partition in end.starts and end.positions[partition] > start
+    }
+
+
+def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[OffsetRange, ...]:
+    return tuple(OffsetRange(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
+
+
+def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:
+    return tuple(one for one in inputs if one in end.ends and end.positions.get(one, 0) >= end.ends[one])

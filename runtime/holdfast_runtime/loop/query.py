@@ -1,4 +1,4 @@
-"""Why: the batch loop: Spark asks what to read next, makes it durable, and then has it run; here is who answers.
+"""The batch loop: Spark's query asks what to read next, makes it durable and has it run; here is who answers.
 
     Spark:   ask -> offsets into its log -> run -> commit log -> ask ...
     planner: bounds -> next offsets, or nothing (yet)            (a thread of its own)
@@ -24,22 +24,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.jump_file import DueJump
-from holdfast_runtime.checkpoint.jumps import Jump
+from holdfast_runtime.checkpoint.jumps import DueJump, Jump
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.clocks import BatchClock
+from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, lag, next_offsets
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lag, next_offsets
 from holdfast_runtime.loop.source import OffsetServer
-from holdfast_runtime.loop.stopping import WaitEndedError, patiently
+from holdfast_runtime.loop.stopping import StopCondition, WaitEndedError, patiently
 from holdfast_runtime.loop.task_ledger import TaskLedger
-from holdfast_runtime.loop.until import StopCondition
 from holdfast_runtime.progress import BatchWaiting, ClockJumped, EndCause, Listener, Progress, RunDraining, RunEnded
-from holdfast_runtime.slot.batch_plan import batch_to
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
-from holdfast_runtime.spark.java_causes import java_causes
+from holdfast_runtime.spark.java import java_causes
 from holdfast_runtime.streams.records import OffsetBounds
-from holdfast_runtime.wall_clock import instant, now
 
 _LOOK_EVERY = 0.05
 _LONGEST = 4000

@@ -1,4 +1,4 @@
-"""Why: what the next batch reads: an exact range of every partition, so that a replay reads the same.
+"""The ranges of a batch: an exact part of every partition, so that a replay reads the same.
 
 How much is read at once is decided here, in records and in bytes, such that no partition starves and one that lags
 catches up. Pure: positions, ends and limits come in. Must not read streams.
@@ -7,7 +7,7 @@ catches up. Pure: positions, ends and limits come in. Must not read streams.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.tasks.ordering import may_be_read
+from holdfast.tasks.expansion import may_be_read
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 

@@ -1,8 +1,8 @@
-"""Why: Spark asks its source, in a process of its own, what to read next; the driver, which knows, answers.
+"""The Spark data source of the query: it asks the planner in the driver what to read next, and the planner answers.
 
-The source is a thin client of the planner that lives in the driver: it hands over where the last batch ended and gets
-where the next one ends. Spark makes that durable before the batch starts. Spark takes a second or two to make one, so
-that begins before there is a planner: while executors come up. Must not decide anything.
+Spark runs the source in a process of its own. It hands over where the last batch ended and gets where the next one
+ends; Spark makes that durable before the batch starts. Spark takes a second or two to make a source, so that begins
+before there is a planner, while executors come up. Must not decide anything.
 """
 
 import secrets
@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.early import start_early
+from holdfast_runtime.job import start_early
 
 Answer = Callable[[Offsets], Offsets]
 _ADDRESS, _SECRET = "address", "secret"

@@ -1,7 +1,7 @@
-"""Why: what the driver knows of its tasks between two batches, because they said so: wake-ups, ends, sizes of records.
+"""The ledger of what tasks have reported in an attempt: wake-ups, ends of inputs, sizes of records.
 
-Lives as long as an attempt; the next one asks all tasks anew. Must not decide whether there is a batch: `next_offsets`
-does.
+Lives as long as an attempt; the next one asks all tasks anew. Must not decide whether there is a batch:
+`next_offsets` does.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,10 @@
-"""Why: a user's text is read by Spark itself, over nothing but the rows its step gets, and still runs in the union.
+"""Users' SQL texts as Spark itself reads them: analysed expressions, and the schema of a `select`.
 
-Spark analyses the text on an empty frame of the step's own columns. What comes out refers to these columns by
-Catalyst's ids, so it can be put behind any frame that gives out columns under the same ids: no name is resolved twice,
-and `*`, lambda variables, case and struct fields mean what they mean in Spark. Must not run jobs or know the union.
+Spark analyses a text on an empty frame of the step's own columns. What comes out refers to these columns by
+Catalyst's ids, so it can be put behind any frame that gives out columns under the same ids: no name is resolved
+twice, and `*`, lambda variables, case and struct fields mean what they mean in Spark. Only Spark can tell every type
+that comes out of a `select`, and rows that cross segments need all of them; no type may pass that rows would lose on
+the way, because Spark would see another one behind the crossing. Must not run jobs or know the union.
 """
 
 from dataclasses import dataclass
@@ -16,7 +18,10 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import UserActionError
+from holdfast.planning.types.ddl import parse_schema
 from holdfast.planning.types.findings import excerpt
+from holdfast_runtime.segments.graph import SelectSchema
+from holdfast_runtime.streams.codecs import arrow_schema
 
 VALUE = "value"
 """The field of what `tried` gives."""
@@ -188,3 +193,25 @@ def _refusal(frame: DataFrame, texts: tuple[str, ...], error: PySparkException) 
 def _reason(error: PySparkException) -> str:
     """The sentence of Spark's error, without the plan that follows it."""
     return str(error).partition(";\n")[0].partition(" SQLSTATE")[0].strip()
+
+
+def select_schema(spark: SparkSession) -> SelectSchema:
+    """Spark's answer to what columns come out of a `select`."""
+    catalyst = Catalyst(spark)
+
+    def answer(given: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:
+        schema: Any = catalyst.selected(given, texts)._jdf.schema()  # noqa: SLF001 - Python's loses collations
+        if not schema.length():
+            return pa.schema([])
+        found = arrow_schema(parse_schema(schema.toDDL()))
+        carried = catalyst.frame(found)._jdf.schema()  # noqa: SLF001
+        for one, other in zip(schema.asNullable().fields(), carried.fields(), strict=True):
+            if not one.dataType().equals(other.dataType()):
+                message = (
+                    f"column {one.name()} of {excerpt(', '.join(texts))} is {excerpt(one.dataType().sql())}, which "
+                    f"rows can't carry as it is; CAST it to {excerpt(other.dataType().sql())}"
+                )
+                raise TextRefusedError(message)
+        return found
+
+    return answer

@@ -1,8 +1,10 @@
-"""Why: which step runs in which segment, and which rows have to travel between segments.
+"""The compiled graph: which step runs in which segment, and which rows travel between segments.
 
 Even levels are Python, odd ones Spark SQL; each crossing costs every row a trip between the JVM and Python, so a step
-waits for nothing but its inputs. Pure and picklable: the driver compiles, tasks read. Must not run anything; what only
-Spark can tell (the types of a `select`) comes in as a function.
+waits for nothing but its inputs. A row on which a `filter` or `select` fails travels as the row the step was given
+and the column that could not be computed; what Spark would raise is lost where it is caught. Pure and picklable: the
+driver compiles, tasks read. Must not run anything or need a JVM; the types of a `select`, which only Spark knows,
+come in as a function.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +17,38 @@ from holdfast.planning.graph import makes_stream
 from holdfast.planning.plan import Plan
 from holdfast.planning.run_checks import not_built
 from holdfast.planning.types.ddl import parse_schema
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
-from holdfast_runtime.segments.failures import failed_schema
 from holdfast_runtime.segments.union import UnionLayout
+from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.merge import find_column
+from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import arrow_schema
+
+COLUMN, ROW = "column", "row"
+_WHY = "a value it can't cast, a number too large, a division by zero or an index that is not there"
+
+
+def failed_schema(given: pa.Schema) -> pa.Schema:
+    """Of the rows that fail in a step that is given rows of this schema."""
+    return pa.schema([(COLUMN, pa.string()), (ROW, pa.struct(list(given)))])
+
+
+def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
+    """The rows as the step was given them, and why each failed."""
+    row = failed.rows.column(ROW)
+    schema = pa.schema([row.type.field(at) for at in range(row.type.num_fields)])
+    given = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
+    return given, [
+        FailedRow(at, _reason(step, column), column) for at, column in enumerate(failed.rows.column(COLUMN).to_pylist())
+    ]
+
+
+def _reason(step: Step, column: str | None) -> str:
+    if column is None:
+        return f"Spark SQL can't compute the filter {step.filter} for this row: {_WHY}"
+    return f"Spark SQL can't compute column {column} for this row: {_WHY}"
+
 
 SOURCE = "source"
 SQL_VERBS = ("filter", "select")

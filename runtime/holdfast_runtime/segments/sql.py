@@ -1,9 +1,9 @@
-"""Why: one Spark SQL segment: all `filter`, `select` and `merge` steps of a level over the union, in one narrow plan.
+"""One Spark SQL segment: all `filter`, `select` and `merge` steps of a level over the union, in one narrow plan.
 
-The row of each node is a struct column, null where the row at hand is none of that node's; each step adds the column of
-its own. So every expression is computed once, only for rows that reached its step, and only by what Spark made of the
-user's text. Must not put a Filter behind an expression: Spark pushes parts of it below the guards, to rows it would
-fail on.
+The row of each node is a struct column, null where the row at hand is none of that node's; each step adds the column
+of its own. So every expression is computed once, only for rows that reached its step, and only by what Spark made of
+the user's text. Must not put a Filter behind an expression: Spark pushes parts of it below the guards, to rows it
+would fail on.
 """
 
 from dataclasses import dataclass, field
@@ -14,8 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark names it
 
 from holdfast_runtime.segments.catalyst import VALUE, Catalyst, ExplodedColumn
-from holdfast_runtime.segments.failures import COLUMN, ROW
-from holdfast_runtime.segments.graph import FAILED, CompiledGraph, GraphNode
+from holdfast_runtime.segments.graph import COLUMN, FAILED, ROW, CompiledGraph, GraphNode
 from holdfast_runtime.segments.union import NOTE
 from holdfast_runtime.steps.merge import find_column
 

@@ -1,8 +1,10 @@
-"""Why: rows of several nodes and tasks travel between Python and Spark SQL in one frame, so in one tagged union.
+"""The tagged union in which rows of several nodes and tasks travel between Python and Spark SQL in one frame.
 
 Columns: `task`, `node` (-1: a note, bytes that travel along), `time`, `note`, then one nullable struct per distinct
-schema. Spark cuts and joins batches as it likes; only the order of rows is its promise, and all that is relied on here.
-Must not need a JVM, know steps, or touch single rows.
+schema. Spark cuts and joins batches as it likes; only the order of rows is its promise, and all that is relied on
+here. Spark marks as never null, at any depth, what it knows to be so, where rows of a node have one type in all
+batches: so arrays get everything nullable again, which Arrow's own cast refuses for nulls below a null parent. Must
+not need a JVM, know steps, touch single rows, or convert any other type.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,11 +18,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.segments.retyping import retyped
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values as this type, which differs in nothing but what may be null."""
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        children = [retyped(array.field(at), field.type) for at, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_map(kind):
+        pairs = [retyped(array.keys, kind.key_type), retyped(array.items, kind.item_type)]
+        inner = pa.StructArray.from_arrays(pairs, fields=[kind.key_field, kind.item_field])
+    elif pa.types.is_list(kind):
+        inner = retyped(array.values, kind.value_type)
+    else:
+        return array.cast(kind)
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], array.null_count, array.offset, [inner])
+
 
 NOTE = -1
 """The node of a row that is a note."""

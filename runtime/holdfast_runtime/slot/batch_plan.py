@@ -1,17 +1,14 @@
-"""Why: what each task does in one batch, as it travels from the driver to the slots.
+"""The plan of one batch, what each task does in it, as it travels from the driver to the slots.
 
-Made from the durable offsets alone, so that a replay makes the same. Must not read streams.
+Made from the durable offsets alone (`loop.next_batch`), so that a replay makes the same. Must not read streams.
 """
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.grace import settled
 from holdfast_runtime.streams.records import OffsetRange
 
 
@@ -93,37 +90,3 @@ class BatchPlan:
             for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
         return cls(batch, epoch, now, first, turns, skew)
-
-
-def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
-    """The batch that leads to these offsets, for tasks with these inputs."""
-    gave = _settled(end) if end.noticed else {}
-    turns = {
-        task: Turn(
-            end.turns[task],
-            _ranges(end, inputs[task]),
-            _ended(end, inputs[task]),
-            {one: end.jumped[one] for one in inputs[task] if one in end.jumped},
-            {one: gave[one] for one in inputs[task] if one in gave},
-        )
-        for task in end.taking_part
-    }
-    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew)
-
-
-def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
-    """What is read in this batch of partitions that gave keys away; nothing where no stream has grown in this run."""
-    counts = Counter(partition.stream for partition in end.positions)
-    return {
-        partition: SettledPartition(start, counts[partition.stream])
-        for partition, start in settled(end.noticed).items()
-        if partition in end.starts and end.positions[partition] > start
-    }
-
-
-def _ranges(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[OffsetRange, ...]:
-    return tuple(OffsetRange(one, end.starts[one], end.positions[one]) for one in inputs if one in end.starts)
-
-
-def _ended(end: Offsets, inputs: Sequence[StreamPartition]) -> tuple[StreamPartition, ...]:
-    return tuple(one for one in inputs if one in end.ends and end.positions.get(one, 0) >= end.ends[one])

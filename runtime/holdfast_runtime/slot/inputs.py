@@ -1,6 +1,9 @@
-"""Why: from a range of records to rows with event times: fetch, split off control messages, decode, put bad ones aside.
+"""Inputs of a slot: ranges of records fetched, control messages split off, rows decoded with their event times.
 
-One reader per stream and process, because codecs learn what their stream looks like. Must not know steps or state.
+One reader per stream and process, because codecs learn what their stream looks like. A row whose event time is
+farther ahead of the batch clock than `maxAhead` allows moves no watermark: else one producer with a wrong clock would
+make all that follows late. Bad records are set aside. Must not know steps or state, nor decide what becomes of bad
+rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +15,55 @@ import pyarrow.compute as pc
 
 from holdfast.control.messages import UserRecord, decode
 from holdfast.control.producers import Delivery
-from holdfast.spec.streams import Stream
+from holdfast.moments import event_moment, time_span
+from holdfast.spec.streams import EventTime, Stream
+from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.batch_plan import SettledPartition
-from holdfast_runtime.slot.far_ahead import FarAheadRows, far_ahead
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
+from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.codecs.times import outside_years
 from holdfast_runtime.streams.generator import GeneratorFunctionError
-from holdfast_runtime.streams.partitioner import misplaced
+from holdfast_runtime.streams.keys import misplaced
 from holdfast_runtime.streams.records import NO_TIME, OffsetRange
 from holdfast_runtime.streams.systems.app_streams import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class FarAheadRows:
+    """What is too far ahead among some rows."""
+
+    rows: Indices
+    """Which."""
+    latest: int | None
+    """The latest event time of all others."""
+    reason: Callable[[int], str]
+    """Why a row is among them."""
+
+
+def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> FarAheadRows:
+    """What is too far ahead of the batch clock; nothing in a stream that declares no event time."""
+    if declared is None:
+        return FarAheadRows(np.empty(0, np.int64), _latest(times), lambda _: "")
+    beyond = pc.greater(times, now + millis(declared.max_ahead)).fill_null(False)  # noqa: FBT003 - Arrow's own
+    rows = np.flatnonzero(beyond.to_numpy(zero_copy_only=False))
+    believed = times.filter(pc.invert(beyond)) if len(rows) else times
+
+    def reason(row: int) -> str:
+        time = times[row].as_py()
+        return (
+            f"{declared.column} is {event_moment(time)}, {time_span(time - now)} ahead of the clock, and "
+            f"eventTime.maxAhead is {declared.max_ahead}"
+        )
+
+    return FarAheadRows(rows, _latest(believed), reason)
+
+
+def _latest(times: pa.Int64Array) -> int | None:
+    return None if times.null_count == len(times) else pc.max(times).as_py()
+
 
 _LONGEST = 2**31 - 1
 """Arrow miscounts where no end is given."""

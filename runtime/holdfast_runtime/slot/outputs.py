@@ -1,4 +1,4 @@
-"""Why: from rows to records in their partitions, behind them the control messages, and all of it written with a marker.
+"""Outputs of a slot: rows become records in their partitions, control messages behind them, written with a marker.
 
 Records are put into a batch's delta before they are written, partition by partition, so that a replay between two
 partitions writes what the first try meant to. Must not know steps or state.
@@ -16,9 +16,8 @@ from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.slot.record_limits import EncodedRows, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import Codec
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot
-from holdfast_runtime.streams.keys import key_bytes
-from holdfast_runtime.streams.partitioner import place, split
+from holdfast_runtime.streams.keys import key_bytes, place, split
+from holdfast_runtime.streams.markers import AttemptSlot
 from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, written_batch
 from holdfast_runtime.streams.systems.app_streams import Streams
 

@@ -1,8 +1,8 @@
-"""Rows whose records are larger than their topic takes: found while they are encoded, before their batch is decided.
+"""Size limits of records: rows too large for their topic, found while encoding, before their batch is decided.
 
 A batch that is decided has to be written as it is, so what nobody can write must not get into it: the batch fails by
-name, or such rows become dead letters, as the stream's `onUnwritable` says. Dead letters themselves are cut until they
-fit. Pure: limits come in. Must not count or write.
+name, or such rows become dead letters, as the stream's `onUnwritable` says. Dead letters themselves are cut until
+they fit. Pure: limits come in. Must not count or write.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,10 +1,13 @@
-"""Why: what slots tell the driver about a batch, and how their errors come home with their type.
+"""Reports of slots to the driver: what became of each task's turn, where the time went, errors that keep their type.
 
-A slot's answer is one text: Spark carries nothing else out of the prepared job. Must not decide what follows.
+A slot's answer is one text: Spark carries nothing else out of the prepared job. Phases are for people; nothing may be
+decided by them. Must not decide what follows.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
@@ -143,3 +146,33 @@ def _staying(committed: Sequence[str]) -> str:
         f"other slots have committed their part of this batch, which stays as it is: "
         f"{', '.join(committed[:_LISTED])}{more}; the next run computes the others"
     )
+
+
+class PhaseTimes:
+    """Milliseconds by name, added up."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = {}
+        self._inner = 0.0
+
+    @contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        """Count what happens inside for this phase, and for no other one around it."""
+        began, outer = time.perf_counter(), self._inner
+        self._inner = 0.0
+        try:
+            yield
+        finally:
+            whole = (time.perf_counter() - began) * 1000
+            self.add({name: whole - self._inner})
+            self._inner = outer + whole
+
+    def add(self, spent: Mapping[str, float]) -> None:
+        """Add what was measured elsewhere."""
+        for name, milliseconds in spent.items():
+            self._spent[name] = self._spent.get(name, 0.0) + milliseconds
+
+    def taken(self) -> dict[str, float]:
+        """What was spent since the last call."""
+        spent, self._spent = self._spent, {}
+        return spent

@@ -1,4 +1,4 @@
-"""Why: what one slot does in one batch, from ranges to commit. This is the heart.
+"""One slot in one batch, from ranges to commit: the heart of the engine.
 
     first segment:   open stores -> fetch, decode -> move event time -> steps           task by task
     other segments:  steps                                                              task by task
@@ -17,27 +17,24 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
+from holdfast_runtime.slot.clock_messages import MARKS, outgoing_messages
 from holdfast_runtime.slot.outputs import TaskOutput, write
-from holdfast_runtime.slot.phases import PhaseTimes
-from holdfast_runtime.slot.report import Failure, SlotReport, TaskReport
-from holdfast_runtime.slot.task_clock import MARKS, ClockInput, StoredClock, advance_clock, outgoing_messages
-from holdfast_runtime.slot.task_outputs import check_outputs, keep_outputs
-from holdfast_runtime.slot.task_positions import check_delta, check_offsets, keep_offsets
+from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport
+from holdfast_runtime.slot.task_clock import ClockInput, StoredClock, advance_clock
+from holdfast_runtime.slot.task_positions import check_delta, check_offsets, check_outputs, keep_offsets, keep_outputs
 from holdfast_runtime.slot.turn_note import TurnNote
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
+from holdfast_runtime.state.environment import mark_damaged
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.table import state_view
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
-from holdfast_runtime.state.trouble import mark_damaged
-from holdfast_runtime.state.view import state_view
-from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.tables import TaskTables
+from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot
-from holdfast_runtime.streams.markers import is_written
+from holdfast_runtime.streams.markers import AttemptSlot, is_written
 from holdfast_runtime.streams.records import Marker
 
 Batches = Iterator[pa.RecordBatch]

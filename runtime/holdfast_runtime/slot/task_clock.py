@@ -1,78 +1,25 @@
-"""Why: how far event time has come in a task, what it still has to tell the streams it writes, and when to look again.
+"""The clock of a task: how far event time has come with what a batch brought, and when to look again without records.
 
-Joins the core's bookkeeping of control messages to what a batch brought, as one step from batch to batch, stored with
-the task's state:
-
-    moved      before the steps run: the watermarks they see
-    outgoing   behind them, when it is known which timers have not fired: what is said to others, what is stored
-
-Must not read clocks, streams or stores: what is known comes in, what to store comes out.
+Joins the core's bookkeeping of control messages to a batch, as one step from batch to batch, up to the watermarks
+that steps see; what is said behind the rows is in `clock_messages`. Must not read clocks, streams or stores: what is
+known comes in, what to store comes out.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.held_back import held_back_by
-from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, encode
-from holdfast.control.producers import Delivery, Producers
-from holdfast.control.relay import Relay, aggregating_partition, relays
-from holdfast.control.sending import ControlSender, Emission, SenderProgress
-from holdfast.control.upstream import Upstream, input_watermark
+from holdfast.control.bookkeeping import Bookkeeping
+from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
+from holdfast.control.producers import Delivery
+from holdfast.control.sending import ControlSender, SenderProgress
+from holdfast.control.watermark import Upstream, held_back_by, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.slot.clock_messages import PendingMessages, lowest_mark, read_marks, relay_of, written_messages
+from holdfast_runtime.slot.clock_plan import ClockPlan
 from holdfast_runtime.state.errors import parsing_state
 
-MARKS = ".marks"
-"""The state table of what steps have seen of event time, and of what was told to streams."""
 _EARLIEST = -(2**63) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class ClockSource:
-    """A stream a task reads, as far as event time is concerned."""
-
-    lateness: int | None = None
-    """How far behind its newest record one may be; None: its records say nothing of event time."""
-    idle_after: int | None = None
-    producers: Producers | None = None
-    """Who writes control messages into it; None: nobody does."""
-    max_ahead: int | None = None
-    """How far ahead of the batch clock event time may be to be believed; None: as far as it likes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockTarget:
-    """A stream that is told how far the task has come."""
-
-    partitions: int
-    sources: frozenset[str]
-    """The streams whose rows go there."""
-    producers: tuple[str, ...]
-    """The tasks that write it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockPlan:
-    """What is the same in every batch of a task."""
-
-    task: str
-    partitions: tuple[StreamPartition, ...]
-    sources: Mapping[str, ClockSource]
-    steps: Mapping[str, frozenset[str]]
-    """Step that asks for the watermark -> the streams whose rows reach it."""
-    told: Mapping[str, ClockTarget]
-    behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Step, or stream that is told -> the steps with timers whose rows reach it in this task."""
-    max_ahead: int | None = None
-    """The largest of all sources of the app."""
-
-    @property
-    def inputs(self) -> ControlInputs:
-        """The same for the bookkeeping."""
-        producers = {name: source.producers for name, source in self.sources.items() if source.producers is not None}
-        return ControlInputs(self.partitions, producers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +50,6 @@ class StoredClock:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingMessages:
-    """What is to be said behind the rows of a batch, before it is known which timers have not fired."""
-
-    turn: int
-    horizon: int | None
-    views: Mapping[str, SenderProgress]
-    """Stream -> how far the task has come for it."""
-    watermarks: Mapping[str, int | None]
-    """By step."""
-    sources: int | None
-    """The lowest watermark of what is read: that of a task without steps or streams that ask."""
-    held_back: str | None
-    all_ended: bool
-    relayed: Mapping[str, ControlSender] = field(default_factory=dict)
-    relays: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
-    """What the task says for others."""
-
-
-@dataclass(frozen=True, slots=True)
 class ClockAdvance:
     """Where the task stands with the rows of the batch."""
 
@@ -137,18 +65,6 @@ class ClockAdvance:
     control: Mapping[bytes, bytes | None]
     wake: int | None
     telling: PendingMessages
-
-
-@dataclass(frozen=True, slots=True)
-class ClockResult:
-    """Where the task stands behind the batch."""
-
-    says: Sequence[tuple[str, tuple[int, ...], bytes]]
-    """Control messages: stream, partitions, message."""
-    marks: Mapping[bytes, bytes | None]
-    watermark: int | None
-    held_back: str | None
-    all_ended: bool
 
 
 def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> ClockAdvance:
@@ -198,64 +114,6 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
             relayed=relayed,
             relays=relays_say,
         ),
-    )
-
-
-def outgoing_messages(
-    plan: ClockPlan, stored: Mapping[bytes, bytes], telling: PendingMessages, unfired: Mapping[str, int]
-) -> ClockResult:
-    """What follows the rows of a batch. `stored`: the marks before it; `unfired`: see `held`."""
-    before = read_marks(stored).believed(telling.horizon)
-    watermarks = {
-        step: held(plan, step, mark, before.watermarks.get(step), unfired) for step, mark in telling.watermarks.items()
-    }
-    says: list[tuple[str, tuple[int, ...], bytes]] = []
-    senders = dict(telling.relayed)
-    for stream, view in telling.views.items():
-        told = plan.told[stream]
-        mark = held(plan, stream, view.watermark, before.watermarks.get(f">{stream}"), unfired)
-        watermarks[f">{stream}"] = mark
-        ended = view.ended and not waits(plan, stream, unfired)
-        sender = before.senders.get(stream) or ControlSender(stream, plan.task, len(told.producers))
-        sender = replace(sender, task_count=len(told.producers))
-        reached_there = replace(view, watermark=mark, ended=ended)
-        senders[stream], emissions = sender.follow(reached_there, _listeners(stream, told), telling.turn)
-        says += written_messages(stream, emissions)
-    marks = list(watermarks.values())
-    return ClockResult(
-        says=[*says, *telling.relays],
-        marks=_marks_changed(before, ClockMarks(watermarks, senders), stored),
-        watermark=lowest_mark(marks) if marks else telling.sources,
-        held_back=_unfired_said(unfired) or telling.held_back,
-        all_ended=telling.all_ended and not unfired,
-    )
-
-
-def waits(plan: ClockPlan, reader: str, unfired: Mapping[str, int]) -> bool:
-    """Whether timers whose rows reach a step or stream are still to fire."""
-    return not plan.behind.get(reader, frozenset()).isdisjoint(unfired)
-
-
-def held(plan: ClockPlan, reader: str, mark: int | None, before: int | None, unfired: Mapping[str, int]) -> int | None:
-    """The watermark for a step or a stream, where timers of steps in front of it are due that have not fired.
-
-    `unfired`: step -> the time of its first such timer. What it writes will be of that time, and would be late if event
-    time had passed it.
-    """
-    times = [time for step, time in unfired.items() if step in plan.behind.get(reader, frozenset())]
-    if mark is None or not times:
-        return mark
-    reached = min(mark, *times)
-    return reached if before is None else max(reached, before)
-
-
-def _unfired_said(unfired: Mapping[str, int]) -> str | None:
-    if not unfired:
-        return None
-    step = min(unfired, key=lambda one: unfired[one])
-    return (
-        f"step {step}: more timers are due than fire in one batch, those from {event_moment(unfired[step])} on fire in "
-        "the next ones"
     )
 
 
@@ -320,29 +178,6 @@ def _upstream(
         yield Upstream(known.value, ends[partition], idle)
 
 
-def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
-    if relays(len(told.producers), told.partitions):
-        return [aggregating_partition(stream, told.partitions).partition]
-    return range(told.partitions)
-
-
-def relay_of(plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget) -> Relay | None:
-    """The relay of a stream's messages, where this task is the one that sums its producers up."""
-    if not relays(len(told.producers), told.partitions):
-        return None
-    partition = aggregating_partition(stream, told.partitions)
-    if partition not in plan.partitions:
-        return None
-    relay = Relay.at(partition)
-    sender = before.senders.get(f"relay {stream}")
-    return relay if sender is None else replace(relay, sender=sender)
-
-
-def written_messages(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
-    """Messages as they are written: stream, partitions, bytes."""
-    return [(stream, tuple(one.partitions), encode(one.message)) for one in emissions]
-
-
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:
     """When silence of a source or a producer would change anything."""
     times = []
@@ -364,57 +199,3 @@ def _timed(plan: ClockPlan) -> list[str]:
 def _source_marks(plan: ClockPlan, book: Bookkeeping) -> list[int | None]:
     timed = _timed(plan)
     return [value for stream, value in book.watermarks.streams().items() if stream in timed]
-
-
-def lowest_mark(marks: Sequence[int | None]) -> int | None:
-    """The lowest of some marks; None while one of them is unknown."""
-    known = [mark for mark in marks if mark is not None]
-    return min(known) if known and len(known) == len(marks) else None
-
-
-@dataclass(frozen=True, slots=True)
-class ClockMarks:
-    """What a task knows of times: its steps' watermarks, and what it told each stream."""
-
-    watermarks: Mapping[str, int | None]
-    senders: Mapping[str, ControlSender]
-
-    def believed(self, horizon: int | None) -> "ClockMarks":
-        """The same without event times that can't be true: a task that was led to tell one tells anew."""
-        if horizon is None:
-            return self
-
-        def true(mark: int | None) -> bool:
-            return mark is None or mark <= horizon
-
-        return ClockMarks(
-            {name: mark if true(mark) else None for name, mark in self.watermarks.items()},
-            {
-                name: one if true(one.watermark) else replace(one, watermark=None, told=frozenset())
-                for name, one in self.senders.items()
-            },
-        )
-
-
-_KEY = b"marks"
-
-
-def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
-    """The marks that the last batch stored."""
-    if _KEY not in stored:
-        return ClockMarks({}, {})
-    tree = json.loads(stored[_KEY])
-    senders = {
-        name: ControlSender(one[0], one[1], one[2], one[3], one[4], frozenset(one[5]))
-        for name, one in tree["senders"].items()
-    }
-    return ClockMarks(tree["watermarks"], senders)
-
-
-def _marks_changed(before: ClockMarks, after: ClockMarks, stored: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
-    senders = {
-        name: [one.stream, one.task, one.task_count, one.watermark, one.ended, sorted(one.told)]
-        for name, one in {**before.senders, **after.senders}.items()
-    }
-    text = json.dumps({"watermarks": {**before.watermarks, **after.watermarks}, "senders": senders}).encode()
-    return {} if stored.get(_KEY) == text else {_KEY: text}

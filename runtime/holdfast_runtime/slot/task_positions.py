@@ -1,14 +1,21 @@
-"""Why: a task's state knows up to where it has read; what the checkpoint wants it to read must begin just there.
+"""Positions in a task's state: how far it has read its inputs, and the last batch it wrote to each log output.
 
-Otherwise rows would be lost or counted twice without a word. Must not read streams.
+What the checkpoint wants a task to read must begin just where its state ends, else rows would be lost or counted
+twice in silence. A partition of the embedded log that was put back from an older copy would pass for one to which the
+task had nothing to write since, so it is refused; one without any marker of the task was removed by somebody, and
+what comes is written. Must not read or write streams.
 """
 
+from collections.abc import Callable, Iterable
+
 from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.slot.batch_plan import Turn
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.task_store import OFFSETS, TaskStore
-from holdfast_runtime.streams.records import OffsetRange
+from holdfast_runtime.state.task_store import OFFSETS, OUTPUTS, TaskStore
+from holdfast_runtime.streams.markers import outputs_behind
+from holdfast_runtime.streams.records import Marker, OffsetRange
 
 
 class StateOffsetsError(UserActionError):
@@ -63,3 +70,19 @@ def _stood(turn: Turn, wanted: OffsetRange) -> int:
 
 def _key(partition: object) -> bytes:
     return str(partition).encode()
+
+
+def keep_outputs(store: TaskStore, turn: int, partitions: Iterable[str]) -> None:
+    """Note that this turn writes to these partitions."""
+    keys = [partition.encode() for partition in partitions]
+    store.table(OUTPUTS).put_many(keys, [b"%d" % turn] * len(keys))
+
+
+def check_outputs(store: TaskStore, marker: Callable[[StreamPartition], Marker | None]) -> None:
+    """Refuse partitions that hold less than the task has written there; `marker`: the task's last in a partition."""
+    for key, value in store.table(OUTPUTS).scan():
+        with parsing_state(f"what {store.place.identity} has written"):
+            partition, turn = parse_partition(key.decode()), int(value)
+        there = marker(partition)
+        if there is not None and there.batch < turn:
+            raise outputs_behind(str(partition), there, turn)

@@ -1,4 +1,4 @@
-"""Why: what one segment of a slot tells the next about a task, besides its rows.
+"""The note that one segment of a slot passes to the next about a task, besides its rows.
 
 Travels between processes of one Spark task within one batch and is never stored. Must not outlive the batch.
 """
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from holdfast_runtime.slot.clock_messages import PendingMessages
 from holdfast_runtime.slot.report import Failure, TaskReport
-from holdfast_runtime.slot.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock
 
 TableChanges = Sequence[tuple[bytes, bytes | None]]

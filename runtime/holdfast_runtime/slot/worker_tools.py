@@ -1,4 +1,4 @@
-"""Why: what a worker process keeps from batch to batch: open streams, codecs, the user's functions, prepared steps.
+"""The tools a worker process keeps from batch to batch: open streams, codecs, the user's functions, prepared steps.
 
 Made once per process from the program; nothing in it depends on a batch. Must not keep state of tasks: the next batch
 of a task may come to another process.
@@ -15,32 +15,25 @@ import pyarrow as pa
 from holdfast.control.producers import Delivery
 from holdfast.spec.kept_state import state_name
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.segments.failures import failed_rows
-from holdfast_runtime.segments.graph import PYTHON_VERBS, GraphNode
+from holdfast_runtime.clocks import now
+from holdfast_runtime.segments.graph import PYTHON_VERBS, GraphNode, failed_rows
 from holdfast_runtime.slot.batch_plan import Turn
+from holdfast_runtime.slot.clock_messages import held, waits
+from holdfast_runtime.slot.clock_plan import ClockPlan, clock_plan, kept_event_time
 from holdfast_runtime.slot.inputs import InputReader, readers
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
-from holdfast_runtime.slot.program import (
-    Program,
-    clock_plan,
-    count_of,
-    kept_event_time,
-    typed_streams,
-)
+from holdfast_runtime.slot.program import Program, count_of, typed_streams
 from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.slot.task_clock import ClockPlan, held, waits
 from holdfast_runtime.slot.turn_note import TurnNote
-from holdfast_runtime.steps.apply import UserFunction
-from holdfast_runtime.steps.failing import apply_apart, apply_or_name
-from holdfast_runtime.steps.letters import letters_of
+from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
+from holdfast_runtime.steps.context import TaskTables
+from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.merge import merge
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
-from holdfast_runtime.steps.tables import TaskTables
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.systems.app_streams import Streams
 from holdfast_runtime.streams.user_functions import load_function
-from holdfast_runtime.wall_clock import now
 
 StepRun = Callable[[list[TimedRows], TurnNote, TaskTables], TimedRows]
 _RUN_HERE = (*PYTHON_VERBS, "merge")

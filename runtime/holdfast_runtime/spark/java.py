@@ -1,13 +1,15 @@
-"""Why: Spark needs Java, and says so late and at length where it is missing. Asks before anything starts.
+"""Java as Spark needs it: the program, checked before anything starts, and the chain of causes behind an error.
 
-Must not start Spark, nor need it.
+Spark says late and at length that Java is missing, and PySpark translates only the first of a chain of exceptions,
+while what matters often is the last. Must not start Spark, nor need it; must not judge errors.
 """
 
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import UserActionError
 
@@ -61,3 +63,11 @@ def _version(program: str) -> int:
         message = f"{program} -version does not say which Java it is (it says: {said}); Spark needs {OLDEST} or newer"
         raise JavaMissingError(message)
     return int(found[1])
+
+
+def java_causes(error: BaseException) -> Iterator[Any]:
+    """Java's exception behind one of Python, and its causes; nothing where Java raised nothing."""
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None:
+        yield cause
+        cause = cause.getCause()

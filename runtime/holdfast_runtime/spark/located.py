@@ -1,11 +1,12 @@
-"""Why: one Spark job per batch whose parts run on the executors that hold their state, without any exchange.
+"""The located Spark job: one job per batch whose parts run on the executors that hold their state, without exchange.
 
 PySpark can't say where a part should run, but the JVM it drives can: an RDD made with location preferences, and only
 narrow steps behind it. The job is built once per assignment; each batch only runs it, and what changes from batch to
-batch travels as a job property. Must not know what the parts do.
+batch travels as a job property. An executor's id lives as long as its process, a processor's name as long as its
+disk: a pod that dies comes back under the same name as another executor. Must not know what the parts do.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,7 +14,33 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.spark.processors import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """An executor that is registered with Spark."""
+
+    id: str
+    place: str
+    """By what a slot asks for it."""
+    pod: str | None = None
+    """Its pod, where it said which."""
+
+    @property
+    def processor(self) -> str:
+        """By what assignments know it."""
+        return self.pod or self.id
+
+
+def by_processor(executors: Iterable[Executor]) -> dict[str, str]:
+    """Processor -> where it is. Of two executors in one pod, Spark has not yet missed the older one."""
+    return {one.processor: one.place for one in sorted(executors, key=_age)}
+
+
+def _age(executor: Executor) -> tuple[int, str]:
+    """Spark counts executors up."""
+    return (int(executor.id) if executor.id.isdigit() else -1, executor.id)
+
 
 BATCH_PROPERTY = "holdfast.batch"
 """The job property that carries the plan of a batch to the parts."""

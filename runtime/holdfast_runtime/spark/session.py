@@ -1,9 +1,9 @@
-"""Why: Spark, started such that it is ours: what it prints goes to a file, Ctrl-C comes to us, and it ends with us.
+"""The Spark session of an app: what it prints goes to a file, Ctrl-C comes to us, and it ends with us.
 
 PySpark starts its JVM as a child in our process group with our terminal. Here it gets a session of its own, so that
 Ctrl-C on a terminal reaches this process alone, which then drains; Python workers and planning processes are children
-of the JVM and stay out as well. The JVM ends when this process does, in whatever way: it reads the end of its standard
-input. Must not know what runs in it.
+of the JVM and stay out as well. The JVM ends when this process does, in whatever way: it reads the end of its
+standard input. Must not know what runs in it.
 """
 
 import logging
@@ -26,7 +26,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
-from holdfast_runtime.spark.java_causes import java_causes
+from holdfast_runtime.spark.java import java_causes
 from holdfast_runtime.spark.settings import SessionRequest, session_settings
 
 _SHOWN_LINES = 10

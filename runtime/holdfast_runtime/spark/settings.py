@@ -1,7 +1,6 @@
-"""Why: the settings a Holdfast app runs with: what the engine stands on is fixed, all else is the user's.
+"""The Spark settings an app runs with: what the engine stands on is fixed, all else is the user's.
 
-A setting that would break the engine is refused by name, with the reason, instead of breaking it. Must not know a
-session.
+A setting that would break the engine is refused by name, with the reason. Must not know a session.
 """
 
 from collections.abc import Mapping, Sequence

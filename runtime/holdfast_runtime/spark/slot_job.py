@@ -1,25 +1,97 @@
-"""Why: slots as a Spark job: a Python segment, and behind it Spark SQL and Python in turn, prepared once.
+"""The slots of an app as one Spark job: a Python segment, and behind it Spark SQL and Python in turn, prepared once.
 
-The only place where segments meet Spark. Must not know what they do.
+In a new JVM a job takes seconds to build and to run for the first time, and so does the query to start: so it is
+built, and run once with nothing to do, in a thread meanwhile (`PreparingJob`). A Spark SQL expression that fails on a
+row ends the whole job; its error becomes a sentence with the step instead of Java's stack. The only place where
+segments meet Spark. Must not know what they do, nor decide what becomes of a batch.
 """
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from holdfast.errors import UserActionError
+from holdfast.planning.types.findings import excerpt
+from holdfast.spec.steps import Step
+from holdfast_runtime.job import Job, start_early
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import worker_tools_of
-from holdfast_runtime.spark.failed_expression import failed_expression, sql_texts
+from holdfast_runtime.spark.java import java_causes
 from holdfast_runtime.spark.located import LocatedJob, Segment, batch_plan_text
 from holdfast_runtime.spark.located import SlotLocation as Place
+
+
+class PreparingJob:
+    """A job that gets ready while others work."""
+
+    def __init__(self, build: Callable[[], Job], nothing: str) -> None:
+        """`nothing`: the plan of a batch that concerns no task."""
+        self._ready = start_early(lambda: _prepared(build, nothing))
+
+    def run(self, batch: str) -> list[str]:
+        """Run all slots with this plan, as the job does; raises what went wrong when the job was built."""
+        return self._ready().run(batch)
+
+
+def _prepared(build: Callable[[], Job], nothing: str) -> Job:
+    job = build()
+    # What fails here fails in the first batch too, where it is explained.
+    with suppress(PySparkException, Py4JError):
+        job.run(nothing)
+    return job
+
+
+_DATA_EXCEPTION = "22"
+"""The class of the SQL standard's states for values with which an expression can't be computed."""
+_NOT_HERE = " If necessary set "
+"""What Spark advises behind this is to turn off ANSI mode, which can't be turned off here."""
+
+
+class ExpressionFailedError(UserActionError):
+    """An expression of a step fails on a row."""
+
+
+def sql_texts(steps: Sequence[Step]) -> Mapping[str, str]:
+    """Step -> its Spark SQL, for steps that stop the app where it fails."""
+    return {
+        step.name: step.filter or ", ".join(step.select or ())
+        for step in steps
+        if (step.filter or step.select) and step.dead_letter is None
+    }
+
+
+def failed_expression(error: Exception, texts: Mapping[str, str]) -> ExpressionFailedError | None:
+    """What an error of Spark says of the expressions in these texts; None: it is another error."""
+    for cause in java_causes(error):
+        if not is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
+            continue
+        if str(cause.getSqlState()).startswith(_DATA_EXCEPTION):
+            fragments = [str(one.fragment()) for one in cause.getQueryContext()]
+            return _explained(str(cause.getMessage()), fragments, texts)
+    return None
+
+
+def _explained(said: str, fragments: Sequence[str], texts: Mapping[str, str]) -> ExpressionFailedError:
+    steps = [name for name, text in texts.items() if any(one in text for one in fragments)] or list(texts)
+    sentence = said.partition("\n")[0].partition(" SQLSTATE")[0].partition("] ")[2].partition(_NOT_HERE)[0]
+    where = f" in {excerpt(fragments[0])}" if fragments else ""
+    message = (
+        f"step {' or '.join(steps)}: Spark SQL fails on a row{where}: {sentence or said} Correct the expression and "
+        f"run again, or put such rows aside: onError: DeadLetter of the step"
+    )
+    return ExpressionFailedError(message)
+
 
 _RESULT = "result STRING"
 

@@ -1,9 +1,9 @@
-"""Why: Spark forks its Python workers from one process; what that one has imported, none of them imports again.
+"""The daemon that Spark forks its Python workers from; what it has imported, none of them imports again.
 
-Takes the place of `pyspark.daemon` (`spark.python.daemon.module`) and becomes it. After each Spark task a worker looks
-through all its objects for garbage; those of the imports are taken out of that, which saves 60 ms of CPU per slot and
-batch. Must not open anything: it would be shared by all workers.
-Before them it forks the one process that writes to Kafka for all of them.
+Takes the place of `pyspark.daemon` (`spark.python.daemon.module`) and becomes it. After each Spark task a worker
+looks through all its objects for garbage; those of the imports are taken out of that, which saves 60 ms of CPU per
+slot and batch. Before the workers it forks the one process that writes to Kafka for all of them. Must not open
+anything: it would be shared by all workers.
 """
 
 import gc

@@ -1,17 +1,17 @@
-"""Why: one process at a time has a task's store, also where LMDB's own lock can't tell (pods have own process ids).
+"""The lock on a task's local store: one process at a time may open, drop or rebuild it.
 
-The kernel gives a dead process's lock away, so nothing is ever left to clean up. With this lock, LMDB runs without its
-own. Must not wait: a store that is taken is for whoever schedules to try again.
+LMDB's own lock can't tell processes of different pods apart, for pods have their own process ids; with this lock LMDB
+runs without its own. The kernel gives a dead process's lock away, so nothing is ever left to clean up. Must not wait:
+whoever schedules tries again when a store is taken.
 """
 
 import fcntl
 import os
 from dataclasses import dataclass
 
+from holdfast_runtime.state.environment import typed_store_errors
 from holdfast_runtime.state.errors import StoreBusyError
-from holdfast_runtime.state.left import LastUse, read_last_use
-from holdfast_runtime.state.place import StorePlace
-from holdfast_runtime.state.trouble import typed_store_errors
+from holdfast_runtime.state.place import LastUse, StorePlace, read_last_use
 
 # The kernel's lock is the process's: a second claim within the process would succeed without this.
 _CLAIMED: set[tuple[int, str]] = set()

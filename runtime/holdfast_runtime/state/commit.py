@@ -1,9 +1,8 @@
-"""Why: the one order in which a batch becomes real, so that dying at any instant loses nothing and doubles nothing.
+"""The commit of a batch: deltas, then outputs with their marker, then local stores.
 
-compute -> write deltas -> commit outputs with their marker -> commit local stores. Once its delta is written, a batch
-is decided: a replay takes state and outputs from the delta and computes nothing, so functions that give something else
+Dying at any instant in this one order loses nothing and doubles nothing. Once its delta is written, a batch is
+decided: a replay takes state and outputs from the delta and computes nothing, so functions that give something else
 each time are exactly-once too. Outputs come before the local store, because the store is what replays look at last.
-
 `outputs` must be idempotent by (task, batch, digest): it sees a batch again whenever a process died after the deltas.
 Must not know streams: outputs are bytes per output partition.
 """

@@ -1,26 +1,99 @@
-"""Why: what one batch did to one task, as one object: enough to do it again without computing it.
+"""The delta of one batch as an object of the durable copy, and the names of all objects there.
 
-State changes per table (offsets and control bookkeeping among them) and the bytes of each output partition. The outputs
-are in it because outputs are committed partition by partition: a replay after a crash between two of them must write
-the rows of the first attempt at computing, not other ones.
-
-On the wire: a line `holdfast-delta 1 length=<n> sha256=<64 digits>`, then an Arrow stream of (key, value or null), one
-record batch per table or output, compressed with zstd unless it is tiny; what each batch is stands in the schema's
-metadata. Must not open anything, and must not let anything but `DeltaDamagedError` out, whatever bytes come in.
+A delta holds what the batch did to one task: state changes per table and the bytes of each output partition. Outputs
+are in it because they are committed partition by partition: a replay after a crash between two of them must write the
+rows of the first attempt. On the wire: a line `holdfast-delta 1 length=<n> sha256=<64 digits>`, then an Arrow stream
+of (key, value or null), a record batch per table or output as the schema's metadata says, zstd unless it is tiny.
+Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, `snapshot-` the same, `fence-<epoch>`: they sort by batch,
+then epoch, so a listing tells what there is. Must not open anything; reading lets out nothing but
+`DeltaDamagedError`, whatever comes.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from holdfast_runtime.state.errors import DeltaDamagedError
-from holdfast_runtime.state.names import delta_name
 from holdfast_runtime.state.place import TaskIdentity
+
+_NAME = re.compile(r"(delta|snapshot)-(\d{20})-(\d{10})|(fence)-(\d{10})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectName:
+    """What a name says."""
+
+    batch: int
+    epoch: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What there is of a task, each in order of batch and epoch."""
+
+    deltas: tuple[ObjectName, ...]
+    snapshots: tuple[ObjectName, ...]
+    fences: tuple[ObjectName, ...]
+
+    def delta(self, batch: int) -> ObjectName | None:
+        """The delta of this batch. Of several the newest epoch's: an older one was refused after it was written."""
+        found = [one for one in self.deltas if one.batch == batch]
+        return found[-1] if found else None
+
+    def newest_epoch(self, batch: int) -> int | None:
+        """The newest attempt that is known to work on this batch, a later one, or any at all."""
+        epochs = [one.epoch for one in self.fences] + [one.epoch for one in self.deltas if one.batch >= batch]
+        return max(epochs, default=None)
+
+
+def delta_name(batch: int, epoch: int) -> str:
+    """The object of a batch's delta."""
+    return f"delta-{batch:020}-{epoch:010}"
+
+
+def snapshot_name(batch: int, epoch: int) -> str:
+    """The object of a snapshot after this batch."""
+    return f"snapshot-{batch:020}-{epoch:010}"
+
+
+def fence_name(epoch: int) -> str:
+    """The object that shuts out older attempts."""
+    return f"fence-{epoch:010}"
+
+
+def listing(names: Iterable[str]) -> Listing:
+    """By kind; what is not ours is left alone."""
+    # Names are in order as their batches and epochs are.
+    found: dict[str, list[ObjectName]] = {"delta": [], "snapshot": [], "fence": []}
+    for name in sorted(names):
+        match = _NAME.fullmatch(name)
+        if match is not None and match[1]:
+            found[match[1]].append(ObjectName(int(match[2]), int(match[3]), name))
+        elif match is not None:
+            found["fence"].append(ObjectName(-1, int(match[5]), name))
+    return Listing(*map(tuple, found.values()))
+
+
+def obsolete(found: Listing) -> tuple[str, ...]:
+    """What no restore can need, in the order to delete it: all up to the older of the last two snapshots.
+
+    Two, because the newest may turn out damaged; what an attempt with an older view deletes is always less than this.
+    """
+    batches = sorted({one.batch for one in found.snapshots})
+    gone: list[str] = [one.name for one in found.fences[:-1]]
+    if len(batches) > 1:
+        horizon = batches[-2]
+        # An older state's snapshot without its deltas is harmless; deltas without a snapshot before them are litter.
+        gone += [one.name for one in found.snapshots if one.batch < horizon]
+        gone += [one.name for one in found.deltas if one.batch <= horizon]
+    return tuple(gone)
+
 
 FORMAT = 1
 _HEADER = re.compile(rb"holdfast-delta 1 length=(\d{1,18}) sha256=([0-9a-f]{64})\n")

@@ -1,11 +1,10 @@
-"""Why: the copy of a task's state that survives the loss of its disk, its machine, and its process at any instant.
+"""The durable copy of one task: deltas, snapshots and fences, which survive the loss of disk, machine and process.
 
-One delta object per batch, now and then a snapshot of everything; restoring is the newest snapshot and the deltas after
-it. Fencing: an attempt first leaves its fence, then looks for a delta of the batch; a writer first writes its delta,
-then looks for fences. Whoever comes second sees the other: either the older attempt is refused before its outputs are
-committed, or the newer one finds the older's delta and takes the batch from it.
-
-Must not commit outputs or the local store: `commit` knows the order.
+One delta object per batch, now and then a snapshot of everything; a restore takes the newest snapshot and the deltas
+after it. Fencing: an attempt first writes its fence, then looks for a delta of the batch; a writer first writes its
+delta, then looks for fences. Whoever comes second sees the other: either the older attempt is refused before its
+outputs are committed, or the newer one finds the older's delta and takes the batch from it. Must not commit outputs
+or the local store: `commit` knows the order.
 """
 
 from collections.abc import Callable
@@ -14,14 +13,18 @@ from typing import NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
-from holdfast_runtime.state.delta import Delta, delta_bytes, digest_of, read_delta
-from holdfast_runtime.state.errors import (
-    DeltaDamagedError,
-    DeltaExistsError,
-    EpochFencedError,
-    StoreMisuseError,
+from holdfast_runtime.state.delta import (
+    Delta,
+    Listing,
+    delta_bytes,
+    digest_of,
+    fence_name,
+    listing,
+    obsolete,
+    read_delta,
+    snapshot_name,
 )
-from holdfast_runtime.state.names import Listing, fence_name, listing, obsolete, snapshot_name
+from holdfast_runtime.state.errors import DeltaDamagedError, DeltaExistsError, EpochFencedError, StoreMisuseError
 from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.snapshot import snapshot_chunks
 from holdfast_runtime.state.storage import Storage

@@ -1,6 +1,6 @@
-"""Why: every way in which a task's state can fail, typed by the way out of it.
+"""Errors of a task's state, typed by the way out: who has to act, and whether to try again.
 
-Must not hold logic: whoever meets the trouble knows the names and numbers, and writes the sentence.
+Whoever meets the trouble knows the names and numbers and writes the message, so nothing here decides anything.
 """
 
 import struct

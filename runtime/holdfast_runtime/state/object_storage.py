@@ -1,9 +1,9 @@
-"""Why: objects in a bucket of an object store that speaks S3, as many requests as are needed and no more.
+"""Checkpoint storage in a bucket of an S3 object store, with as few requests as possible.
 
 An object is there when its upload is complete, and every reader and every listing after that sees it. There is no
-renaming and, through `pyarrow`, no write that is refused because the name is taken: `write` looks before, which is one
-step of two, so names whose object must be one writer's have to carry the attempt. "Directories" are only how names
-begin. Must not know what the objects mean.
+renaming and, through `pyarrow`, no write that is refused because the name is taken: `write` looks before, which is
+one step of two, so names whose object must have one writer have to carry the attempt. "Directories" are only how
+names begin. Must not know what the objects mean.
 """
 
 import os

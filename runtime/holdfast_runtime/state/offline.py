@@ -1,10 +1,10 @@
-"""Why: someone wants to look at a task's state from outside: an app that runs must not notice, nor must what is there.
+"""A task's store read from outside, as `holdfast state` does, unnoticed by an app that runs.
 
-LMDB is opened to read only, without locks and without the task's claim: who holds that would make the app wait. But
+LMDB is opened read-only, without locks and without the task's claim: whoever held that would make the app wait. But
 then nothing keeps the pages alive that are being read: the second commit after the one that was opened may write over
-them. So while an app runs, its file is copied first, and the copy is used if at most one commit was made meanwhile;
-when none runs, the file is read where it is, and `check` at the end tells if an app has come. Must not write anything
-but the copy, and must not decide whether a store is to be trusted.
+them. So while an app runs its file is copied first, and the copy is used if at most one commit was made meanwhile;
+when none runs the file is read where it is, and `check` at the end tells whether an app has come. Must not write
+anything but the copy, and must not decide whether a store is to be trusted.
 """
 
 import json
@@ -18,11 +18,11 @@ from typing import Self
 import lmdb
 
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
+from holdfast_runtime.state.environment import TABLES
 from holdfast_runtime.state.errors import StoreBusyError, StoreDiskError
-from holdfast_runtime.state.keys import LONGEST_PLAIN, fold_key, in_order, unfold
 from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.table import LONGEST_PLAIN, fold_key, in_order, unfold
 from holdfast_runtime.state.task_store import StoreHead
-from holdfast_runtime.state.trouble import TABLES
 
 _TRIES = 5
 _SLACK_PAGES = 16

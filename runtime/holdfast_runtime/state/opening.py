@@ -1,25 +1,178 @@
-"""Why: the store a batch starts from, by the cheapest way that is right.
+"""The store a batch starts from: the local one if it can be trusted, else a restored one, else an empty one.
 
-The local one if it can be trusted, else a restored one, else (for a task without any history) an empty one.
-
-Must not make an empty store for a task that had state: the caller says whether it is the task's first batch.
+Restoring takes the newest snapshot not after the batch, and then each delta up to it, each computed on the state that
+the one before left. A damaged snapshot is replaced by the one before; a damaged or missing delta is not: the state
+after it would be wrong, and only a user can choose to live without it. The store is declared whole last of all, so
+that after a death anywhere the next try drops what is there. Must not delete anything in the durable copy, and must
+not make an empty store for a task that had state: the caller says whether this is the task's first batch.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from holdfast_runtime.state.claim import Claim, claim
+from holdfast_runtime.state.delta import Listing, ObjectName
 from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.environment import typed_store_errors
 from holdfast_runtime.state.errors import (
+    CheckpointUnavailableError,
     DeltaMissingError,
     EpochFencedError,
+    NoUsableSnapshotError,
     StoreDamagedError,
     StoreDiskError,
+    StoreFullError,
 )
-from holdfast_runtime.state.left import file_stamp
-from holdfast_runtime.state.place import StorePlace, read_sidecar
-from holdfast_runtime.state.restoring import RestoredStore, restore
+from holdfast_runtime.state.place import (
+    StorePlace,
+    drop,
+    drop_sidecar,
+    file_stamp,
+    make_directory,
+    read_sidecar,
+    write_sidecar,
+)
+from holdfast_runtime.state.snapshot import UNREADABLE_SNAPSHOT, unpack_snapshot
 from holdfast_runtime.state.task_store import StoreHead, TaskStore
 from holdfast_runtime.state.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
+
+RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredStore:
+    """The store, and what it was made from."""
+
+    store: TaskStore
+    snapshot: str | None
+    """None: the task's first batches were still there as deltas."""
+    deltas: int
+    damaged: tuple[str, ...]
+    """Snapshots that could not be read, each with its reason: to be reported, for the next loss may find none."""
+
+
+def restore(durable: DurableCopy, place: StorePlace, batch: int, held: Claim | None = None) -> RestoredStore | None:
+    """Build the local store as it was after this batch; None where there is no durable copy at all."""
+    found = durable.listing()
+    if not found.deltas and not found.snapshots:
+        return None
+    held = held or claim(place)
+    try:
+        return _Restoring(durable, place, batch, held, durable.at).run(found)
+    except BaseException:
+        held.release()
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Restoring:
+    durable: DurableCopy
+    place: StorePlace
+    batch: int
+    held: Claim
+    at: Callable[[str], None]
+    refused: list[CheckpointUnavailableError] = field(default_factory=list)
+    """What the storage said of snapshots, in place of their content."""
+
+    def run(self, found: Listing) -> RestoredStore:
+        damaged: list[str] = []
+        for snapshot in reversed([one for one in found.snapshots if one.batch <= self.batch]):
+            store = self._from(snapshot, damaged)
+            if store is not None:
+                return self._forward(store, found, snapshot.name, damaged)
+        if self.refused and len(self.refused) == len(damaged):
+            raise self.refused[0]
+        first = next(iter(found.deltas), None)
+        if first is None or first.batch > self.batch + 1 or not self._begins(first):
+            raise NoUsableSnapshotError(self._no_snapshot(found, damaged))
+        return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), found, None, damaged)
+
+    def _from(self, snapshot: ObjectName, damaged: list[str]) -> TaskStore | None:
+        path = self.durable.storage.path(snapshot.name)
+        with typed_store_errors(self.place):
+            make_directory(self.place)
+            self.held.note(None)
+        self.at("old store dropped")
+        try:
+            with self.durable.storage.reading(snapshot.name) as read, self.place.data_path.open("wb") as file:
+                unpack_snapshot(path, self.place.identity, read, self._writer(file))
+            self.at("snapshot unpacked")
+            store = TaskStore(self.place, self.held)
+        except (*UNREADABLE_SNAPSHOT, StoreDiskError, StoreDamagedError) as error:
+            damaged.append(str(error))
+            return None
+        except CheckpointUnavailableError as error:
+            # Gone, or the storage finds it damaged; where nothing can be read, the ones before it can't either.
+            self.refused.append(error)
+            damaged.append(str(error))
+            return None
+        if (store.head.batch, store.head.epoch) != (snapshot.batch, snapshot.epoch):
+            damaged.append(f"snapshot {path} holds the state after batch {store.head.batch}")
+            store.discard()
+            return None
+        return store
+
+    def _writer(self, file: BinaryIO) -> Callable[[bytes], None]:
+        def write(piece: bytes) -> None:
+            # Told apart here from the checkpoint's troubles, which have other cures.
+            with typed_store_errors(self.place):
+                file.write(piece)
+                file.flush()
+
+        return write
+
+    def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
+        try:
+            # Half-way it is no store: the sidecar of an empty one would vouch for it.
+            drop_sidecar(self.place)
+            start = store.head.batch
+            if snapshot is not None:
+                store.noted_snapshot(start, 0)
+            for batch in range(start + 1, self.batch + 1):
+                self._apply(store, found, batch)
+                self.at("delta applied")
+            with typed_store_errors(self.place):
+                write_sidecar(self.place)
+            self.at("declared whole")
+        except StoreFullError:
+            store.discard()
+            drop(self.place)
+            raise
+        except BaseException:
+            store.discard()
+            raise
+        return RestoredStore(store, snapshot, self.batch - start, tuple(damaged))
+
+    def _apply(self, store: TaskStore, found: Listing, batch: int) -> None:
+        named = found.delta(batch)
+        delta = None if named is None else self.durable.read_delta(named.name)
+        if delta is None or delta.base != store.head.epoch:
+            what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
+            message = (
+                f"the durable copy of {self.place.identity} in {self.durable.storage.directory} can't be followed to "
+                f"batch {self.batch}: the delta of batch {batch} {what}, where the state is of attempt "
+                f"{store.head.epoch}. Put the object back from a copy of the checkpoint location, or start with empty "
+                f"state under a new spec.runId"
+            )
+            raise DeltaMissingError(message)
+        store.begin(batch, delta.epoch)
+        store.load(delta)
+        store.commit(delta_bytes=0)
+
+    def _begins(self, first: ObjectName) -> bool:
+        delta = self.durable.read_delta(first.name)
+        return delta is not None and delta.base is None
+
+    def _no_snapshot(self, found: Listing, damaged: list[str]) -> str:
+        names = ", ".join(one.name for one in found.snapshots) or "none"
+        return (
+            f"{self.place.identity} can't be restored to batch {self.batch}: no snapshot in "
+            f"{self.durable.storage.directory} leads there (snapshots: {names}"
+            + "".join(f"; {one}" for one in damaged)
+            + "). Put the objects back from a copy of the checkpoint location, or start with empty state under a new "
+            "spec.runId"
+        )
 
 
 @dataclass(frozen=True, slots=True)

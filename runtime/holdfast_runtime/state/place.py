@@ -1,17 +1,21 @@
-"""Why: where a task's local store is, whose it is, and the little file beside it that says both before LMDB is opened.
+"""Where a task's local store lies, and the two notes beside it that are read before LMDB opens it.
 
-Commits do not wait for the disk, so a store survives the death of any process, but not of the machine: after a power
-cut its file may hold anything, and opening it may crash. Hence the sidecar: it carries the kernel's boot id, and is
-looked at first. It is written last when a store is made or restored, so a directory without one is not a store yet.
-
-Must not open LMDB, and must not decide whether to trust anything: that is `trust`.
+Commits do not wait for the disk: a store survives the death of any process but not of the machine, and opening a
+damaged file may crash. Hence `store.json`, with owner and boot id of the kernel; it is written last when a store is
+made or restored, so a directory without it is no store yet. LMDB notices almost no damage: a file that was cut off,
+flipped, swapped or put back gives wrong rows or ends the process. Hence the line in the lock file: size and time of
+the data file as its last user left it, noted when it is opened and closed and around each transaction; microseconds,
+where checksums on rows cost a tenth of a batch and more (`docs/decisions/0018`). Must not open LMDB or decide:
+`trust` does.
 """
 
 import json
 import os
 import shutil
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from zlib import crc32
 
 from holdfast.spec.values import in_bytes
 
@@ -123,3 +127,65 @@ def size_of(place: StorePlace) -> int:
         return os.stat(place.data_path).st_blocks * 512  # noqa: PTH116 - Path has no blocks either
     except OSError:
         return 0
+
+
+_LENGTH = 128
+
+
+class UsePhase(StrEnum):
+    """What the last user was doing."""
+
+    CLOSED = "closed"
+    READING = "reading"
+    WRITING = "writing"
+    """A transaction: nobody knows how much of it is in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """A file, as it looks from outside."""
+
+    size: int
+    changed: int
+    """Nanoseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastUse:
+    """What the last user noted."""
+
+    phase: UsePhase
+    file: FileStamp
+    deaths: int = 0
+    """How many users in a row, before this one, ended without closing the store."""
+
+    @property
+    def unclosed(self) -> int:
+        """The same with this one."""
+        return 0 if self.phase is UsePhase.CLOSED else self.deaths + 1
+
+    def line(self) -> bytes:
+        """For the lock file; all lines are of one length, so that one is replaced by a single write."""
+        text = f"{self.phase} {self.file.size} {self.file.changed} {self.deaths}".encode()
+        return (b"%08x " % crc32(text) + text).ljust(_LENGTH - 1) + b"\n"
+
+
+def read_last_use(content: bytes) -> LastUse | None:
+    """What this lock file says; None: nothing that can be read."""
+    checksum, _, text = content[:_LENGTH].rstrip().partition(b" ")
+    try:
+        if int(checksum, 16) != crc32(text):
+            return None
+        phase, size, changed, deaths = text.decode().split(" ")
+        return LastUse(UsePhase(phase), FileStamp(int(size), int(changed)), int(deaths))
+    except ValueError:
+        return None
+
+
+def file_stamp(path: Path) -> FileStamp | None:
+    """The file of this path as it is now; None where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - half the time
+    except OSError:
+        return None
+    return FileStamp(found.st_size, found.st_mtime_ns)

@@ -1,9 +1,10 @@
-"""Why: a task's whole state as one object, written and read in pieces, as fast as disk and checksum allow.
+"""The snapshot of a task's whole state as one object, written and read in pieces.
 
-The content is LMDB's own compact copy: restoring rows one by one reaches half the speed asked for (`docs/decisions/
-0008`). A line of JSON says whose it is, then frames of (raw length, stored length, sha256 of what is stored, zstd), the
-last of raw length 0 with a checksum over all frames: a damaged or cut object is refused before it is used. Must not
-know where objects lie, and must not let anything but `SnapshotDamagedError` out of the reading.
+The content is LMDB's own compact copy, because restoring row by row reaches half the speed asked for
+(`docs/decisions/0008`). A line of JSON says whose it is, then come frames of (raw length, stored length, sha256 of
+what is stored, zstd), the last of raw length 0 with a checksum over all frames: a damaged or cut object is refused
+before it is used. Must not know where objects lie, and reading must raise nothing but what `UNREADABLE_SNAPSHOT`
+lists.
 """
 
 import fcntl

@@ -1,18 +1,77 @@
-"""Why: what a step sees of its state during a batch: the last committed rows, under what this batch wrote.
+"""One state table during a batch: committed rows under what the batch wrote, and keys as LMDB holds them.
 
-Writes stay in memory until the batch commits, so giving up a batch costs nothing. What was read is remembered until the
-end of the batch: a second look is free, and so are the old values the undo needs. Batches of keys are read in key
-order, twice as fast as in any other. Must not write to LMDB: the store does, all tables in one transaction.
+Writes stay in memory until the batch commits, so giving up a batch costs nothing. What was read is remembered until
+its end: a second look is free, and so are the old values for the undo. Keys are read in key order, twice as fast as
+any other. `StateView` has the tables for a step in the middle of a batch that another process commits. LMDB takes
+keys of 1 to 511 bytes: a key of up to 479 is stored as it is, a longer one as its first 479 bytes and the sha256 of
+the whole (so never of a short key's length), with the whole key in front of its value. Long keys with one beginning
+lie together, so a scan sorts only within such a group. Deltas carry keys as users wrote them. Must not write to LMDB:
+the store does, all tables in one transaction.
 """
 
+import hashlib
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from struct import Struct
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from holdfast_runtime.state.environment import Environment
-from holdfast_runtime.state.keys import LONGEST_PLAIN, any_long, check_keys, fold_key, in_order, unfold
+from holdfast_runtime.state.errors import StateKeyError
+from holdfast_runtime.state.place import StorePlace
+
+LONGEST_PLAIN = 479
+FOLDED_LENGTH = 511
+_LENGTH = Struct(">I")
+
+
+def check_keys(keys: Iterable[bytes], table: str) -> None:
+    """Raise `StateKeyError` where one of them is empty."""
+    if b"" in keys:
+        message = f"table {table} was given an empty key, which a store can't hold: give the key's columns a prefix"
+        raise StateKeyError(message)
+
+
+def fold_key(key: bytes) -> bytes:
+    """The key as LMDB sees it."""
+    return key if len(key) <= LONGEST_PLAIN else key[:LONGEST_PLAIN] + hashlib.sha256(key).digest()
+
+
+def fold_value(key: bytes, value: bytes) -> bytes:
+    """The value as LMDB sees it."""
+    return value if len(key) <= LONGEST_PLAIN else _LENGTH.pack(len(key)) + key + value
+
+
+def unfold(stored_key: bytes, stored_value: bytes) -> tuple[bytes, bytes]:
+    """Key and value as users see them."""
+    if len(stored_key) < FOLDED_LENGTH:
+        return stored_key, stored_value
+    (length,) = _LENGTH.unpack_from(stored_value)
+    end = _LENGTH.size + length
+    return stored_value[_LENGTH.size : end], stored_value[end:]
+
+
+def any_long(keys: Iterable[bytes]) -> bool:
+    """Whether one of them is stored folded; asked per batch, so that the usual short keys cost nothing each."""
+    return max(map(len, keys), default=0) > LONGEST_PLAIN
+
+
+def in_order(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Stored rows as users see them, ordered by the users' keys."""
+    group: list[tuple[bytes, bytes]] = []
+    for stored_key, stored_value in rows:
+        row = unfold(stored_key, stored_value)
+        if group and group[0][0][:LONGEST_PLAIN] != stored_key[:LONGEST_PLAIN]:
+            yield from sorted(group)
+            group = []
+        if len(stored_key) == FOLDED_LENGTH:
+            group.append(row)
+        else:
+            yield row
+    yield from sorted(group)
+
 
 Keys: TypeAlias = "Sequence[bytes] | pa.Array"
 Values: TypeAlias = "Sequence[bytes | None] | pa.Array"
@@ -153,3 +212,33 @@ def _merged(
 def _listed(column: Any) -> list[Any]:
     """A list, also of an Arrow array: one call into Arrow instead of one per key."""
     return column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else list(column)
+
+
+class StateView:
+    """The tables of one task, to read; what is written stays in memory."""
+
+    def __init__(self, environment: Environment, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> None:
+        self._environment = environment
+        self._tables: dict[str, StateTable] = {}
+        for name, rows in changes.items():
+            self.table(name).put_many([key for key, _ in rows], [value for _, value in rows])
+
+    def table(self, name: str) -> StateTable:
+        """A table by name."""
+        if name not in self._tables:
+            self._tables[name] = StateTable(name, self._environment)
+        return self._tables[name]
+
+    def changes(self) -> dict[str, Sequence[tuple[bytes, bytes | None]]]:
+        """All that differs from what is committed."""
+        return {name: rows for name, table in self._tables.items() if (rows := table.changes())}
+
+
+@contextmanager
+def state_view(place: StorePlace, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> Iterator[StateView]:
+    """The state of a task for as long as the block lasts. The caller knows that it is there and can be trusted."""
+    environment = Environment(place)
+    try:
+        yield StateView(environment, changes)
+    finally:
+        environment.close()

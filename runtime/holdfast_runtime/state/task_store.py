@@ -1,12 +1,10 @@
-"""Why: the state of one task on the local disk, moved from batch to batch by one transaction each.
+"""The per-task LMDB store: tables, undo of one batch, offsets, moved from batch to batch by one transaction each.
 
-`begin` says where the store stands, steps work on its tables, `commit` writes rows, deletes, batch, epoch and the undo
-of this batch together: killed at any instant, the store is at the batch before or at this one. The undo takes it back
-one batch, for Spark may run a batch again that was committed here already.
-
-Offsets and control bookkeeping are tables like others, so they move, roll back and are copied like others. Must not be
-used by a process forked after it was opened, and must not be kept open between batches: the next batch may come to
-another process.
+`begin` says where the store stands, steps work on its tables, `commit` writes rows, deletes, batch, epoch and the
+undo of this batch together: killed at any instant, the store is at the batch before or at this one. The undo takes it
+back one batch, because Spark may run a batch again that was committed here already. Offsets and control bookkeeping
+are tables like others, so they move, roll back and are copied like others. Must not be used by a process forked after
+it was opened, and must not stay open between batches: the next batch may come to another process.
 """
 
 import json
@@ -21,18 +19,10 @@ from typing import Self
 from holdfast_runtime.lmdb_file import check_metas
 from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.environment import Environment, WriteTransaction
-from holdfast_runtime.state.errors import (
-    EpochFencedError,
-    StoreDiskError,
-    StoreMisuseError,
-    StoreRebuildError,
-)
-from holdfast_runtime.state.keys import any_long, fold_key, fold_value
-from holdfast_runtime.state.left import LastUse, UsePhase, file_stamp
-from holdfast_runtime.state.place import StorePlace, make_directory, write_sidecar
-from holdfast_runtime.state.table import StateTable
-from holdfast_runtime.state.trouble import typed_store_errors
+from holdfast_runtime.state.environment import Environment, WriteTransaction, typed_store_errors
+from holdfast_runtime.state.errors import EpochFencedError, StoreDiskError, StoreMisuseError, StoreRebuildError
+from holdfast_runtime.state.place import LastUse, StorePlace, UsePhase, file_stamp, make_directory, write_sidecar
+from holdfast_runtime.state.table import StateTable, any_long, fold_key, fold_value
 
 OFFSETS = ".offsets"
 CONTROL = ".control"

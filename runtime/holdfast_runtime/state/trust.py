@@ -1,15 +1,15 @@
-"""Why: whether the local store may be used for a batch, as an ordered list of small checks: the list is the rule.
+"""Whether a local store may be used for a batch: an ordered list of small checks, and the list is the rule.
 
 A store that is not trusted is dropped and restored, so each check names what was found and what was expected. One
-reason is no invitation to restore: see `DistrustReason`. Must not read anything: facts come in as arguments.
+reason must not lead to a restore: with `DistrustReason.NEWER_EPOCH` the process has to end. Must not read anything:
+facts come in as arguments.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast_runtime.state.left import FileStamp, LastUse, UsePhase
-from holdfast_runtime.state.place import FORMAT, Sidecar, TaskIdentity
+from holdfast_runtime.state.place import FORMAT, FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase
 
 _DEADLY = 2
 

@@ -1,1 +1,1 @@
-"""The steps of the graph that run in Python: each takes whole batches of rows and gives whole batches back."""
+"""The steps of the graph that run in Python, one file a verb: whole batches of rows in, whole batches out."""

@@ -1,19 +1,29 @@
-"""Why: a user's function over whole batches, whose result is held to what the step declared before anyone relies on it.
+"""The verb `apply`: a user's function over whole batches, its result check, and the search for rows it fails on.
 
-Event times: where the step `keeps` the column they came from, they are read from it again. Otherwise a function that
-gives as many rows as it took keeps them row by row. With any other number nobody can tell which row came from which, so
-all get the earliest event time of the batch: a later one could put a row behind what it was made of. Must not load the
-function, or hide whose failure it was.
+The result is held to what the step declares before anyone relies on it. Event times: where the step `keeps` their
+column they are read from it again; else a function that gives as many rows as it took keeps them row by row; with any
+other number nobody can tell which row came from which, so all get the earliest of the batch: a later one could put a
+row behind what it was made of. Failing rows are found by calling again with ever smaller parts, only after a failure,
+at most twice the logarithm of the batch in calls per failing row. What is wrong with any rows, such as undeclared
+columns, is no row's failure. Must not load the function, hide whose failure it was, or write dead letters.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.steps.failures import ColumnValueError, FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.failures import (
+    ColumnValueError,
+    FailedRow,
+    FunctionResultError,
+    UserFunctionError,
+    out_of_memory,
+    reason,
+    row_named,
+)
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
@@ -106,3 +116,80 @@ def _difference(names: list[str], wanted: list[str]) -> str:
     parts += [f"{', '.join(extra)} not declared"] if extra else []
     parts = parts or ["some twice"]
     return f": {', '.join(parts)}"
+
+
+Failure = UserFunctionError | ColumnValueError
+
+
+def apply_or_name(function: UserFunction, given: TimedRows) -> TimedRows:
+    """What the function makes of the rows; where it fails, the error names the first row that it fails on alone."""
+    try:
+        return apply(function, given)
+    except (UserFunctionError, ColumnValueError) as error:
+        if out_of_memory(error) or (found := _first(function, given)) is None:
+            raise
+        row, own = found
+        raise _naming(function, given, row, own) from own.__cause__
+
+
+def apply_apart(function: UserFunction, given: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
+    """What the function makes of the rows it can take, in their order, and those it can't."""
+    apart = _Apart(function, given)
+    apart.run(0, given.count)
+    return TimedRows.joined(apart.made, function.schema), apart.failed
+
+
+@dataclass(slots=True)
+class _Apart:
+    """Rows taken to pieces."""
+
+    function: UserFunction
+    given: TimedRows
+    made: list[TimedRows] = field(default_factory=list)
+    failed: list[FailedRow] = field(default_factory=list)
+
+    def run(self, start: int, end: int) -> None:
+        """The rows from `start` to before `end`; halves of them where that fails."""
+        error = self._tried(start, end)
+        if error is None:
+            return
+        if end - start == 1:
+            self.failed.append(FailedRow(start, reason(error), getattr(error, "column", None)))
+            return
+        middle = (start + end) // 2
+        self.run(start, middle)
+        self.run(middle, end)
+
+    def _tried(self, start: int, end: int) -> Failure | None:
+        try:
+            self.made.append(apply(self.function, self.given.part(start, end)))
+        except (UserFunctionError, ColumnValueError) as error:
+            if out_of_memory(error):
+                raise
+            return error
+        return None
+
+
+def _first(function: UserFunction, given: TimedRows) -> tuple[int, Failure] | None:
+    """The first row that the function fails on alone, if it is one row's failure at all."""
+    start, end = 0, given.count
+    while end - start > 1:
+        middle = (start + end) // 2
+        start, end = (start, middle) if _fails(function, given.part(start, middle)) else (middle, end)
+    error = _fails(function, given.part(start, end))
+    return None if error is None else (start, error)
+
+
+def _fails(function: UserFunction, part: TimedRows) -> Failure | None:
+    try:
+        apply(function, part)
+    except (UserFunctionError, ColumnValueError) as error:
+        return error
+    return None
+
+
+def _naming(function: UserFunction, given: TimedRows, row: int, error: Failure) -> Failure:
+    about = f" on the row {row_named(given, row)}"
+    if isinstance(error, ColumnValueError):
+        return ColumnValueError(f"{error}. It fails{about}", error.column)
+    return UserFunctionError.raised(error.__cause__ or error, function.step, function.path, about)

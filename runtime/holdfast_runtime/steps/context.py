@@ -1,6 +1,12 @@
-"""Why: the times a step may know: those of the batch, so that a replay sees the same. Must not read any clock."""
+"""What a step gets from its slot besides rows: the times of the batch, and the tables of the task.
 
+Times are those of the batch, so that a replay sees the same. Tables are protocols, so that steps can be tried without
+a disk. Must not read any clock, and must not know the store behind the tables.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,3 +41,26 @@ class StepClock:
         behind = pc.less(times, _EARLIEST if self.before is None else self.before)
         ahead = pc.greater(times, _LATEST if self.horizon is None else self.horizon)
         return pc.or_(behind, ahead).fill_null(False)  # noqa: FBT003 - Arrow's own
+
+
+class KeyValueTable(Protocol):
+    """One table: keys to values, as bytes, in order of keys."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys, None where there is none."""
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Write these values; None deletes."""
+
+    def forget(self) -> None:
+        """Take back what this batch has written."""
+
+    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows in key order, from `start` to before `stop`, as they were when it was called."""
+
+
+class TaskTables(Protocol):
+    """The tables of one task."""
+
+    def table(self, name: str) -> KeyValueTable:
+        """A table by name; one nothing was written to is empty."""

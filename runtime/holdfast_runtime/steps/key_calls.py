@@ -1,4 +1,4 @@
-"""Calls of a `process` function one key at a time, so that a call that fails changes nothing but becomes dead letters.
+"""Calls of a `process` function one key at a time: one that fails changes nothing but becomes dead letters.
 
 Used for a batch in which some call has failed. A key whose call fails is given its rows again, one by one: each row
 that fails then is put aside, and leaves the key's state and timers as they were before it. Must not touch tables.
@@ -11,10 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError, out_of_memory, reason
+from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, out_of_memory, reason
 from holdfast_runtime.steps.key_state import KeyState, Timers
-from holdfast_runtime.steps.letters import FailedRow
-from holdfast_runtime.steps.result_rows import RowFault, result_rows, short
+from holdfast_runtime.steps.row_dicts import RowFault, result_rows, short
 from holdfast_runtime.steps.state_values import supported, unsupported
 
 Rows = list[dict[str, Any]]

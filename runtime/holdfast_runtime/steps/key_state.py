@@ -1,6 +1,6 @@
-"""Why: what a user's function is given as `state`: a dict of one key, with timers, and the batch's times.
+"""The `state` a user's function is given: a dict of one key with its timers, and the times of the batch.
 
-The function sees nothing of tables: what it changes here is collected when all of its calls are done. Must not write.
+The function sees nothing of tables: what it changes here is collected when all calls are done. Must not write.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""Why: a `merge` step outside of Spark SQL: the rows of its inputs one after the other, in the order of `from`.
+"""The verb `merge` outside of Spark SQL: the rows of all inputs one after the other, in the order of `from`.
 
-Must not decide whether the columns fit: that was found out before anything ran.
+Columns are found by name as Spark resolves it. Must not decide whether they fit: that was checked before anything
+ran.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""Why: the verb `process`: a user's function is called per key and batch, with the rows of the key and its state.
+"""The verb `process`: a user's function called per key and batch, with the rows of the key and its state.
 
 First the rows, then the timers whose time has come with this batch: first those of event time, then those of
-processing time, each in order of time and key; more than a batch can bear wait for the next ones, which follow at once.
-At the end of the streams all event time has passed, and processing time counts no more. Must not read a clock, and must
-not write anything but the two tables of its step.
+processing time, each in order of time and key; more than a batch can bear wait for the next ones, which follow at
+once. At the end of the streams all event time has passed, and processing time counts no more. Must not read a clock,
+and must not write anything but the two tables of its step.
 """
 
 import gc
@@ -22,19 +22,14 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError
 from holdfast.spec.steps import Process
 from holdfast.spec.values import millis
-from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
+from holdfast_runtime.steps.context import StepClock, TaskTables
+from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, row_named
 from holdfast_runtime.steps.key_calls import KeyCalls
-from holdfast_runtime.steps.key_rows import key_of, row_key
 from holdfast_runtime.steps.key_state import BatchMoment, KeyState, timer, waiting
-from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable
-from holdfast_runtime.steps.key_values import KeyReader
-from holdfast_runtime.steps.keys import KeyGroups, key_groups
-from holdfast_runtime.steps.letters import FailedRow, row_named
-from holdfast_runtime.steps.result_rows import RowFault, result_rows, short
-from holdfast_runtime.steps.row_dicts import TimeUnusableError, row_dicts
+from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable, key_of, row_key
+from holdfast_runtime.steps.keys import KeyGroups, KeyReader, key_groups
+from holdfast_runtime.steps.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.state_values import UnsupportedValue
-from holdfast_runtime.steps.tables import TaskTables
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.timers import LATEST, DueInstant, TimerKind, index_key
 from holdfast_runtime.streams.codecs import event_time_ms

@@ -1,8 +1,8 @@
-"""Why: what a user's function keeps in its state, as bytes: read back, each value has the type it was written with.
+"""State values as MessagePack: each value a function keeps is read back with the type it was written with.
 
-MessagePack, with extensions for the types of Python's standard library that rows and arithmetic produce. Bytes can't
-become code when they are read, whatever they hold, and other programs can read them. What would come back as something
-else (a subclass, a bytearray, a numpy scalar) is refused when it is written. Must not know keys, steps or tables.
+Extensions cover the types of Python's standard library that rows and arithmetic produce. Bytes can't become code when
+they are read, whatever they hold, and other programs can read them. What would come back as something else (a
+subclass, a bytearray, a numpy scalar) is refused when it is written. Must not know keys, steps or tables.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,7 @@
-"""Why: rows and their event times travel together, whatever columns a step selects. Must not know steps."""
+"""Rows and their event times, which travel together through steps, whatever columns a step selects.
+
+Must not know steps.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Why: what is due is found by looking at the front of an ordered table, however many keys wait behind it.
+"""The index of due timers: one row per key and instant in an ordered table.
 
-One row per key and instant: a kind, the time in eight bytes whose order is that of time, the key. Names and the rest
-stand in the row of the key. The times of the last touch lie here too, as a kind of their own, because state expires by
-them. Must not know what is done when a time has come.
+What is due is found at the front of it, however many keys wait behind. A row is a kind, the time in eight bytes whose
+order is that of time, and the key; names and the rest are in the row of the key. The times of the last touch lie here
+too, as a kind of their own, because state expires by them. Must not know what is done when a time has come.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from enum import IntEnum
 from struct import Struct
 
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.steps.tables import KeyValueTable
+from holdfast_runtime.steps.context import KeyValueTable
 
 _BIAS = 1 << 63
 _FRONT = Struct(">BQ")

@@ -1,1 +1,1 @@
-"""Why: where records come from and go to: one protocol, and the systems that speak it."""
+"""Streams: the protocol by which records are read and written, and the systems that speak it."""

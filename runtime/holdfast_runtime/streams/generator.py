@@ -1,18 +1,20 @@
-"""Why: streams without a broker: rows a user's function makes up, the same at each replay, at a chosen rate.
+"""Generator systems: streams without a broker, whose rows a user's function makes at a chosen rate.
 
-Rows are a function of partition and offset, the end of a partition is a function of time. Can't be written.
+Rows are a function of partition and offset, and the end of a partition is a function of time and rate alone, so a
+replay and every restart find the same. Such streams can't be written. `Pace` must not look at a clock, and rows
+must not depend on one; only the end of a partition does, by the clock that is passed in.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.keys import key_bytes
-from holdfast_runtime.streams.pace import Pace
 from holdfast_runtime.streams.records import (
     FETCHED,
     Marker,
@@ -22,6 +24,39 @@ from holdfast_runtime.streams.records import (
     check_partition,
     check_range,
 )
+
+Numbers = npt.NDArray[np.int64]
+_SECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """So many rows up to a time, and so many a second from then on. The caller keeps it where a restart finds it."""
+
+    rows_per_second: int
+    since: int
+    """Milliseconds since 1970."""
+    before: int = 0
+    """Rows made before `since`, over all partitions."""
+
+    def total(self, now: int) -> int:
+        """Rows over all partitions; a clock before `since` makes none."""
+        return self.before + self.rows_per_second * max(0, now - self.since) // _SECOND
+
+    def changed(self, rows_per_second: int, now: int) -> "Pace":
+        """Another rate from now on; what was made stays made."""
+        if rows_per_second == self.rows_per_second:
+            return self
+        return Pace(rows_per_second, max(now, self.since), self.total(now))
+
+    def end(self, partition: int, partitions: int, now: int) -> int:
+        """The end offset of a partition: rows are dealt to partitions in turn."""
+        return max(0, self.total(now) - partition + partitions - 1) // partitions
+
+    def due(self, rows: Numbers) -> Numbers:
+        """When rows, counted over all partitions, were due; those from before `since`, at `since`."""
+        return self.since + np.maximum(0, rows - self.before + 1) * _SECOND // self.rows_per_second
+
 
 Make = Callable[[int, int, int], pa.RecordBatch]
 """From partition, first offset and count to rows."""

@@ -1,19 +1,24 @@
-"""Why: the key of a record, as bytes, from the columns its stream is partitioned by.
+"""Record keys: their bytes from columns, and the partition each belongs to, exactly as Kafka's clients place them.
 
-It must come out the same wherever it is made, or rows that belong together never meet. One text is its UTF-8, one
-binary itself, as other producers write them. Anything else is its compact JSON, several columns a JSON list of theirs;
-the key of one null column is null. Must not know of partitions.
+A key must come out the same wherever it is made, or rows that belong together never meet. One text is its UTF-8,
+one binary itself, as other producers write them. Anything else is its compact JSON, several columns a JSON list of
+theirs; the key of one null column is null. Works on whole batches. Must not reorder records of one key: joins and
+state rely on their order.
 """
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from holdfast.spec.streams import Partitioner
+from holdfast_runtime.columns.hashes import Numbers, crc32, murmur2
 
 
 def key_bytes(rows: pa.RecordBatch, columns: Sequence[str] | None) -> pa.Array:
@@ -67,3 +72,38 @@ def _plain(value: object) -> Any:
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+_SIGN_OFF = np.uint32(0x7FFFFFFF)
+
+
+def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, position: int = 0) -> Numbers:
+    """The partition of each key among `count`. Null keys go round in turn, starting from `position`.
+
+    Where the partitioner is `none`, nobody knows how others placed their keys; Holdfast takes murmur2.
+    """
+    hashes = crc32(keys) if partitioner == "crc32" else murmur2(keys) & _SIGN_OFF
+    places = (hashes % np.uint32(count)).astype(np.int64)
+    if keys.null_count:
+        turns = (position + np.arange(len(keys), dtype=np.int64)) % count
+        places = np.where(keys.is_null().to_numpy(zero_copy_only=False), turns, places)
+    return places
+
+
+def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> int:
+    """How many keys in a partition belong to another one. What has no key belongs anywhere."""
+    known = keys.drop_null()
+    if partitioner == "crc32":
+        # librdkafka's default partitioner takes an empty key for none.
+        known = known.filter(pc.greater(pc.binary_length(known), 0))
+    return int(np.count_nonzero(place(known, count, partitioner) != partition))
+
+
+def split(records: pa.RecordBatch, places: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Partition by partition, the records placed there, in their order."""
+    order = np.argsort(places, kind="stable")
+    found, starts = np.unique(places[order], return_index=True)
+    ordered = records.take(pa.array(order))
+    ends = [*starts.tolist(), len(places)][1:]
+    for partition, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+        yield partition, ordered.slice(start, end - start)

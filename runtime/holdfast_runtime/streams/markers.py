@@ -1,15 +1,19 @@
-"""Markers as they are compared: whether a batch is written already, and when what is written is of another history.
+"""Writers and the markers of their batches: who writes, whether a batch is written already, whose history it is of.
 
-One rule for all systems. A batch is there if its marker has the digest of what is to be written; any other marker that
-is not of an earlier batch was left by somebody whom this checkpoint does not know, and to skip the batch would lose its
-rows. Must not read or write streams.
+One rule for all systems. A batch is there if its marker has the digest of what is to be written. Any other marker
+that is not of an earlier batch was left by somebody this checkpoint does not know, and to skip the batch would lose
+its rows. Names the writer too (an attempt, a slot of it), so that the batch loop and its slots need not import a
+system. Must not read or write streams.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.records import Marker
 
 TaskMarkers = Mapping[str, Marker]
@@ -100,3 +104,39 @@ def outputs_behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
         f"batch {turn} there: an older copy was put back, and rows would be missing. Nothing more was written. Bring "
         f"back the newer files, or remove the stream if nobody needs what was in it, or start under a new spec.runId"
     )
+
+
+def marker_topic(app: str) -> str:
+    """The marker topic of an app. No stream that an app makes for itself has a dot in its name."""
+    return f"{app}.holdfast"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class AttemptId:
+    """One attempt of one run."""
+
+    app: str
+    run: str
+    number: int
+
+    @property
+    def owner(self) -> str:
+        """Whose batches it writes."""
+        return f"{self.app}/{self.run}"
+
+    def transactional_id(self, slot: int) -> str:
+        """In whose name a slot writes."""
+        return f"{marker_topic(self.app)}/{self.run}/{self.number}/{slot}"
+
+
+Writes = Mapping[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]
+"""Partition of a topic -> what tasks write there, in order."""
+WriteHook = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSlot:
+    """Who writes."""
+
+    who: AttemptId
+    slot: int

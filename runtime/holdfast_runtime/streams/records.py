@@ -1,7 +1,8 @@
-"""Why: what every stream system gives the runtime, and what can go wrong there: one protocol for log, generator, Kafka.
+"""The protocol of stream systems: offset ranges, record batches, markers, and the errors of reading them.
 
-Records are fetched by exact ranges, so that a replayed batch reads what it read before, and written together with a
-marker, so that a replayed batch is not written twice. Must not know any system.
+The embedded log, generators and Kafka all speak it. Records are fetched by exact ranges, so that a replayed batch
+reads what it read before, and written together with a marker, so that a replayed batch is not written twice. Must
+not know any system.
 """
 
 from collections.abc import Mapping, Sequence

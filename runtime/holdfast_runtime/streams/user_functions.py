@@ -1,4 +1,4 @@
-"""Why: a user's functions by name: from the small modules in the spec first, then from what is installed.
+"""A user's functions by name: from the modules in the spec first, then from what is installed.
 
 Importing runs the user's code, so it belongs to the runtime and never to the operator. Must not call what it finds.
 """
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.errors import UserActionError
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.suggest import did_you_mean
 
 _TEXT = "__holdfast_text__"

@@ -1,4 +1,4 @@
-"""Why: a test may have its app as a file, as YAML, as a tree or as the app itself.
+"""The app of a test: given as a file, as YAML, as a tree or as the app itself, with its topics in the embedded log.
 
 Must not accept what `holdfast` would refuse.
 """
@@ -10,10 +10,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from holdfast.spec.app_part import KIND, StreamApp
+from holdfast.spec.app import KIND, StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.streams import LogSystem, System
-from holdfast_runtime.testing.errors import TestMisuseError
+from holdfast_runtime.testing.failures import TestMisuseError
 
 AppLike = StreamApp | Mapping[str, Any] | Path | str
 

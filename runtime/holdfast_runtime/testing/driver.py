@@ -1,4 +1,4 @@
-"""Why: the part of Spark, played: asks for batches, makes them durable, has the slots run; when the test says so.
+"""TestDriver, which plays Spark's part: asks for batches, makes them durable, has slots run, when the test says so.
 
     feed -> run: plan -> offsets durable -> slots -> done        restart: a new attempt goes on from what is durable
 
@@ -20,16 +20,15 @@ from holdfast.control.messages import EndOfStreamMessage, Position, encode
 from holdfast.errors import RetrySoonError
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.jump_file import DueJump, JumpFile
+from holdfast_runtime.checkpoint.jumps import DueJump, JumpFile
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.clocks import BatchClock, Instant
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.coordination.packing import tasks_by_slot
+from holdfast_runtime.coordination.placements import tasks_by_slot
 from holdfast_runtime.driver.attempt import Attempt
-from holdfast_runtime.loop.next_batch import next_offsets
+from holdfast_runtime.loop.next_batch import batch_to, next_offsets
 from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.segments.graph import compile_graph
-from holdfast_runtime.slot.batch_plan import batch_to
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.place import drop
@@ -37,8 +36,7 @@ from holdfast_runtime.steps.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import close_under
 from holdfast_runtime.testing.apps import AppLike, app_of, grown, offline
-from holdfast_runtime.testing.errors import TestMisuseError
-from holdfast_runtime.testing.failures import CrashPoint
+from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.history import History
 from holdfast_runtime.testing.jobs import columns_of_selects, job_of
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record

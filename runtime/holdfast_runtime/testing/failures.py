@@ -1,6 +1,7 @@
-"""Why: a batch dies at the step a test names, as if the process were gone: nothing behind that step happens.
+"""Failures in tests: the crash point where a batch dies as if the process were gone, and the errors of a test itself.
 
-Must not be a `HoldfastError`: those are handled on the way, and a dead process handles nothing.
+Nothing behind the step of a crash happens. `Crashed` must not be a `HoldfastError`: those are handled on the way, and
+a dead process handles nothing.
 """
 
 from holdfast.errors import UserActionError
@@ -8,7 +9,7 @@ from holdfast.suggest import near_miss
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
-from holdfast_runtime.state.restoring import RESTORE_STEPS
+from holdfast_runtime.state.opening import RESTORE_STEPS
 
 DRIVER_STEPS = ("offsets durable", "slots done")
 """What the driver itself does in a batch: it plans and writes down, and behind the slots it notes that all is done."""
@@ -53,3 +54,17 @@ class CrashPoint:
             self._step = None
             message = f"died at {step!r}"
             raise Crashed(message)
+
+
+class TestMisuseError(UserActionError):
+    """The test asks for something the driver can't do."""
+
+    __test__ = False
+
+
+class SparkNeededError(UserActionError):
+    """The app has Spark SQL steps, and the test gave no session."""
+
+
+class FeedError(UserActionError):
+    """Rows that are not rows of the stream they were fed into."""

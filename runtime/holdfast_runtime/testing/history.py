@@ -1,4 +1,4 @@
-"""Why: which batch was planned and which is done, on disk, as Spark's two logs keep it.
+"""The history of batches of a test, planned and done, on disk as Spark's two logs keep it.
 
 So a batch that was cut off is run again as it was planned, also by another process. A batch is planned once: a name
 that is taken means that another driver is at work. Must not wait for the disk: what tests lose is processes, not
@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.state.errors import CheckpointUnavailableError
-from holdfast_runtime.testing.errors import TestMisuseError
+from holdfast_runtime.testing.failures import TestMisuseError
 
 _KEPT = 3
 

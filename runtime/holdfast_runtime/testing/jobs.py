@@ -1,4 +1,4 @@
-"""Why: the slots of a batch, one after the other in this process, or through Spark where a session is given.
+"""The job of a test: slots of a batch one after the other in this process, or through Spark where a session is given.
 
 Must not know what a batch is for.
 """
@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast_runtime.job import Job
 from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
-from holdfast_runtime.testing.errors import SparkNeededError
+from holdfast_runtime.testing.failures import SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 Slots = Mapping[str, tuple[str, ...]]
 """Slot -> its tasks."""
@@ -58,7 +57,7 @@ def job_of(
 def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:
     """Who tells what comes out of a `select`; raises `SparkNeededError` for an app with SQL and no session."""
     if spark is not None:
-        from holdfast_runtime.segments.select_schema import select_schema  # noqa: PLC0415 - as above
+        from holdfast_runtime.segments.catalyst import select_schema  # noqa: PLC0415 - as above
 
         return select_schema(spark)
     if steps := [f"{step.name} ({step.verb})" for step in spec.steps if step.verb in SQL_VERBS]:

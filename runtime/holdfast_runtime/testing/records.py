@@ -1,4 +1,4 @@
-"""Why: streams as a test sees them: rows go in as dicts, and come out as dicts, with control messages told apart.
+"""The records of streams as a test sees them: rows in and out as dicts, with control messages told apart.
 
 Must not write what a producer of the stream could not write.
 """
@@ -11,21 +11,19 @@ import pyarrow as pa
 
 from holdfast.control.messages import EndOfStreamMessage, UserRecord, WatermarkMessage, decode
 from holdfast.planning.plan import Plan, PlannedStream
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import typed_streams
-from holdfast_runtime.steps.result_rows import RowFault, result_rows
-from holdfast_runtime.steps.row_dicts import row_dicts
+from holdfast_runtime.steps.row_dicts import RowFault, result_rows, row_dicts
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, arrow_schema, codec_for, event_time_ms
 from holdfast_runtime.streams.codecs.codec import listed
-from holdfast_runtime.streams.keys import key_bytes
+from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.partitioner import place, split
 from holdfast_runtime.streams.records import OffsetRange, written_batch
-from holdfast_runtime.testing.errors import FeedError, TestMisuseError
+from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 
 _USER = b"\0"
 

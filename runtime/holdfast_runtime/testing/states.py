@@ -1,4 +1,4 @@
-"""Why: a test looks into the state of tasks as the last batch left it; where the disk is lost, into the durable copy.
+"""The state of tasks as a test sees it: as the last batch left it; where the disk is lost, in the durable copy.
 
 Must not change either.
 """
@@ -20,20 +20,19 @@ from holdfast.spec.values import millis
 from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.segments.graph import GraphNode
-from holdfast_runtime.slot.program import Program, clock_plan
+from holdfast_runtime.slot.clock_plan import clock_plan
+from holdfast_runtime.slot.program import Program
 from holdfast_runtime.state.claim import last_use_at
-from holdfast_runtime.state.left import file_stamp
-from holdfast_runtime.state.place import read_sidecar
-from holdfast_runtime.state.restoring import restore
+from holdfast_runtime.state.opening import restore
+from holdfast_runtime.state.place import file_stamp, read_sidecar
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
 from holdfast_runtime.state.trust import ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.steps.context import StepClock
-from holdfast_runtime.steps.key_rows import row_key
 from holdfast_runtime.steps.key_state import BatchMoment, KeyState
-from holdfast_runtime.steps.key_table import KeyTable
+from holdfast_runtime.steps.key_table import KeyTable, row_key
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
-from holdfast_runtime.testing.errors import TestMisuseError
+from holdfast_runtime.testing.failures import TestMisuseError
 
 
 class TaskStates:

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.columns import Column, RowType
 from holdfast.planning.types.ddl import parse_schema, parse_type
 from holdfast.planning.types.findings import ExpressionError
+from holdfast.planning.types.spark_types import Column, RowType
 from holdfast.reasons import Reason
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_ `.]{0,8}", fullmatch=True)

@@ -1,8 +1,8 @@
 import pytest
 
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.types.columns import OPEN, UNKNOWN, Column, RowType
 from holdfast.planning.types.ddl import parse_schema
+from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
 from tests.planning.sql.scopes import CLICKS, ONE, ROWS, TWO, outline, reasons, told
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.types.columns import OPEN, UNKNOWN
 from holdfast.planning.types.ddl import parse_schema
+from holdfast.planning.types.spark_types import OPEN, UNKNOWN
 from holdfast.reasons import Reason
 from tests.planning.sql.scopes import ONE, TWO, reasons, told
 

@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.planning.sql import functions
 from holdfast.planning.sql.expressions import CheckedExpression, Scope, check_compute, check_select
-from holdfast.planning.types.columns import UNKNOWN
 from holdfast.planning.types.ddl import parse_schema, parse_type
 from holdfast.planning.types.findings import ExpressionError
 from holdfast.planning.types.function_types import TYPED
+from holdfast.planning.types.spark_types import UNKNOWN
 
 ANSWERS: dict[str, Any] = json.loads(Path(__file__).with_name("spark_types.json").read_text(encoding="utf-8"))
 SCOPE = Scope.of(parse_schema(ANSWERS["schema"]))

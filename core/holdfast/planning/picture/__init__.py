@@ -1,1 +1,1 @@
-"""The plan as a picture: a neutral graph (`model`), its geometry (`layout`), and SVG, Mermaid and Graphviz text."""
+"""The plan as a picture: SVG, Graphviz and Mermaid."""

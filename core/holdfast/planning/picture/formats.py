@@ -1,11 +1,142 @@
-"""Why: one door to the pictures of a plan, by the name of their format."""
+"""The formats of a picture by name; and the plan as Graphviz text and as Mermaid text.
 
-from holdfast.planning.picture.dot import dot_of
-from holdfast.planning.picture.mermaid import mermaid_of
-from holdfast.planning.picture.model_part import picture_of
+Graphviz is for those who have tools of their own, Mermaid is drawn by GitHub and many wikis where an image can't be
+put. Only what each can say: shapes, labels, counts, colours (Graphviz without HTML labels, Mermaid with four classes
+of nodes). All text is quoted, or written with character codes where it would be read as syntax.
+"""
+
+from holdfast.planning.picture.model import picture_of
+from holdfast.planning.picture.parts import Picture, PictureEdge, PictureNode, letter
 from holdfast.planning.picture.svg import svg_of
+from holdfast.planning.picture.svg_text import SET_COLOURS
+from holdfast.planning.picture.text import clean
 from holdfast.planning.plan import Plan
-from holdfast.spec.app_part import StreamApp
+from holdfast.spec.app import StreamApp
+
+_LOOKS = {
+    "stream": 'shape=box style="rounded,filled" fillcolor="#f1f6fb" color="#8fa6be"',
+    "step": 'shape=box style="filled" fillcolor="#ffffff" color="#b6c0cc"',
+    "table": 'shape=cylinder style="filled" fillcolor="#f7f4ee" color="#b3a78f"',
+}
+_PROBLEM = 'color="#d3322b" penwidth=2'
+_WARN = 'color="#c27c0e" penwidth=2'
+
+
+def dot_of(picture: Picture) -> str:
+    """The picture as a Graphviz digraph."""
+    lines = [
+        f"digraph {_quoted(picture.app)} {{",
+        '  rankdir=LR; labelloc=t; fontname="Helvetica"; fontsize=16;',
+        f"  label={_label([f'{picture.app}: {picture.verdict}', *_dot_notes(picture)])};",
+        '  node [fontname="Helvetica" fontsize=11 fontcolor="#17202b"];',
+        '  edge [fontname="Helvetica" fontsize=10 color="#94a1b0"];',
+        *(f"  {_quoted(node.id)} [{_look(node)} label={_label(_texts(node))}];" for node in picture.nodes),
+        *(f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [{_edge(edge)}];" for edge in picture.edges),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _look(node: PictureNode) -> str:
+    finding = f" {_PROBLEM}" if node.problems else f" {_WARN}" if node.warnings else ""
+    look = _LOOKS[node.kind]
+    return look[: look.rindex(" color=")] + finding if finding else look
+
+
+def _texts(node: PictureNode) -> list[str]:
+    marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
+    texts = [node.name, f"{node.tag}, key {node.key}" if node.key else node.tag, *(line.text for line in node.details)]
+    return [*texts, ", ".join(marks)] if marks else texts
+
+
+def _edge(edge: PictureEdge) -> str:
+    parts = [f"label={_quoted(edge.partitions)}"] if edge.partitions else []
+    if edge.agreements:
+        parts.append(f'color="{SET_COLOURS[edge.agreements[0] % len(SET_COLOURS)]}" penwidth=2')
+    if edge.wrong:
+        parts.append('fontcolor="#b3251f"')
+    if edge.kind == "dead letters":
+        parts.append("style=dotted")
+    return " ".join(parts)
+
+
+def _dot_notes(picture: Picture) -> list[str]:
+    return [f"{note.number} {note.reason} at {note.place}: {note.message}" for note in picture.problems]
+
+
+def _label(lines: list[str]) -> str:
+    """Lines as one label. Graphviz reads backslashes in labels, so those of the text are doubled."""
+    return '"' + "\\n".join(_body(line) for line in lines) + '"'
+
+
+def _quoted(text: str) -> str:
+    return f'"{_body(text)}"'
+
+
+def _body(text: str) -> str:
+    # Graphviz decodes HTML entities in every label, even quoted ones.
+    return clean(text).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:/()=+→·…?")
+_SHAPES = {"stream": ('(["', '"])'), "step": ('["', '"]'), "table": ('[("', '")]')}
+_ARROWS = {"dead letters": "-.->"}
+_CLASSES = (
+    "classDef stream fill:#f1f6fb,stroke:#8fa6be,color:#17202b",
+    "classDef step fill:#ffffff,stroke:#b6c0cc,color:#17202b",
+    "classDef table fill:#f7f4ee,stroke:#b3a78f,color:#17202b",
+    "classDef problem fill:#fff5f4,stroke:#d3322b,stroke-width:2px,color:#17202b",
+    "classDef warn fill:#fffaf0,stroke:#c27c0e,stroke-width:2px,color:#17202b",
+)
+
+
+def mermaid_of(picture: Picture) -> str:
+    """The picture as a Mermaid flowchart."""
+    short = {node.id: f"n{i}" for i, node in enumerate(picture.nodes)}
+    lines = [
+        "---",
+        f'title: "{_escaped(f"{picture.app} - {picture.verdict}")}"',
+        "---",
+        "flowchart LR",
+        *(f"  {_node(short[node.id], node)}" for node in picture.nodes),
+        *(f"  {short[edge.source]} {_arrow(edge)} {short[edge.target]}" for edge in picture.edges),
+        *(f"  {one}" for one in _CLASSES),
+        *_notes(picture),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _node(name: str, node: PictureNode) -> str:
+    opening, closing = _SHAPES[node.kind]
+    marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
+    texts = [node.name, f"{node.tag}: {', '.join(line.text for line in node.details)}" if node.details else node.tag]
+    if node.key:
+        texts.append(f"key: {node.key}")
+    if marks:
+        texts.append(", ".join(marks))
+    css = "problem" if node.problems else "warn" if node.warnings else node.kind
+    return f"{name}{opening}{'<br/>'.join(map(_escaped, texts))}{closing}:::{css}"
+
+
+def _arrow(edge: PictureEdge) -> str:
+    arrow = _ARROWS.get(edge.kind, "-->")
+    return f'{arrow}|"{_escaped(edge.partitions)}"|' if edge.partitions else arrow
+
+
+def _notes(picture: Picture) -> list[str]:
+    """Agreements and problems as comments: Mermaid has no lists."""
+    agreements = [
+        f"{letter(i)}, for {', '.join(name for name, _ in one.steps)}: {', '.join(one.streams)} have {one.partitions}"
+        for i, one in enumerate(picture.agreements)
+    ]
+    problems = [f"problem {note.number}: {note.reason} at {note.place}: {note.message}" for note in picture.problems]
+    # Mermaid obeys directives, and a page's parser tags, even inside a comment.
+    return [f"  %% {_escaped(text)}" for text in (*agreements, *problems)]
+
+
+def _escaped(text: str) -> str:
+    return "".join(char if char in _PLAIN else f"#{ord(char)};" for char in clean(text))
+
 
 FORMATS = {"svg": svg_of, "mermaid": mermaid_of, "dot": dot_of}
 

@@ -1,16 +1,15 @@
-"""Why: the geometry of a picture: from sizes of boxes and links between them to places and routes.
+"""The geometry of a picture: from sizes of boxes and links between them to places and routes.
 
-`lay_out` is the list of what a layered layout does, read left to right. Every box of a column is as wide as its widest,
-links enter boxes on lanes of their own, and a lane keeps room for a label in front of the box. Must not know plans,
-colours or formats.
+`lay_out` is the list of what a layered layout does, read left to right. Every box of a column is as wide as its
+widest, links enter boxes on lanes of their own, and a lane keeps room for a label in front of the box. Must not know
+plans, colours or formats.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.planning.picture.layers import BoxColumns, columns_of
-from holdfast.planning.picture.ordering import reduce_crossings
+from holdfast.planning.picture.layers import BoxColumns, columns_of, reduce_crossings
 from holdfast.planning.picture.pages import BoxHeights, LinkLane, LinkRoute, folded, route_of
 from holdfast.planning.picture.placing import heights_of
 

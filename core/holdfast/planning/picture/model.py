@@ -1,18 +1,33 @@
-"""Why: which streams must agree, as a reader sees it: one letter for each constraint, and the edges it travels along.
+"""The picture of a plan as labelled nodes and edges, with the streams that must agree: what every format starts from.
 
-Join sets with the same streams are one constraint, however many steps repeat it. Sets of a single stream are left out:
-a stream agrees with itself. Must not judge counts.
+Join sets with the same streams are one agreement with one letter, however many steps repeat it; sets of a single
+stream are left out. Order is by name and flow, never by the order of a file, so that the same app gives the same
+picture. Must not judge the plan or its counts, know a format, or leave anything out: what is too much for a page is
+folded where it is drawn.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from holdfast.planning.graph import Graph, makes_stream
-from holdfast.planning.join_sets import JoinSet
+from holdfast.planning.graph import Graph, build_graph, makes_stream
+from holdfast.planning.join_sets import JoinSet, Reaching
 from holdfast.planning.partition_counts import DecidedCount
-from holdfast.planning.picture.parts import Agreement
-from holdfast.planning.picture.wording import counts_text
+from holdfast.planning.picture.parts import Agreement, DetailLine, Picture, PictureEdge, PictureNode, PictureNote
+from holdfast.planning.picture.wording import (
+    counts_text,
+    details,
+    key_in_words,
+    partitions_of,
+    partitions_text,
+    short_key,
+)
+from holdfast.planning.plan import Plan, PlannedStep, PlannedStream, PlannedTable
+from holdfast.planning.problems import Problem
+from holdfast.reasons import Reason
+from holdfast.spec.app import StreamApp
+from holdfast.spec.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +101,198 @@ def _into_step(graph: Graph, name: str) -> Iterator[GraphLink]:
 
 def _is_stream(graph: Graph, name: str) -> bool:
     return name in graph.streams or makes_stream(graph.steps[name])
+
+
+def picture_of(plan: Plan, app: StreamApp) -> Picture:
+    """The picture of a plan; `app` is the app it was made from, for the words of its steps."""
+    graph = build_graph(app.spec)
+    counts = {stream.name: stream.count for stream in plan.streams if stream.count is not None}
+    agreements = agreements_of(plan.sets, counts)
+    problems = _notes(plan.problems, first=1)
+    warnings = _notes(plan.warnings, first=1 + len(problems))
+    return Picture(
+        app=plan.app,
+        valid=plan.valid,
+        tasks=len(plan.tasks),
+        nodes=tuple(_marked(_nodes(plan, graph), agreements, plan)),
+        edges=tuple(_Flows(plan, graph, counts, agreements).edges()),
+        agreements=agreements,
+        problems=problems,
+        warnings=warnings,
+    )
+
+
+def _notes(found: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]:
+    return tuple(
+        PictureNote(
+            number=number,
+            reason=one.reason.value,
+            place=one.step or one.stream or "",
+            message=one.message,
+            repair=one.repair.summary if one.repair else "",
+        )
+        for number, one in enumerate(found, start=first)
+    )
+
+
+def _nodes(plan: Plan, graph: Graph) -> Iterator[PictureNode]:
+    """Streams, steps in order of flow, tables."""
+    made = {stream.name: stream for stream in plan.streams if stream.name in graph.steps}
+    for stream in plan.streams:
+        if stream.name not in made:
+            yield _stream(stream)
+    for planned in plan.steps:
+        yield _step(planned, graph.steps[planned.name], made.get(planned.name))
+    # The plan does not follow rows around a circle, but a picture without the circle would not explain the problem.
+    for name in graph.circle:
+        step = graph.steps[name]
+        yield PictureNode(f"step:{name}", "step", name, step.verb, "", "", details(step))
+    for table in plan.tables:
+        yield _table(table)
+
+
+def _stream(stream: PlannedStream) -> PictureNode:
+    key = ", ".join(stream.key or ())
+    return PictureNode(
+        id=f"stream:{stream.name}",
+        kind="stream",
+        name=stream.name,
+        tag="side input" if stream.role == "sideInput" else stream.role,
+        key=key,
+        key_in_words=f"partitioned by {key} ({stream.partitioner})" if key else "no partition key declared",
+        details=(DetailLine(partitions_text(stream.count)),),
+        partitions=partitions_of(stream.count),
+    )
+
+
+def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> PictureNode:
+    return PictureNode(
+        id=f"step:{planned.name}",
+        kind="step",
+        name=planned.name,
+        tag=planned.verb,
+        key=short_key(planned.spread),
+        key_in_words=key_in_words(planned.spread),
+        details=details(step) if made is None else (DetailLine(partitions_text(made.count)),),
+        partitions=None if made is None else partitions_of(made.count),
+    )
+
+
+def _table(table: PlannedTable) -> PictureNode:
+    broadcast = table.distribution == "Broadcast"
+    return PictureNode(
+        id=f"table:{table.name}",
+        kind="table",
+        name=table.name,
+        tag="broadcast table" if broadcast else "table",
+        key=", ".join(table.key),
+        key_in_words=f"rows are named by {', '.join(table.key)}",
+        details=(DetailLine("one copy per location" if broadcast else "one part per task"),),
+    )
+
+
+def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureNode]:
+    """The nodes with what is said about them elsewhere in the picture."""
+    members: dict[str, list[int]] = defaultdict(list)
+    for index, one in enumerate(agreements):
+        for name in sorted({*one.streams, *(step for step, _ in one.steps)}):
+            members[name].append(index)
+    problems = _numbers(plan.problems, first=1)
+    warnings = _numbers(plan.warnings, first=1 + len(plan.problems))
+    for node in nodes:
+        # Streams and steps share one space of names, tables have their own.
+        yield replace(
+            node,
+            agreements=() if node.kind == "table" else tuple(members.get(node.name, ())),
+            problems=_said_of(node, problems),
+            warnings=_said_of(node, warnings),
+        )
+
+
+Numbers = Mapping[tuple[str, str], list[int]]
+
+
+def _numbers(found: tuple[Problem, ...], first: int) -> Numbers:
+    numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, one in enumerate(found, start=first):
+        place = ("step", one.step) if one.step is not None else ("stream", one.stream or "")
+        numbers[place].append(number)
+    return numbers
+
+
+def _said_of(node: PictureNode, numbers: Numbers) -> tuple[int, ...]:
+    of_step = numbers.get(("step", node.name), []) if node.kind == "step" else []
+    of_stream = numbers.get(("stream", node.name), []) if node.kind != "step" or node.makes_stream else []
+    return tuple(sorted([*of_step, *of_stream]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Flows:
+    """What the labels of edges need."""
+
+    plan: Plan
+    graph: Graph
+    counts: dict[str, DecidedCount]
+    agreements: tuple[Agreement, ...]
+
+    def edges(self) -> Iterator[PictureEdge]:
+        """All edges; those into one node in the order in which it reads them."""
+        along = self._along()
+        bound = bound_links(self.graph, self.agreements)
+        clashing = {one.step for one in self.plan.problems if one.reason is Reason.PARTITION_COUNT_MISMATCH}
+        for link in self._links():
+            in_table = link.kind == "looks up"
+            streams = self._in_table(link.source, along) if in_table else along.get(link.source, ())
+            yield PictureEdge(
+                source=self._id(link.source, table=link.kind == "looks up"),
+                target=self._id(link.target, table=link.kind in ("stores", "feeds")),
+                kind="writes" if link.kind == "stores" else link.kind,
+                partitions="" if link.kind == "dead letters" else counts_text(map(self.counts.get, streams)),
+                agreements=bound.get(link, ()),
+                wrong=link.kind in ("reads", "looks up") and link.target in clashing,
+            )
+
+    def _along(self) -> dict[str, tuple[str, ...]]:
+        """Stream or step -> the streams whose rows its readers get."""
+        reaching = Reaching(self.graph)
+        along: dict[str, tuple[str, ...]] = {name: (name,) for name in self.graph.streams}
+        for name in self.graph.order:
+            # A broadcast stream binds nobody, but it is what its readers read.
+            along[name] = (name,) if makes_stream(self.graph.steps[name]) else reaching.along(name)
+        return along
+
+    def _in_table(self, name: str, along: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        """Streams whose rows are in a table. A Broadcast table is whole everywhere, its counts bind nobody."""
+        table = self.graph.tables[name]
+        if table.distribution == "Broadcast":
+            return ()
+        feeds = (*(table.sources or ()), *self.graph.table_writers.get(name, ()))
+        return tuple(sorted({stream for feed in feeds for stream in along.get(feed, ())}))
+
+    def _links(self) -> Iterator[GraphLink]:
+        for name in (*self.graph.order, *self.graph.circle):
+            step = self.graph.steps[name]
+            for source in step.inputs:
+                yield GraphLink("reads", source, name)
+            if step.lookup is not None:
+                yield GraphLink("looks up", step.lookup.table, name)
+            if step.to is not None:
+                yield GraphLink("writes", name, step.to)
+            if step.to_table is not None:
+                yield GraphLink("stores", name, step.to_table)
+        for name, table in sorted(self.graph.tables.items()):
+            for source in table.sources or ():
+                yield GraphLink("feeds", source, name)
+        yield from self._dead_letters()
+
+    def _dead_letters(self) -> Iterator[GraphLink]:
+        steps = {name: self.graph.steps[name].dead_letter for name in (*self.graph.order, *self.graph.circle)}
+        streams = {name: stream.dead_letter for name, stream in sorted(self.graph.streams.items())}
+        for name, letters in (*steps.items(), *streams.items()):
+            if letters is not None:
+                yield GraphLink("dead letters", name, letters)
+
+    def _id(self, name: str, *, table: bool) -> str:
+        if table:
+            return f"table:{name}"
+        return f"step:{name}" if name in self.graph.steps else f"stream:{name}"

@@ -1,7 +1,7 @@
-"""Why: where columns stand on the page and how links run between them; a graph too wide to read goes on in a new row.
+"""The page of a picture: where columns stand, how links run between them, where a wide graph goes on in a new row.
 
-A document is narrower than a pipeline is long. Where few links pass between two columns the row ends, and those links
-turn back to the beginning of the next row. Must not move boxes within their columns.
+A document is narrower than a pipeline is long. Where few links pass between two columns the row ends, and those
+links turn back to the beginning of the next row. Must not move boxes within their columns.
 """
 
 from collections.abc import Iterator, Sequence

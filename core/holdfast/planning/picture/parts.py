@@ -1,4 +1,4 @@
-"""Why: what a picture of a plan consists of, before anyone decides how it looks: nodes, edges, agreements, notes.
+"""The parts of a picture of a plan, before anyone decides how it looks: nodes, edges, agreements, notes.
 
 All texts are ready to be read by people but not escaped for any format. Must not know coordinates or colours.
 """

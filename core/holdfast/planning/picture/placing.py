@@ -1,7 +1,7 @@
-"""Why: how high boxes and waypoints stand: chains straight, nothing overlapping, branches balanced.
+"""The heights of boxes and waypoints: chains straight, nothing overlapping, branches balanced.
 
-The method of Brandes and Köpf: line up what can be lined up, once for each of four directions of preference, and take
-the middle of the four. Must keep the order within columns.
+The method of Brandes and Köpf: line up what can be lined up, once for each of four directions of preference, and
+take the middle of the four. Must keep the order within columns.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Why: the picture worth putting in a document: one SVG file that needs nothing else, for light pages and dark ones.
+"""The plan as one SVG file that needs nothing else, for light pages and dark ones.
 
-`svg_of` is the order in which things are put on the page. The same picture always gives the same bytes. No scripts, no
-references to anything outside, all text escaped.
+The picture worth putting in a document. `svg_of` is the order in which things are put on the page. The same picture
+always gives the same bytes. No scripts, no references to anything outside, all text escaped.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from holdfast.planning.picture.svg_lists import (
     title_width,
     warnings_svg,
 )
-from holdfast.planning.picture.svg_nodes_part import box_of, node_svg
+from holdfast.planning.picture.svg_nodes import box_of, node_svg
 from holdfast.planning.picture.svg_text import attribute, content, number, rounded, style_sheet
 
 _MARGIN, _BETWEEN, _NARROWEST = 28.0, 26.0, 620.0

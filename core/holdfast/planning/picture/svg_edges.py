@@ -1,7 +1,7 @@
-"""Why: what rows that flow look like: one smooth line from card to card, coloured where its streams have to agree.
+"""The SVG of rows that flow: one smooth line from card to card, coloured where its streams have to agree.
 
-Links that leave a card together share their first stretch, which is drawn once, in the colours of all of them. Must not
-decide where a line runs.
+Links that leave a card together share their first stretch, which is drawn once, in the colours of all of them. Must
+not decide where a line runs.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Why: what stands around the graph: the title with the verdict above it, agreements and findings below it.
+"""The SVG around the graph: the title with the verdict above it, agreements and findings below it.
 
 Must not leave a problem out; warnings beyond a handful become a count.
 """
@@ -8,17 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.planning.picture.parts import Agreement, Picture, PictureNote
 from holdfast.planning.picture.svg_nodes import agreement_dot, half_of, number_badge
-from holdfast.planning.picture.svg_text import (
-    BODY,
-    COUNT,
-    HEADING,
-    REASON,
-    TITLE,
-    content,
-    rounded,
-    write,
-    write_pair,
-)
+from holdfast.planning.picture.svg_text import BODY, COUNT, HEADING, REASON, TITLE, content, rounded, write, write_pair
 from holdfast.planning.picture.text import clean, wrapped
 
 TITLE_HEIGHT = 46.0

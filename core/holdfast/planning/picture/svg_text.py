@@ -1,6 +1,7 @@
-"""Why: the one place where text becomes SVG: escaped, in one of a few styles, never wider than its room.
+"""Text as SVG: escaped, in one of a few styles, never wider than its room; and the style sheet.
 
-The style sheet is here because the sizes in it and the widths that are measured must be the same. Must not know nodes.
+The style sheet is here because the sizes in it and the widths that are measured must be the same. Must not know
+nodes.
 """
 
 from dataclasses import dataclass

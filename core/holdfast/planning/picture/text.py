@@ -1,4 +1,4 @@
-"""Why: how wide a text will be, so that boxes are made to fit and nothing overlaps or is cut off by a neighbour.
+"""The width of texts, so that boxes are made to fit and nothing overlaps; cleaning, fitting and wrapping of texts.
 
 The fonts of the reader are not known here. The widths are, for each character, the widest of the common sans-serif
 fonts, so a text takes at most the room it is given. Must not know any file format.

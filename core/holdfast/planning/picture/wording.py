@@ -1,6 +1,7 @@
-"""Why: what a node says about itself beyond its name: the few words of a spec a reader needs to follow the rows.
+"""The words on a node beyond its name: settings of a step's verb, how rows are spread, partition counts.
 
-Must not shorten anything: how much fits is decided where it is drawn.
+The few words of a spec a reader needs to follow the rows. Must not shorten anything: how much fits is decided where
+it is drawn.
 """
 
 from collections.abc import Iterable, Iterator

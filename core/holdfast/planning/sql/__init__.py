@@ -1,1 +1,1 @@
-"""What the planner understands of Spark SQL: schemas, expressions, and the types they give."""
+"""Spark SQL expressions of a spec: parsed, their names resolved, checked against the rows they see."""

@@ -1,7 +1,8 @@
-"""Why: a typo in an expression must be a problem of the plan, with its cure, and not a stack trace from a driver.
+"""Checks of the Spark SQL of `filter`, `select` and `compute` against the rows that reach a step.
 
-Checks the Spark SQL of `filter`, `select` and `compute` against the rows that reach the step, and tells name, type and
-origin of what comes out. Must not know steps or the graph, and raises nothing: whatever the text, findings come back.
+Tells name, type and origin of what comes out, so that a typo is a problem of the plan, with its cure, and not a
+stack trace from a driver. Must not know steps or the graph, and raises nothing: whatever the text, findings come
+back.
 """
 
 import re
@@ -14,9 +15,9 @@ from holdfast.planning.sql.functions import WITHOUT_BRACKETS
 from holdfast.planning.sql.reading import ExpressionWalk, path_of
 from holdfast.planning.sql.scope import ColumnSource, Scope
 from holdfast.planning.sql.text import parse
-from holdfast.planning.types.columns import UNKNOWN, Column
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt, listed
+from holdfast.planning.types.spark_types import UNKNOWN, Column
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

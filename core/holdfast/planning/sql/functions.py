@@ -1,4 +1,4 @@
-"""Why: what is known of Spark's functions besides their types: which exist, which aggregate, which can't be replayed.
+"""Spark's builtin functions besides their types: which exist, which aggregate, which can't be replayed.
 
 The list is Spark's own (`spark_functions.txt`), so a name is wrong exactly when Spark would say so. Must not type.
 """

@@ -1,7 +1,7 @@
-"""Why: one walk over the tree of an expression that resolves its names, types its nodes and finds what is wrong.
+"""The walk over the tree of an expression that resolves its names, types its nodes and finds what is wrong.
 
-Without recursion, so that long chains of AND can't exhaust the stack. Must not decide what a step may hold: it reports
-which aggregates and generators there are, and `expressions.py` judges.
+Without recursion, so that long chains of AND can't exhaust the stack. Must not decide what a step may hold: it
+reports which aggregates and generators there are, and `expressions` judges.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,14 +12,12 @@ from sqlglot import exp
 
 from holdfast.planning.sql import functions
 from holdfast.planning.sql.scope import ColumnSource, ResolvedName, Scope, no_field
-from holdfast.planning.types.collection_types import Call
-from holdfast.planning.types.collection_types_part import lambda_kinds
-from holdfast.planning.types.columns import UNKNOWN
+from holdfast.planning.types.collection_types import Call, lambda_kinds
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.findings import SqlFinding, excerpt
 from holdfast.planning.types.function_types import result
 from holdfast.planning.types.operator_types import RULES, UNTYPED, cast_type, field_of
-from holdfast.planning.types.spark_types import TIMES, SparkType
+from holdfast.planning.types.spark_types import TIMES, UNKNOWN, SparkType
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

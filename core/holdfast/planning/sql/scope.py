@@ -1,4 +1,4 @@
-"""Why: what a name in an expression means: a column of the rows at hand, of one side of a join, or a field inside one.
+"""Names in an expression: a column of the rows at hand, of one side of a join, or a field inside one.
 
 Resolves as Spark does: the exact spelling first, then without regard to case. Must not parse or type expressions.
 """
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from holdfast.planning.types.columns import UNKNOWN, Column, RowType
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.findings import SqlFinding, excerpt, listed
 from holdfast.planning.types.operator_types import field_of
-from holdfast.planning.types.spark_types import SparkType
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

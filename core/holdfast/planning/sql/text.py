@@ -1,7 +1,8 @@
-"""Why: one text of a spec becomes the tree of one Spark SQL expression, or a sentence that says where it goes wrong.
+"""The parser of one Spark SQL expression: from a text of a spec to its tree, or to a sentence on where it goes wrong.
 
-Functions stay under the name the user wrote: sqlglot's own classes fold several Spark functions into one and know some
-that Spark does not have. Must not know columns, and nothing but `ExpressionError` may come out, whatever goes in.
+Functions stay under the name the user wrote: sqlglot's own classes fold several Spark functions into one and know
+some that Spark does not have. Must not know columns, and nothing but `ExpressionError` may come out, whatever goes
+in.
 """
 
 from collections.abc import Sequence

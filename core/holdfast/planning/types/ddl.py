@@ -1,7 +1,7 @@
-"""Why: the schemas of a spec are Spark DDL, and a wrong one must be a problem of the plan, not a driver's stack trace.
+"""The reader of Spark DDL: schemas and types as `StructType.fromDDL` takes and refuses them.
 
-Takes what Spark's `StructType.fromDDL` takes and refuses what it refuses. The grammar is a page long, so it stands here
-in full: general SQL parsers accept far more than Spark does. Must not touch expressions.
+A wrong schema must be a problem of the plan, not a driver's stack trace. The grammar is a page long, so it stands
+here in full: general SQL parsers accept far more than Spark does. Must not touch expressions.
 """
 
 import re
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from holdfast.planning.types.columns import Column, RowType
 from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt
 from holdfast.planning.types.spark_types import (
     BIGINT,
@@ -27,12 +26,14 @@ from holdfast.planning.types.spark_types import (
     TIMESTAMP_NTZ,
     TINYINT,
     VOID,
+    Column,
+    RowType,
     SparkType,
     array,
     interval,
     mapping,
     struct,
-)  # fmt: skip
+)
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss
 

@@ -1,4 +1,4 @@
-"""Why: what is wrong with one text of a spec, as a value that many checks can produce and one place can print.
+"""Findings: what is wrong with one text of a spec, as a value that many checks produce and one place can print.
 
 Must not know steps: who asked adds where it was found.
 """

@@ -1,12 +1,12 @@
-"""Why: the result types of Spark's functions, as Spark 4.3 gives them with ANSI mode on.
+"""The result types of Spark's functions, as Spark 4.3 gives them with ANSI mode on.
 
-Only functions the golden corpus (`tests/planning/spark_types.json`, made by Spark itself) covers may stand here; every
-other function is of unknown type. Must not check arguments: a call Spark refuses may get any type.
+Only functions the golden corpus (`tests/planning/spark_types.json`, made by Spark itself) covers may stand here;
+every other function is of unknown type. Must not check arguments: a call Spark refuses may get any type.
 """
 
 from collections.abc import Sequence
 
-from holdfast.planning.types import collection_types_part
+from holdfast.planning.types import collection_types
 from holdfast.planning.types.collection_types import Call, TypingRule
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import (
@@ -25,7 +25,7 @@ from holdfast.planning.types.spark_types import (
     decimal,
     is_number,
     widest,
-)  # fmt: skip
+)
 
 _FIXED = {
     "ARRAY<STRING>": "json_object_keys regexp_extract_all split",
@@ -193,7 +193,7 @@ def _apart(call: Call) -> SparkType | None:
 
 
 RULES: dict[str, TypingRule] = {
-    **collection_types_part.RULES,
+    **collection_types.RULES,
     **dict.fromkeys(_LIKE_FIRST.split(), _like_first),
     **dict.fromkeys(_LIKE_FIRST_NUMBER.split(), _like_first_number),
     **dict.fromkeys(_LIKE_FIRST_TEXT.split(), _like_first_text),

@@ -1,4 +1,4 @@
-"""Why: the result types of Spark's operators, literals and casts, as Spark 4.3 gives them with ANSI mode on.
+"""The result types of Spark's operators, literals and casts, as Spark 4.3 gives them with ANSI mode on.
 
 Only the kinds of nodes listed in `RULES` have a type; the golden corpus covers each. Must not resolve names.
 """
@@ -8,8 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
-from holdfast.planning.types.collection_types import Call
-from holdfast.planning.types.collection_types_part import element, row
+from holdfast.planning.types.collection_types import Call, element, row
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.function_types import concatenated, result, taken_part
 from holdfast.planning.types.spark_types import (
@@ -35,7 +34,7 @@ from holdfast.planning.types.spark_types import (
     wider,
     wider_interval,
     widest,
-)  # fmt: skip
+)
 
 Kinds = Callable[[object], SparkType | None]
 """Looks up the type of a node that was typed before."""

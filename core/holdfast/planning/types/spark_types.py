@@ -1,13 +1,15 @@
-"""Why: Spark SQL types as values, so that typing rules compare and build them without cutting up strings.
+"""Spark SQL types as values, and the columns of rows: names and types, or that they are not known.
 
-A type nobody can tell is `None` here and `UNKNOWN` outside. Must not hold rules of single functions.
+Typing rules compare and build types without cutting up strings. A type nobody can tell is `None` inside a rule and
+`UNKNOWN` in a column, where types have Spark's own spelling in upper case (`BIGINT`, `STRUCT<a: INT>`). Must not
+guess, since a wrong type is worse than none, nor hold rules of single functions.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 MAX_PRECISION = 38
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -161,3 +163,43 @@ def wider_number(left: SparkType, right: SparkType) -> SparkType:
 def widest(kinds: Iterable[SparkType | None]) -> SparkType | None:
     """The type that holds all of them."""
     return reduce(wider, kinds)
+
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One named column and its Spark SQL type, or `UNKNOWN`."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class RowType:
+    """The columns of some rows. `closed` is False when there may be columns nobody declared."""
+
+    columns: tuple[Column, ...]
+    closed: bool = True
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names in their order."""
+        return tuple(column.name for column in self.columns)
+
+    def find(self, name: str) -> Column | None:
+        """The column of this name, as Spark resolves it: the exact name first, then without regard to case."""
+        return self._by_name.get(name) or self._by_folded.get(name.casefold())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in reversed(self.columns)}
+
+    @cached_property
+    def _by_folded(self) -> dict[str, Column]:
+        return {column.name.casefold(): column for column in reversed(self.columns)}
+
+
+OPEN = RowType(columns=(), closed=False)
+"""Rows of which nothing is known."""

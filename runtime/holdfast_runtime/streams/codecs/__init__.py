@@ -1,8 +1,8 @@
-"""Why: records are bytes and steps work on columns; this package is the only place that turns one into the other.
+"""Codecs: the only place that turns bytes of records into columns of rows, and back.
 
-One codec per `format` of a stream, whole batches at a time. A record that can't be decoded never spoils its neighbours:
-it comes back with its index and a reason, and `on_bad` decides by the stream's `onDecodeError`. Must not know where
-records come from, keep state that changes results, or talk to Spark.
+One codec per `format` of a stream, whole batches at a time. A record that can't be decoded never spoils its
+neighbours: it comes back with its index and a reason, and `on_bad` decides by the stream's `onDecodeError`. Must
+not know where records come from, keep state that changes results, or talk to Spark.
 """
 
 from typing import Literal, assert_never
@@ -11,17 +11,20 @@ import pyarrow as pa
 
 from holdfast_runtime.streams.codecs.arrow_codec import ArrowCodec
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
-from holdfast_runtime.streams.codecs.codec import BadRecord, Codec, DecodedBatch, EncodeError
-from holdfast_runtime.streams.codecs.decode_errors import (
+from holdfast_runtime.streams.codecs.codec import (
     DEAD_LETTER_SCHEMA,
     BadBatch,
+    BadRecord,
     BadRecordsOutcome,
+    Codec,
+    DecodedBatch,
     DecodeError,
+    EncodeError,
     on_bad,
 )
-from holdfast_runtime.streams.codecs.event_time import event_time_ms, without_event_time
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
 from holdfast_runtime.streams.codecs.plain_codec import BinaryCodec, StringCodec
+from holdfast_runtime.streams.codecs.times import event_time_ms, without_event_time
 
 Format = Literal["json", "arrow", "string", "binary"]
 

@@ -1,7 +1,8 @@
 """The columns of Arrow records as those of their stream: found by name, of kindred types, with values that steps take.
 
-Kindred types differ in layout or width and lose nothing, inside of lists, maps and structs as outside. What Arrow
-itself allows and nobody after it (null keys of a map, times outside of the years 1 to 9999, times of day finer than
+Columns that are missing are null, others are ignored, one of a type that is no kin makes the record bad. Kindred
+types differ in layout or width and lose nothing, inside of lists, maps and structs as outside. What Arrow itself
+allows and nobody after it (null keys of a map, times outside of the years 1 to 9999, times of day finer than
 microseconds, intervals at the end of 64 bits) makes a record bad. Must not read messages.
 """
 

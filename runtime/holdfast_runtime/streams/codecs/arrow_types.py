@@ -1,4 +1,4 @@
-"""Why: a stream's schema is Spark DDL, its rows are Arrow, and Spark takes rows only in exactly its own Arrow types.
+"""The Arrow schema of a stream's columns: from Spark DDL to exactly the Arrow types in which Spark takes rows.
 
 Says the same as `pyspark.sql.pandas.types.to_arrow_schema(schema, timezone="UTC")`, without needing Spark. Must not
 invent a type for what Arrow can't carry: that is refused by name.
@@ -7,9 +7,8 @@ invent a type for what Arrow can't carry: that is refused by name.
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.columns import RowType
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.spark_types import SparkType
+from holdfast.planning.types.spark_types import RowType, SparkType
 
 PLAIN: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),

@@ -1,10 +1,9 @@
-"""Why: `format: json`: one JSON object per record, read by blocks and written by columns.
+"""The codec of `format: json`: one JSON object per record, read by blocks and written by columns.
 
-Reads a batch at once; where that fails it halves the batch until the records in doubt are few, and judges those one by
-one. So a bad record costs a second reading of about one batch, and never the rows around it. Whether a record is good
-does not depend on its neighbours: the judge decides it, and the fast reader refuses whatever it might read otherwise
-(decimals far from their point, infinities, times outside of the years 1 to 9999). Must not be lenient in silence: a
-value of the wrong type is a bad record.
+Reads a batch at once; where that fails it halves the batch until the records in doubt are few, and judges those one
+by one. So a bad record costs a second reading of about one batch, and never the rows around it. Whether a record is
+good does not depend on its neighbours: the judge decides it, and the fast reader refuses whatever it might read
+otherwise. Must not be lenient in silence: a value of the wrong type is a bad record.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
-"""Why: the careful way to read one JSON record: either its values or a reason that names the field.
+"""The careful reader of one JSON record: either its values or a reason that names the field.
 
 Used for the few records near one that the fast reader refused, and for schemas with a MAP, which it can't read. It
 accepts all that the fast reader does, with equal values, and some more ("NaN" as text, a key twice): or neighbours
-would decide what is good. Where it can't tell (nested too deeply for Python, `Inf`) it says so, and the fast reader is
-asked about that record alone. Must not be on the way of a batch of plainly good records.
+would decide what is good. Where it can't tell (nested too deeply for Python, `Inf`) it says so, and the fast reader
+is asked about that record alone. Must not be on the way of a batch of plainly good records.
 """
 
 import json
@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from holdfast_runtime.streams.codecs.json_reader import from_millis
-from holdfast_runtime.streams.codecs.json_values import dates, from_base64, instants, largest
+from holdfast_runtime.streams.codecs.json_values import dates, from_base64, from_millis, instants, largest
 from holdfast_runtime.streams.codecs.plain_codec import not_utf8
 from holdfast_runtime.streams.codecs.times import outside_years
 

@@ -1,4 +1,4 @@
-"""Why: values that JSON has no type for are text, read by one function each, for the fast and the careful way alike.
+"""Values that JSON has no type for (times, dates, bytes): one function each, for both readers and the writer.
 
 All take and give whole columns and raise `ArrowInvalid` for a value that is none. Must not guess.
 """
@@ -64,3 +64,11 @@ def within_years(times: pa.Array) -> pa.Array:
         message = "a time outside of the years 1 to 9999"
         raise pa.ArrowInvalid(message)
     return times
+
+
+MICROS_PER_MILLI = 1000
+
+
+def from_millis(numbers: pa.Int64Array, kind: pa.DataType) -> pa.Array:
+    """Timestamps from milliseconds since 1970; raises `ArrowInvalid` where one does not fit."""
+    return pc.multiply_checked(numbers, MICROS_PER_MILLI).cast(kind)

@@ -1,9 +1,9 @@
-"""Why: rows become JSON text column by column, each step over whole columns in pyarrow's C++.
+"""The writer of JSON records: rows become text column by column, each step over whole columns in pyarrow's C++.
 
-Writes what Spark's `to_json` writes: nulls are left out, NaN and the infinities are text, BINARY is base64, decimals
-are numbers. Other than Spark it keeps microseconds: times are ISO 8601 in UTC with three digits behind the second, or
-six where needed. Must not depend on neighbours: the same row is the same bytes in any batch, or a replay would write
-other records.
+Writes what Spark's `to_json` writes: nulls are left out, NaN and the infinities are text, BINARY is base64,
+decimals are numbers. Other than Spark it keeps microseconds: times are ISO 8601 in UTC with three digits behind the
+second, or six where needed. Must not depend on neighbours: the same row is the same bytes in any batch, or a replay
+would write other records.
 """
 
 import json

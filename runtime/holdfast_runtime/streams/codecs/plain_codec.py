@@ -1,4 +1,4 @@
-"""Why: streams whose records are text or bytes of somebody else's format, taken as one column `value`.
+"""The codecs of `format: string` and `format: binary`: text or bytes of somebody else's format, as one column `value`.
 
 Must not look inside.
 """

@@ -1,8 +1,10 @@
-"""The years that a time may lie in, 1 to 9999, and which column holds a time outside of them.
+"""Times in columns: the years 1 to 9999 that a time may lie in, and event time in milliseconds.
 
-Spark SQL, ISO 8601 and Python's `datetime` end there; Arrow goes on for 292 000 years, which is where microseconds
-taken for milliseconds come to lie. Looked for wherever rows come in (records, generators, functions), inside of
-structs, lists and maps too, since whoever meets such a time later stops on it. Must not say what becomes of the row.
+Spark SQL, ISO 8601 and Python's `datetime` end with these years; Arrow goes on for 292 000 years, where
+microseconds taken for milliseconds come to lie. They are looked for wherever rows come in (records, generators,
+functions), inside of structs, lists and maps too, since whoever meets such a time later stops on it. Watermarks,
+windows and joins count milliseconds, streams hold microseconds. Must not drop rows or say what becomes of them: the
+caller does, and counts.
 """
 
 from collections.abc import Iterator
@@ -10,6 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from holdfast_runtime.streams.codecs.codec import Indices
 
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
@@ -55,3 +59,23 @@ def compact(array: pa.Array) -> pa.Array:
 def _between(times: pa.Array, first: int, last: int) -> bool:
     ends = pc.min_max(times.view(pa.int32() if pa.types.is_date(times.type) else pa.int64()))
     return not ends["min"].is_valid or (ends["min"].as_py() >= first and ends["max"].as_py() <= last)
+
+
+MICROS_PER_MILLI = 1000
+
+
+def event_time_ms(rows: pa.RecordBatch, column: str) -> pa.Int64Array:
+    """Milliseconds since 1970 UTC, rounded down, also before 1970; null where the column is."""
+    times = rows.column(column)
+    if not pa.types.is_timestamp(times.type):
+        message = f"event time needs a TIMESTAMP column; {column} is {times.type}"
+        raise TypeError(message)
+    micros = times.cast(pa.timestamp("us", tz=times.type.tz)).view(pa.int64())
+    # Casting to milliseconds would round towards zero: half a millisecond before 1970 would be later than it is.
+    values = np.floor_divide(micros.fill_null(0).to_numpy(), MICROS_PER_MILLI)
+    return pa.array(values, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+
+
+def without_event_time(times: pa.Int64Array) -> Indices:
+    """The rows that have no event time."""
+    return np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False)).astype(np.int64)

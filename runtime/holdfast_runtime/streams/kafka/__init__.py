@@ -1,4 +1,6 @@
-"""Why: streams that are topics of a Kafka cluster: read by exact ranges of offsets, as Arrow, with librdkafka.
+"""Streams that are topics of a Kafka cluster: read by exact ranges of offsets, as Arrow, with librdkafka.
 
-Needs the extra `kafka`; imported only when an app names a Kafka system. Must not be imported by other kinds of systems.
+`client` knows librdkafka; `read`, `write` and `admin` know `client` and not each other; `system` puts them
+together. Needs the extra `kafka`. Must not be imported by other kinds of systems, nor by the batch loop, slots or
+steps.
 """

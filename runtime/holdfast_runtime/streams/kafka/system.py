@@ -1,6 +1,7 @@
-"""Why: one Kafka cluster as the runtime sees it: its clients, opened when they are used, once per process.
+"""One Kafka cluster as the runtime sees it: its clients, opened when they are used, once per process.
 
-Must not be carried across a fork: each process makes its own.
+Puts reading, writing and administration together; they do not know each other. Must not be carried across a fork:
+each process makes its own.
 """
 
 import pickle
@@ -10,24 +11,21 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.clocks import now
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.admin.housekeeping import NextOffsets, TopicHousekeeping
-from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
-from holdfast_runtime.streams.kafka.admin.wanted import TopicUse, wanted
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.times import event_times
-from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits, record_limit, request_bytes
-from holdfast_runtime.streams.kafka.read.fetching import RangeFetcher, make_fetcher
+from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits, event_times, record_limit, request_bytes
+from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.write.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.write.fencing import begin_attempt, claim_name
-from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId, marker_topic, slot_partition
+from holdfast_runtime.streams.kafka.write.marker_notes import slot_partition
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, TransactionalWriter, WriteHook, Writes
-from holdfast_runtime.streams.kafka.write.untransacted import PlainWriter
-from holdfast_runtime.streams.markers import TaskMarkers
+from holdfast_runtime.streams.kafka.write.slot_writers import PlainWriter, TransactionalWriter
+from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, marker_topic
 from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetBounds, OffsetRange, RecordLimit
-from holdfast_runtime.wall_clock import now
 
 Parts = Sequence[tuple[pa.RecordBatch, Marker]]
 

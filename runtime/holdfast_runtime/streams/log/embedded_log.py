@@ -1,10 +1,9 @@
-"""Why: the embedded log: streams on one host with nothing but files, for laptops and tests, as safe as a broker.
+"""The embedded log: streams on one host with nothing but files, for laptops and tests, as safe as a broker.
 
-A stream is a folder of partitions with a file that says how many there are; it appears whole, by one rename, and grows
-under a lock. Any number of processes read and append at once. They must see each other's process ids: not from two
-containers, and not over a network file system.
-
-Must not keep what other processes may change: counts are read from the file each time.
+A stream is a folder of partitions with a file that says how many there are; it appears whole, by one rename, and
+grows under a lock. Any number of processes read and append at once. They must see each other's process ids: not
+from two containers, and not over a network file system. Must not keep what other processes may change: counts are
+read from the file each time.
 """
 
 import fcntl

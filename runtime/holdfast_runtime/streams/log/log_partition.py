@@ -1,12 +1,10 @@
-"""Why: one stream partition of the embedded log: an LMDB environment whose every transaction leaves it whole.
+"""One stream partition of the embedded log: an LMDB environment whose every transaction leaves it whole.
 
-Records lie in chunks, each one value under the offset of its last record: a fetch is a seek and a few slices, an append
-one put. Where a process dies does not matter; LMDB shows the old or the new state and frees the dead writer's lock.
-
-Each value carries a checksum over its key and itself, and the file is walked when it is opened (`lmdb_file`): what was
-damaged on the disk is refused by name, as nothing can restore it; no record is wrong, and no process ends by it.
-
-Must not be carried across a fork, nor be opened twice in one process: `log` sees to both.
+Records lie in chunks, each one value under the offset of its last record: a fetch is a seek and a few slices, an
+append one put. Where a process dies does not matter; LMDB shows the old or the new state and frees the dead
+writer's lock. The file is walked when it is opened (`lmdb_file`): what was damaged on the disk is refused by name,
+as nothing can restore it; no record is wrong, and no process ends by it. Must not be carried across a fork, nor be
+opened twice in one process: `open_partitions` sees to both.
 """
 
 import json
@@ -17,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import NoReturn
-from zlib import crc32
 
 import lmdb
 import pyarrow as pa
@@ -26,10 +23,27 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas, check_pages
-from holdfast_runtime.streams.markers import is_written
+from holdfast_runtime.streams.log.entries import (
+    AFTER_CHUNKS,
+    BOUNDS_KEY,
+    CHUNK_KEY,
+    ENTRY_KINDS,
+    FENCE_KEY,
+    NAME_KEY,
+    PAIR,
+    checked_value,
+    chunk_key,
+    fence_key,
+    fence_of,
+    get_entry,
+    marker_key,
+    marker_of,
+    offset_of_chunk,
+    put_entry,
+    put_marker,
+)
 from holdfast_runtime.streams.records import (
     WRITTEN,
-    FencedError,
     Marker,
     OffsetBounds,
     OffsetRange,
@@ -44,18 +58,8 @@ _SMALL_ROWS, _SMALL_BYTES = 256, 16 << 10
 """A last chunk below both is written anew with the records that follow, or single appends would make slow fetches."""
 _SLACK_PAGES = 16
 """Pages at the end that LMDB took and gave back in one transaction are counted but not in the file."""
-_LONGEST_KEY = 511
-
-_BOUNDS, _NAME = b"b", b"n"
-_CHUNK, _FENCE, _MARKER = b"c", b"f", b"m"
-ENTRY_KINDS = (_BOUNDS, _NAME, _FENCE, _MARKER)
-AFTER_CHUNKS = b"d"
 _DATA = "data.mdb"
-PAIR = struct.Struct(">qq")
 _HEAD = struct.Struct(">qq")  # first offset, highest timestamp
-_SUM = struct.Struct("<I")
-_FITS = 0x2144DF1C
-"""The CRC-32 of anything with its own CRC-32 behind it."""
 _LOOKS = 100
 
 
@@ -104,7 +108,7 @@ class LogPartition:
             found = at < wanted.end and cursor.set_range(chunk_key(at))
             while at < wanted.end:
                 key, value = (cursor.key(), cursor.value()) if found else (b"", b"")
-                if key[:1] != _CHUNK:
+                if key[:1] != CHUNK_KEY:
                     self._damaged(f"its records end at offset {at}, before its end")
                 first, rows = self._rows(key, value)
                 last = first + rows.num_rows
@@ -148,8 +152,8 @@ class LogPartition:
         with self._reading() as txn:
             cursor = txn.cursor()
             found = {}
-            more = cursor.set_range(_FENCE)
-            while more and cursor.key()[:1] == _FENCE:
+            more = cursor.set_range(FENCE_KEY)
+            while more and cursor.key()[:1] == FENCE_KEY:
                 found[cursor.key()[1:].decode()] = PAIR.unpack(checked_value(*cursor.item()))[0]
                 more = cursor.next()
             return found
@@ -177,9 +181,11 @@ class LogPartition:
         """Forget records as long as they are older than a time; stops at the first chunk that holds a newer one."""
         with self._writing() as txn:
             bounds, cursor = self._bounds(txn), txn.cursor()
-            oldest, more = bounds.oldest, cursor.set_range(_CHUNK)
+            oldest, more = bounds.oldest, cursor.set_range(CHUNK_KEY)
             while (
-                more and cursor.key()[:1] == _CHUNK and _HEAD.unpack_from(checked_value(*cursor.item()))[1] < timestamp
+                more
+                and cursor.key()[:1] == CHUNK_KEY
+                and _HEAD.unpack_from(checked_value(*cursor.item()))[1] < timestamp
             ):
                 oldest = offset_of_chunk(cursor.key()) + 1
                 more = cursor.next()
@@ -207,19 +213,19 @@ class LogPartition:
             head = _HEAD.pack(first, pc.max(batch.column(2)).as_py())
             put_entry(txn, chunk_key(last), head, batch.serialize().to_pybytes())
             first = last + 1
-        put_entry(txn, _BOUNDS, PAIR.pack(bounds.oldest, bounds.end + added))
+        put_entry(txn, BOUNDS_KEY, PAIR.pack(bounds.oldest, bounds.end + added))
 
     def _forget(self, txn: "lmdb.Transaction[bytes]", oldest: int) -> None:
         cursor = txn.cursor()
-        more = cursor.set_range(_CHUNK)
-        while more and cursor.key()[:1] == _CHUNK and offset_of_chunk(cursor.key()) < oldest:
+        more = cursor.set_range(CHUNK_KEY)
+        while more and cursor.key()[:1] == CHUNK_KEY and offset_of_chunk(cursor.key()) < oldest:
             more = cursor.delete()
-        put_entry(txn, _BOUNDS, PAIR.pack(oldest, self._bounds(txn).end))
+        put_entry(txn, BOUNDS_KEY, PAIR.pack(oldest, self._bounds(txn).end))
 
     def _settle(self) -> None:
         """One more commit: LMDB uses pages again from the transaction after next, and a full partition has none."""
         with self._writing() as txn:
-            put_entry(txn, _BOUNDS, PAIR.pack(*self._bounds(txn)))
+            put_entry(txn, BOUNDS_KEY, PAIR.pack(*self._bounds(txn)))
 
     def _rows(self, key: bytes, value: bytes) -> tuple[int, pa.RecordBatch]:
         try:
@@ -230,7 +236,7 @@ class LogPartition:
         return _HEAD.unpack_from(value)[0], rows
 
     def _bounds(self, txn: "lmdb.Transaction[bytes]") -> OffsetBounds:
-        found = get_entry(txn, _BOUNDS)
+        found = get_entry(txn, BOUNDS_KEY)
         if found is None:
             self._damaged("nothing says how far its records go")
         return OffsetBounds(*PAIR.unpack(found))
@@ -245,7 +251,7 @@ class LogPartition:
             message = f"{self.partition}: {self.path} is written faster than it can be looked at; open it again"
             raise LogUnavailableError(message)
         with self._reading() as txn:
-            name = get_entry(txn, _NAME)
+            name = get_entry(txn, NAME_KEY)
         if name != str(self.partition).encode():
             says = "no name" if name is None else f"the name {name.decode(errors='replace')}"
             self._damaged(f"it has {says}, and should be {self.partition}")
@@ -259,7 +265,7 @@ class LogPartition:
             more = cursor.first()
             while more:
                 kind = cursor.key()[:1]
-                if kind == _CHUNK:
+                if kind == CHUNK_KEY:
                     # Records are looked at when they are fetched, and one that is not there is noticed.
                     more = cursor.set_range(AFTER_CHUNKS)
                     continue
@@ -317,8 +323,8 @@ def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -
     path.mkdir(parents=True)
     env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=False)
     with env.begin(write=True) as txn:
-        put_entry(txn, _NAME, str(partition).encode())
-        put_entry(txn, _BOUNDS, PAIR.pack(0, 0))
+        put_entry(txn, NAME_KEY, str(partition).encode())
+        put_entry(txn, BOUNDS_KEY, PAIR.pack(0, 0))
     env.sync(True)  # noqa: FBT003 - the name of the argument is not LMDB's
     env.close()
 
@@ -342,58 +348,6 @@ def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:
     return env
 
 
-def put_marker(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: StreamPartition) -> bool:
-    """Write the marker of a task's batch; False where it is written. Raises `FencedError`."""
-    fence = fence_of(txn, marker.owner)
-    if marker.epoch < fence:
-        message = (
-            f"{partition}: attempt {marker.epoch} of {marker.owner} wants to write batch {marker.batch} of "
-            f"{marker.task}, but attempt {fence} has taken over; this process must end"
-        )
-        raise FencedError(message)
-    if is_written(marker, marker_of(txn, marker.owner, marker.task), str(partition)):
-        return False
-    value = [marker.batch, marker.epoch, marker.life, marker.digest]
-    put_entry(txn, marker_key(marker.owner, marker.task), json.dumps(value).encode())
-    if marker.epoch > fence:
-        put_entry(txn, fence_key(marker.owner), PAIR.pack(marker.epoch, 0))
-    return True
-
-
-def marker_of(txn: "lmdb.Transaction[bytes]", owner: str, task: str) -> Marker | None:
-    """The marker of a task, if there is one."""
-    found = get_entry(txn, marker_key(owner, task))
-    return None if found is None else Marker(owner, task, *json.loads(found))
-
-
-def fence_of(txn: "lmdb.Transaction[bytes]", owner: str) -> int:
-    """The newest attempt of an owner that wrote here; 0: none."""
-    found = get_entry(txn, fence_key(owner))
-    return 0 if found is None else int(PAIR.unpack(found)[0])
-
-
-def put_entry(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
-    """Write a value with its checksum behind it, which is over the key too: an entry can't pass for another."""
-    found = crc32(key)
-    for part in value:
-        found = crc32(part, found)
-    txn.put(key, b"".join((*value, _SUM.pack(found))))
-
-
-def get_entry(txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
-    """The value of a key; raises `FileDamagedError`."""
-    stored = txn.get(key)
-    return None if stored is None else checked_value(key, stored).tobytes()
-
-
-def checked_value(key: bytes, stored: bytes) -> memoryview:
-    """A stored value without its checksum; raises `FileDamagedError` where it does not fit."""
-    if len(stored) < _SUM.size or crc32(stored, crc32(key)) != _FITS:
-        message = f"the entry {key!r} does not fit its checksum"
-        raise FileDamagedError(message)
-    return memoryview(stored)[: -_SUM.size]
-
-
 def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of a good size: small ones together, large ones cut."""
     for whole in pa.Table.from_batches(batches, WRITTEN).combine_chunks().to_batches():
@@ -401,30 +355,3 @@ def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // per_row))
         for start in range(0, whole.num_rows, rows):
             yield whole.slice(start, rows)
-
-
-def chunk_key(last: int) -> bytes:
-    """The key of the chunk that ends with this offset."""
-    return _CHUNK + last.to_bytes(8, "big")
-
-
-def offset_of_chunk(key: bytes) -> int:
-    """The last offset of the chunk that has this key."""
-    return int.from_bytes(key[1:], "big")
-
-
-def fence_key(owner: str) -> bytes:
-    """The key of an owner's fence."""
-    return _named(_FENCE + owner.encode())
-
-
-def marker_key(owner: str, task: str) -> bytes:
-    """The key of the marker of an owner's task."""
-    return _named(_MARKER + owner.encode() + b"\0" + task.encode())
-
-
-def _named(key: bytes) -> bytes:
-    if len(key) > _LONGEST_KEY:
-        message = f"names too long for the embedded log ({len(key)} bytes, at most {_LONGEST_KEY}): {key[1:]!r}"
-        raise ValueError(message)
-    return key

@@ -1,6 +1,7 @@
-"""Why: LMDB allows one environment per path and process, and none across a fork: who opens a partition asks here.
+"""The open log partitions of a process: LMDB allows one environment per path and process, none across a fork.
 
-Must not be asked to close one that may be in use: partitions stay open until the process ends or a test is over.
+Whoever opens a partition asks here. Must not be asked to close one that may be in use: partitions stay open until
+the process ends or a test is over.
 """
 
 import os

@@ -1,63 +1,42 @@
-"""Why: an app's streams by their names, whatever system holds them: the one place that knows which kinds there are.
+"""An app's streams by their names, whatever system holds them: the one place that reads and writes all kinds.
 
 Built from the spec alone, in the driver and in every worker. Must not decide what is read or written.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlannedStream
-from holdfast.spec.app_part import AppSpec
+from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
-from holdfast.spec.streams import System as SystemSpec
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.codecs import arrow_schema, codec_for
-from holdfast_runtime.streams.generator import GeneratedStream, Generator
-from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
-from holdfast_runtime.streams.kafka.admin.wanted import TopicUse
-from holdfast_runtime.streams.kafka.client.credentials import kafka_settings
+from holdfast_runtime.streams.generator import Generator
+from holdfast_runtime.streams.kafka.admin.topics import TopicUse
 from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
 from holdfast_runtime.streams.kafka.system import KafkaCluster
-from holdfast_runtime.streams.kafka.write.marker_notes import AttemptId
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, WriteHook, Writes
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.markers import EarlierWrites, PlacedMarker, TaskMarkers
-from holdfast_runtime.streams.pace import Pace
+from holdfast_runtime.streams.markers import (
+    AttemptId,
+    AttemptSlot,
+    EarlierWrites,
+    PlacedMarker,
+    WriteHook,
+    Writes,
+)
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, ReadOnlyError, RecordLimit
-from holdfast_runtime.streams.user_functions import load_function
+from holdfast_runtime.streams.systems.system_factory import (
+    StreamsEnvironment,
+    StreamSystem,
+    make_embedded_log,
+    make_kafka,
+    make_single_host,
+)
 
 LARGE_RECORD = float(1 << 20)
 """As large as a record of Kafka is where nobody has set it otherwise: brokers do not say how large theirs are."""
 _OWN = "the app makes for itself"
-
-
-class SystemNotBuiltError(UserActionError):
-    """A kind of system that can't be had here."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamsEnvironment:
-    """What of a host the systems need."""
-
-    log: Path | None
-    """The directory of the embedded log; None: there is none, as hosts are many."""
-    paces: Mapping[str, Pace]
-    """Generator system -> how many rows it has made by when."""
-    sync: bool = False
-    """Whether an append to the log waits for the disk."""
-    secrets: Path | None = None
-    """A folder with a folder for each Secret, a file for each of its entries."""
-    limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
-    """Kafka system -> topic -> what it takes, of those that are written."""
-    before: Mapping[str, TaskMarkers] = field(default_factory=dict)
-    """Kafka system -> what earlier attempts of the run have written into it."""
-
-
-StreamSystem = EmbeddedLog | Generator | KafkaCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,18 +236,6 @@ class Streams:
         return held
 
 
-def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
-    """How many partitions an app's streams in Kafka have, by stream; None: there is no such topic."""
-    found: dict[str, int | None] = {}
-    for system in spec.systems:
-        if system.kafka is not None:
-            topics = KafkaTopics(kafka_settings(system, secrets))
-            found |= {
-                one.name: topics.count(one.topic or one.name) for one in spec.streams if one.system == system.name
-            }
-    return found
-
-
 def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
     """Whether readers know event times by the timestamps of records alone, or may: they must arrive as they left."""
     if declared is None or declared.control:
@@ -278,51 +245,3 @@ def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
 
 def _in(held: _Held, wanted: OffsetRange) -> OffsetRange:
     return wanted._replace(partition=StreamPartition(held.topic, wanted.partition.partition))
-
-
-def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
-    """The Kafka cluster of a system, asked for nothing yet."""
-    kafka = system.kafka
-    assert kafka is not None  # noqa: S101 - its kind says so
-    return KafkaCluster(
-        kafka_settings(system, where.secrets),
-        app,
-        kafka.delivery == "ExactlyOnce",
-        where.before.get(system.name, {}),
-        kafka.replication,
-        where.limits.get(system.name, {}),
-        timed,
-    )
-
-
-def make_single_host(
-    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
-) -> EmbeddedLog | Generator:
-    """The embedded log or the generator of a system."""
-    if system.generator is not None:
-        return _generator(system, spec, plan, where, clock)
-    return make_embedded_log(where, f"system {system.name}")
-
-
-def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
-    """The embedded log of this host; refused where an app has no host of its own."""
-    if where.log is None:
-        message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
-        raise SystemNotBuiltError(message)
-    return EmbeddedLog(where.log, sync=where.sync)
-
-
-def _generator(
-    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
-) -> Generator:
-    assert system.generator is not None  # noqa: S101 - its kind says so
-    streams = []
-    for stream in spec.streams:
-        if stream.system == system.name:
-            planned = plan.stream(stream.name)
-            codec = codec_for(stream.format, arrow_schema(planned.rows))
-            count = 1 if planned.count is None else planned.count.actual
-            streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
-    path = system.generator.function
-    make = load_function(path, spec.runtime.code)
-    return Generator(path, make, streams, pace=where.paces[system.name], clock=clock)

@@ -1,4 +1,4 @@
-"""Why: what there is of each partition of Kafka topics: where it begins, and up to where it is committed.
+"""The bounds of Kafka partitions: where each begins, and up to where it is committed.
 
 One client per process and system asks for all topics of an app at once: ends each time, what changes slowly (oldest
 offsets, counts of partitions, ids of topics) now and then. Must not create topics by asking.
@@ -15,10 +15,8 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
-from holdfast_runtime.streams.kafka.client.asking import admin_client, answered
-from holdfast_runtime.streams.kafka.client.connection import ConnectionState
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState, admin_client, answered, keep_for_ever
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, is_unknown, trouble
-from holdfast_runtime.streams.kafka.client.forks import keep_for_ever
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 

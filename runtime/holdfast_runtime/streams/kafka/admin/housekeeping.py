@@ -1,8 +1,8 @@
-"""Why: what is done for brokers and their tools when batches are processed, though no batch depends on it.
+"""Housekeeping at the brokers once batches are processed: published consumer offsets, and deletion of what was read.
 
-How far an app has read is published as offsets of the consumer group of its name, so that tools that show lag know it;
-nobody reads them back. Records of the streams an app makes for itself are deleted once it has read them: their times
-are event times, by which nothing would ever be old, or all of it at once. Must not be in the path of a batch.
+How far an app has read is published as offsets of the consumer group of its name, so that tools that show lag know
+it; nobody reads them back. Records of the streams an app makes for itself are deleted once it has read them: their
+times are event times, by which nothing would ever be old, or all of it at once. Must not be in the path of a batch.
 """
 
 import time
@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from holdfast.errors import HoldfastError
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, trouble
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
 _PATIENCE, _NAP = 10.0, 0.05

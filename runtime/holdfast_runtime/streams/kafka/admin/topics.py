@@ -1,14 +1,17 @@
-"""Why: topics an app writes are made as it was planned, and those that are there are taken only if they fit.
+"""The topics an app writes: made as planned, and taken as they are only where they fit what the spec asks for.
 
-A topic appears at one broker before it does at another, so whoever makes one waits until it can be used. Must not
-change a topic that is there.
+What a topic needs for its use and what the spec asks for stand in one place; where the spec says nothing, brokers
+decide and nothing is checked. A topic appears at one broker before it does at another, so whoever makes one waits
+until it can be used. Must not change a topic of others that is there; the app's own marker topic may get more
+partitions.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -20,13 +23,70 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast_runtime.streams.kafka.admin.wanted import TIMED, TopicSpec
-from holdfast_runtime.streams.kafka.client.asking import admin_client, answered
-from holdfast_runtime.streams.kafka.client.connection import ConnectionState
+from holdfast.spec.values import millis
+from holdfast_runtime.streams.kafka.client.connection import ConnectionState, admin_client, answered
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
+from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, ANY_TIME, BEHIND, TYPE, TopicLimits
 from holdfast_runtime.streams.records import StreamMissingError
+
+FOR_EVER = "-1"
+_RETENTION = "retention.ms"
+MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+TIMED = {TYPE: "CreateTime", AHEAD: str(ANY_TIME), BEHIND: str(ANY_TIME)}
+"""Of topics in whose records' timestamps event times travel: whatever they are, and as they are."""
+# By event times, a history that is read again would be old at once.
+INTERMEDIATE = {_RETENTION: FOR_EVER, **TIMED}
+
+
+class TopicUse(Enum):
+    """What a topic is for."""
+
+    READ = auto()
+    """Others write it: how many brokers hold it is theirs to say."""
+    WRITTEN = auto()
+    """The app writes it for others."""
+    TIMED = auto()
+    """The app writes it, and readers know event times by the timestamps of its records."""
+    INTERMEDIATE = auto()
+    """The app writes and reads it."""
+    MARKERS = auto()
+    """The app notes there what it has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """How a topic is to be."""
+
+    partitions: int
+    replication: int | None
+    """None: as brokers make it."""
+    config: Mapping[str, str]
+    """What it gets if it is made."""
+    checked: Mapping[str, str]
+    """What of it must be so too if it is there."""
+    others: bool = False
+    """Whether others decide about its replicas where it is there."""
+
+
+def wanted(use: TopicUse, partitions: int, replication: int | None, retention: str | None = None) -> TopicSpec:
+    """A topic of this use, as the spec says of its system and of itself."""
+    if use is TopicUse.MARKERS:
+        return TopicSpec(partitions, replication, MARKERS, {})
+    if use is TopicUse.INTERMEDIATE:
+        # Checked unasked: records would be gone before they are read, or event times be others, or be refused.
+        return TopicSpec(partitions, replication, INTERMEDIATE, INTERMEDIATE)
+    kept = _kept(retention)
+    if use is TopicUse.TIMED:
+        kept = {**kept, **TIMED}
+    return TopicSpec(partitions, replication, kept, kept, others=use is TopicUse.READ)
+
+
+def _kept(retention: str | None) -> dict[str, str]:
+    if retention is None:
+        return {}
+    return {_RETENTION: FOR_EVER if retention == "Forever" else str(millis(retention))}
+
 
 _PATIENCE, _GRACE = 30.0, 1.0
 _DEFAULT = -1

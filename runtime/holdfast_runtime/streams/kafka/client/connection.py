@@ -1,14 +1,33 @@
-"""Why: a client that gets no answer goes on trying without a word; what it last said tells why, and whether to wait.
+"""The connection of a Kafka client: its silent log, what it last said, and questions to brokers that end.
 
-Must not let a value of the config into a message.
+A client that gets no answer goes on trying without a word; what it last said tells why, and whether to wait, so a
+refused login is heard at once. A consumer says "unknown" of a partition that is not there and of one whose broker
+it can't reach; only a broker knows which it is. After a fork a client's threads are in the parent alone, and to end
+the client would wait for them for ever, so it is kept. Must not let a value of the config into a message
+(librdkafka's own log could hold passwords), nor decide what follows from an answer.
 """
 
+import ctypes
+import logging
+import time
+from collections.abc import Collection
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from holdfast.errors import HoldfastError
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import (
     NOT_ENCRYPTED,
     NOT_REACHED,
     KafkaBusyError,
     KafkaLoginError,
     is_refused_login,
+    is_unknown,
+    trouble,
 )
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
@@ -57,3 +76,63 @@ class ConnectionState:
             f"Kafka system {self._settings.system}: nothing about {what} came from {self._settings.bootstrap} "
             f"in {seconds:g} s{last}. It is tried again."
         )
+
+
+QUIET = logging.Logger("holdfast.kafka")
+QUIET.addHandler(logging.NullHandler())
+
+
+def keep_for_ever(client: object) -> None:
+    """Let no garbage collection of this process end a client of its parent's."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+
+
+_TICK = 0.02
+"""Seconds between looks at what the client says while nothing is answered."""
+
+
+def admin_client(settings: KafkaSettings, said: ConnectionState) -> AdminClient:
+    """A client whose troubles `said` hears."""
+    own = dict[str, Any](error_cb=partial(_heard, said))
+    try:
+        return AdminClient({**settings.asking(), **own}, logger=QUIET)
+    except KafkaException as error:
+        fault = error.args[0].str()
+    # Not inside the handler, whose error shows values.
+    raise settings.invalid(fault)
+
+
+def answered(client: AdminClient, said: ConnectionState, futures: "Collection[Future[Any]]", seconds: float) -> bool:
+    """Whether all have an answer, or a refusal, in time; raises where waiting is of no use."""
+    deadline = time.monotonic() + seconds
+    while wait(futures, timeout=_TICK).not_done:
+        client.poll(0)  # `said` hears what there is
+        said.check()
+        if time.monotonic() > deadline:
+            return False
+    client.poll(0)
+    return True
+
+
+def _heard(said: ConnectionState, error: KafkaError) -> None:
+    """Not a method: the client holds it, and would hold itself."""
+    said.heard(error.code(), error.str())
+
+
+def unanswered(settings: KafkaSettings, partition: StreamPartition, code: int, seconds: float) -> HoldfastError:
+    """The error to raise where a consumer's question for a partition's bounds ended with this code."""
+    if is_unknown(code):
+        code = _said_by_a_broker(settings, partition, seconds)
+    return trouble(code, f"Kafka system {settings.system}: {partition} can't be read")
+
+
+def _said_by_a_broker(settings: KafkaSettings, partition: StreamPartition, seconds: float) -> int:
+    client = AdminClient(settings.asking(), logger=QUIET)
+    # Not list_topics(name): on a broker with auto.create.topics.enable that creates the topic.
+    (asked,) = client.describe_topics(TopicCollection([partition.stream]), request_timeout=seconds).values()
+    try:
+        found = asked.result()
+    except KafkaException as error:
+        return int(error.args[0].code())
+    there = partition.partition in {one.id for one in found.partitions}
+    return int(KafkaError.LEADER_NOT_AVAILABLE if there else KafkaError.UNKNOWN_TOPIC_OR_PART)

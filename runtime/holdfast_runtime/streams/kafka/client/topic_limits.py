@@ -1,8 +1,10 @@
-"""What a topic takes: how large a record may be, and which timestamps it may have.
+"""What a topic takes: how large a record may be, which timestamps it may have, and how event times fit into these.
 
-Asked once per attempt, before a batch is decided: what is decided has to be written, so it must be possible. A login
-that may not ask is told nothing, and then what brokers do by default is assumed of timestamps, and nothing of sizes.
-Pure: settings of topics come in. Must not ask brokers.
+Asked once per attempt, before a batch is decided: what is decided has to be written, so it must be possible. A
+login that may not ask is told nothing; then the brokers' defaults are assumed of timestamps, and nothing of sizes.
+Event times travel as timestamps, but Kafka knows only those after 1970 and takes 0 for "now": others, and "none",
+become times far in the future, which topics that Holdfast makes accept. Must not ask brokers, nor touch other
+timestamps.
 """
 
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.records import RecordLimit
+from holdfast_runtime.streams.records import NO_TIME, RecordLimit
 
 RECORD_BYTES = "max.message.bytes"
 TYPE, AHEAD, BEHIND = "message.timestamp.type", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
@@ -81,3 +83,26 @@ def request_bytes(limits: Mapping[str, TopicLimits], usual: int) -> int:
     """How much the client may put into one batch of records, for all of these topics: brokers measure batches."""
     sizes = [one.record_bytes - _FRAME for one in limits.values() if one.record_bytes is not None]
     return max(1, min([usual, *sizes]))
+
+
+_FUTURE = 2**62
+_NONE = 2**63 - 1
+
+
+def kafka_times(times: pa.Array) -> pa.Array:
+    """As they are written; milliseconds since 1970."""
+    values = times.to_numpy()
+    if not len(values) or values.min() > 0:
+        return times
+    odd = values <= 0
+    turned = np.where(values == NO_TIME, _NONE, _FUTURE - np.where(values == NO_TIME, 0, values))
+    return pa.array(np.where(odd, turned, values))
+
+
+def event_times(times: pa.Array) -> pa.Array:
+    """As they were meant."""
+    values = times.to_numpy()
+    if not len(values) or values.max() < _FUTURE:
+        return times
+    turned = np.where(values == _NONE, NO_TIME, _FUTURE - values)
+    return pa.array(np.where(values >= _FUTURE, turned, values))

@@ -1,7 +1,7 @@
-"""Why: partitions of topics, read through one client of librdkafka, each into a queue of its own.
+"""The consumer of partitions through one client of librdkafka, each partition into a queue of its own.
 
-So what was fetched ahead of one partition stays where it is while another is read. Must not be used by two threads at
-once, nor after a fork. Must not know ranges: where to begin and when to stop is the caller's business.
+So what was fetched ahead of one partition stays where it is while another is read. Must not be used by two threads
+at once, nor after a fork. Must not know ranges: where to begin and when to stop is the caller's business.
 """
 
 import ctypes
@@ -14,11 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.clients import destroy_client, new_client, troubles
+from holdfast_runtime.streams.kafka.client.connection import unanswered
 from holdfast_runtime.streams.kafka.client.errors import trouble
-from holdfast_runtime.streams.kafka.client.librdkafka import Handle, Library, Message
+from holdfast_runtime.streams.kafka.client.librdkafka import (
+    Handle,
+    Library,
+    Message,
+    destroy_client,
+    new_client,
+    troubles,
+)
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.unknown import unanswered
 from holdfast_runtime.streams.kafka.read.gathering import Pointers, destroy
 from holdfast_runtime.streams.records import OffsetBounds
 

@@ -1,7 +1,9 @@
-"""Why: exact ranges of Kafka topics as Arrow, at the speed of librdkafka: no Python object for each record.
+"""The fetcher of exact ranges of Kafka topics: the fast one, and the choice between it and the plain one.
 
-A fetcher lasts as long as its process and goes on where the last range of a partition ended, so that what the client
-has fetched ahead is used. Must not return a range in part, and must not carry a client across a fork.
+The fast one calls librdkafka itself and makes no Python object for a record; the plain one needs only the
+confluent_kafka package. They give the same. A fetcher lasts as long as its process, connects at its first fetch,
+and goes on where the last range of a partition ended, so that what the client has fetched ahead is used. Must not
+return a range in part, and must not carry a client across a fork.
 """
 
 import os
@@ -10,18 +12,19 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Protocol
 
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
-from holdfast_runtime.streams.kafka.client.librdkafka import Library
+from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer, PartitionFetch
-from holdfast_runtime.streams.kafka.read.fetched import MOST_BYTES
 from holdfast_runtime.streams.kafka.read.gathering import destroy, fits, gathered, measured
-from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
+from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
+from holdfast_runtime.streams.kafka.read.range_read import MOST_BYTES, FetchPatience, RangeRead
 from holdfast_runtime.streams.records import READ_LESS, OffsetRange, RangeTooLargeError, check_order, joined
 
 _IDLE = 30.0
@@ -184,3 +187,37 @@ class FastFetcher:
         if self._client is not None:
             self._client.consumer.abandon()
             self._client, self._end = None, tuple
+
+
+READER = "HOLDFAST_KAFKA_READER"
+"""The environment variable that chooses: `plain`, or the best there is."""
+
+
+class RangeFetcher(Protocol):
+    """Reads topics of one system in one process."""
+
+    def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
+        """The records with start <= offset < end that a reader of committed records sees, as `FETCHED`.
+
+        Where a record has headers, there is one more column, `headers`.
+        """
+        ...
+
+    def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
+        """Say which (topic, partition, offset) the next fetches begin at, where they are several.
+
+        Without it each fetch starts its own partition, and a new one may have to wait for a broker that has nothing to
+        say about the others.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the client. A fetch after that begins with a new one."""
+        ...
+
+
+def make_fetcher(settings: KafkaSettings, limits: FetchPatience | None = None) -> RangeFetcher:
+    """The fast one where its libraries are there, else the plain one."""
+    limits = limits or FetchPatience()
+    libraries = None if os.environ.get(READER) == "plain" else library()
+    return PlainFetcher(settings, limits) if libraries is None else FastFetcher(settings, limits, libraries)

@@ -1,4 +1,4 @@
-"""Why: from messages of librdkafka, known only by their addresses, to an Arrow batch: two calls into gather.c.
+"""Arrow batches from messages of librdkafka, which are known only by their addresses: two calls into gather.c.
 
 Buffers are made here, filled there and never copied again. Must not look at single records.
 """
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.streams.kafka.client.librdkafka import Binary, Library, MessageColumns, Sizes
-from holdfast_runtime.streams.kafka.read.fetched import HEADERS, MOST_BYTES, WITH_HEADERS
+from holdfast_runtime.streams.kafka.read.range_read import HEADERS, MOST_BYTES, WITH_HEADERS
 from holdfast_runtime.streams.records import FETCHED
 
 Pointers = np.ndarray[Any, np.dtype[np.int64]]

@@ -1,7 +1,7 @@
-"""Why: exact ranges of Kafka topics where librdkafka can't be called directly: by the confluent_kafka package alone.
+"""The fetcher of exact ranges where librdkafka can't be called directly: by the confluent_kafka package alone.
 
-Gives what `Fetcher` gives, at a third of its speed: each record becomes an object of Python. It reads one partition at
-a time, and begins anew where the next range is of another. Must not carry a client across a fork.
+Gives what the fast one gives, at a third of its speed: each record becomes an object of Python. It reads one
+partition at a time, and begins anew where the next range is of another. Must not carry a client across a fork.
 """
 
 import os
@@ -16,14 +16,10 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.connection import ConnectionState
+from holdfast_runtime.streams.kafka.client.connection import QUIET, ConnectionState, keep_for_ever, unanswered
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
-from holdfast_runtime.streams.kafka.client.forks import keep_for_ever
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.unknown import unanswered
-from holdfast_runtime.streams.kafka.read.fetched import HEADERS, WITH_HEADERS
-from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
+from holdfast_runtime.streams.kafka.read.range_read import HEADERS, WITH_HEADERS, FetchPatience, RangeRead
 from holdfast_runtime.streams.records import FETCHED, OffsetBounds, OffsetRange, check_order, joined
 
 _MOST = 2_000

@@ -1,6 +1,7 @@
-"""Why: one range being read: how far it is, when it is complete, and when to stop hoping. The same for all fetchers.
+"""One range being read: how far it is, when it is complete, when to stop hoping, and the batch it becomes.
 
-Time comes in from outside. Must not talk to a broker but by the one question it is given.
+The same for all fetchers. Headers, which few records have, are a column only where some have them. Time comes in
+from outside. Must not talk to a broker but by the one question it is given.
 """
 
 from collections.abc import Callable
@@ -19,8 +20,8 @@ from holdfast_runtime.streams.kafka.client.errors import (
     trouble,
 )
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.fetched import MOST_BYTES, alike
 from holdfast_runtime.streams.records import (
+    FETCHED,
     OffsetBounds,
     OffsetNotWrittenError,
     OffsetRange,
@@ -28,6 +29,25 @@ from holdfast_runtime.streams.records import (
     check_range,
     joined,
 )
+
+HEADERS = pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+"""The last column of a batch in which at least one record has headers; null for those that have none."""
+WITH_HEADERS = FETCHED.append(HEADERS)
+MOST_BYTES = 2**31 - 1
+"""What one column of a batch can hold: its ends have 32 bits."""
+
+
+def alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Parts of a range with equal columns: if one has headers, all have that column."""
+    if all(part.num_columns == len(FETCHED) for part in parts):
+        return parts
+    return [
+        part
+        if part.num_columns > len(FETCHED)
+        else pa.RecordBatch.from_arrays([*part.columns, pa.nulls(part.num_rows, HEADERS.type)], schema=WITH_HEADERS)
+        for part in parts
+    ]
+
 
 _LOOKS = 0.25
 """Seconds between two questions for the bounds of a partition in doubt."""

@@ -1,9 +1,10 @@
-"""Why: one process of an executor writes for all its workers: a slot may come to another worker with each batch.
+"""The write agent: one process of an executor that writes for all its workers.
 
-Taking a slot's name costs a worker some 90 ms, and with two workers it happened in every second batch. So the process
-that Spark forks its workers from first forks this one, which keeps all names; workers hand it what they write. Where
-there is none (tests, another way to start Python), or it has died, each worker writes itself. Must not outlive its
-parent, and must not decide: it does what `Transactions` does.
+A slot may come to another worker with each batch. Taking its name costs a worker some 90 ms, and with two workers
+it happened in every second batch. So the process that Spark forks its workers from first forks this one, which
+keeps all names; workers hand it what they write. Where there is none (tests, another way to start Python), or it
+has died, each worker writes itself. Must not outlive its parent, and must not decide: it does what the writer it is
+handed does.
 """
 
 import ctypes
@@ -26,7 +27,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
-from holdfast_runtime.streams.kafka.write.slot_writers import AttemptSlot, WriteHook, Writes
+from holdfast_runtime.streams.markers import AttemptSlot, WriteHook, Writes
 from holdfast_runtime.streams.records import WRITTEN, Marker
 
 _LOG = logging.getLogger("holdfast")

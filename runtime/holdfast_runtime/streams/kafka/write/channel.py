@@ -1,24 +1,67 @@
-"""Why: records on their way to brokers, through librdkafka: by its own calls where they can be had, else by Python's.
+"""The channel of records to brokers, through librdkafka: by its own calls where they can be had, else by Python's.
 
-The same for both: calls that fail raise `ChannelError` with what the client says of it. Must not wait for what it is
-not asked to wait for, nor decide what follows.
+The same for both: calls that fail raise `ChannelError` with what the client says of it. An Arrow batch goes into
+the fast one by one call into gather.c. `deliver` writes outside of a transaction: all is with the brokers when it
+returns, or it says why not. Must not wait for what it is not asked to wait for, nor decide what follows.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ctypes import byref, c_int32
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from holdfast_runtime.streams.kafka.client.clients import destroy_client, failed_records, new_client
-from holdfast_runtime.streams.kafka.client.librdkafka import Handle, Library, library
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
-from holdfast_runtime.streams.kafka.client.refused import FailedRecord, blamed
+from holdfast_runtime.streams.kafka.client.connection import QUIET
+from holdfast_runtime.streams.kafka.client.errors import FailedRecord, KafkaBusyError, blamed, trouble
+from holdfast_runtime.streams.kafka.client.librdkafka import (
+    BinarySource,
+    Handle,
+    Library,
+    RecordColumns,
+    destroy_client,
+    failed_records,
+    library,
+    new_client,
+)
 from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
-from holdfast_runtime.streams.kafka.client.times import kafka_times
-from holdfast_runtime.streams.kafka.write.sending import send
+from holdfast_runtime.streams.kafka.client.topic_limits import kafka_times
+
+
+class SendResult(NamedTuple):
+    """How far a batch came."""
+
+    rows: int
+    """So many were taken."""
+    err: int
+    """Why the next was not, as a code of the client; 0: all were."""
+
+
+def send(
+    library: Library, producer: Handle, topic: Handle, partition: int, records: pa.RecordBatch, first: int = 0
+) -> SendResult:
+    """Give the rows of a `WRITTEN` batch from `first` on to a producer, which copies them."""
+    err = c_int32(0)
+    times = records.column("timestamp")
+    addresses = RecordColumns(
+        _readable(records.column("key")),
+        _readable(records.column("value")),
+        times.buffers()[1].address + times.offset * 8 if len(times) else None,
+    )
+    taken = library.loops.send(
+        byref(library.functions), producer, topic, partition, byref(addresses), first, len(times), byref(err)
+    )
+    return SendResult(taken, err.value)
+
+
+def _readable(column: pa.Array) -> BinarySource:
+    valid, ends, content = column.buffers()
+    if column.null_count == 0:
+        valid = None
+    return BinarySource(*(None if one is None else one.address for one in (ends, content, valid)), column.offset)
+
 
 _NAP = 0.01
 _T = TypeVar("_T")
@@ -272,3 +315,23 @@ def _rows(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None,
 
 def _bytes(key: str | bytes | None) -> bytes | None:
     return key.encode() if isinstance(key, str) else key
+
+
+PartitionRecords = tuple[str, int, pa.RecordBatch]
+"""Topic, partition, and records in their order."""
+
+
+def deliver(
+    channel: Channel, settings: KafkaSettings, what: str, given: Iterable[PartitionRecords], seconds: float
+) -> None:
+    """Write it; all of it is there when this returns. `what` names it in errors."""
+    try:
+        for topic, partition, records in given:
+            channel.give(topic, partition, records)
+        left = channel.flush(seconds)
+    except ChannelError as error:
+        text = settings.without_values(error.text)
+        raise trouble(error.code, f"{what} can't be written", text) from None
+    if left:
+        message = f"{what}: not all records were taken within {seconds:g} s. It is tried again"
+        raise KafkaBusyError(message)

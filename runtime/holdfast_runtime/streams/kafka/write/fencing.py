@@ -1,10 +1,10 @@
-"""Why: before an attempt writes, whoever wrote before it can't write any more, and what was written is known.
+"""The fencing of earlier attempts: before one writes, no earlier one can any more, and what was written is known.
 
     is the app's name ours? -> note this attempt -> take the names of earlier attempts -> read what they wrote
     -> note it, take their notes back
 
-In this order: a process of an earlier attempt that takes its name later reads the note of this one, and ends; one that
-had taken it before has lost it. Must not plan.
+In this order: a process of an earlier attempt that takes its name later reads the note of this one, and ends; one
+that had taken it before has lost it. Must not plan.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,6 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
     BEFORE,
-    AttemptId,
     NoteRecord,
     Notes,
     attempt_note,
@@ -28,7 +27,7 @@ from holdfast_runtime.streams.kafka.write.marker_notes import (
 )
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
-from holdfast_runtime.streams.markers import TaskMarkers
+from holdfast_runtime.streams.markers import AttemptId, TaskMarkers
 
 _AT_ONCE = 16
 

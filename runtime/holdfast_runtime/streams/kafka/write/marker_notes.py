@@ -1,11 +1,12 @@
-"""Why: what an app notes in its marker topic, so that no attempt repeats what another has written.
+"""The notes in an app's marker topic, so that no attempt repeats what another has written.
 
     partition 0        whose the name is, and which attempt writes now                outside of transactions
     partition 1        what was written before it began                               outside of transactions
     partition 2 + s    slot s: the markers of the tasks that its last transaction has inside of them
 
 Each slot has a partition of its own: a reader of committed records sees none behind an open transaction of the same
-partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write topics.
+partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write
+topics.
 """
 
 import json
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.streams.markers import TaskMarkers, newest
+from holdfast_runtime.streams.markers import AttemptId, TaskMarkers, newest
 from holdfast_runtime.streams.records import FencedError, Marker
 
 ATTEMPTS, BEFORE = 0, 1
@@ -24,29 +25,6 @@ NoteRecord = tuple[bytes, bytes | None]
 
 class MarkerUnreadableError(UserActionError):
     """The marker topic holds something else than this release of Holdfast writes."""
-
-
-def marker_topic(app: str) -> str:
-    """The marker topic of an app. No stream that an app makes for itself has a dot in its name."""
-    return f"{app}.holdfast"
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class AttemptId:
-    """One attempt of one run."""
-
-    app: str
-    run: str
-    number: int
-
-    @property
-    def owner(self) -> str:
-        """Whose batches it writes."""
-        return f"{self.app}/{self.run}"
-
-    def transactional_id(self, slot: int) -> str:
-        """In whose name a slot writes."""
-        return f"{marker_topic(self.app)}/{self.run}/{self.number}/{slot}"
 
 
 def slot_partition(slot: int) -> int:

@@ -1,4 +1,4 @@
-"""Why: the marker topic of an app, read to its very end and written outside of transactions.
+"""The marker topic of an app, read to its very end and written outside of transactions.
 
 What is read is complete: a reader of committed records that sees an open transaction before the end of a partition
 waits for it, or says so. Must not know what notes mean.
@@ -13,14 +13,13 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it exports it unsaid
 
 from holdfast.errors import AwayError
+from holdfast_runtime.clocks import now
+from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION, is_passing, trouble
-from holdfast_runtime.streams.kafka.client.quiet import QUIET
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.write.channel import open_channel
-from holdfast_runtime.streams.kafka.write.delivering import deliver
+from holdfast_runtime.streams.kafka.write.channel import deliver, open_channel
 from holdfast_runtime.streams.kafka.write.marker_notes import NoteRecord
 from holdfast_runtime.streams.records import written_batch
-from holdfast_runtime.wall_clock import now
 
 _PATIENCE = 30.0
 _TAIL = 32

@@ -1,4 +1,4 @@
-"""Why: one transactional producer: records in, all of them there or none, and errors by what they mean for the caller.
+"""One transactional producer: records in, all of them there or none, and errors by what they mean for the caller.
 
 Must not know what is written, nor decide what follows from an error.
 """

@@ -1,51 +1,41 @@
-"""Why: what a slot writes in a batch is one transaction with the marker that says so: written once, whoever dies.
+"""The writers of what slots send: in one transaction with its marker, or plainly where the app asks for it.
 
     cold:  take the slot's name  -> is a newer attempt here? then end -> which turns are written? -> write the rest
     warm:  nobody else has taken the name, or the commit is refused   -> what was written is known -> write the rest
 
 A producer stays open between batches, since taking a name costs some 50 ms. Which worker of an executor runs a slot
-changes; the one that had it before finds its name taken, and begins cold. Must not know Spark.
+changes; the one that had it before finds its name taken, and begins cold. Without transactions nothing shuts out an
+earlier attempt, and what is written twice is the user's business: must not be used unasked. Must not know Spark.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
 
-from holdfast.errors import RetrySoonError
+from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.clocks import now
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.write.marker_notes import (
-    ATTEMPTS,
-    AttemptId,
-    Notes,
-    check_newest,
-    slot_note,
-    slot_partition,
-)
+from holdfast_runtime.streams.kafka.write.channel import Channel, deliver, open_channel
+from holdfast_runtime.streams.kafka.write.marker_notes import ATTEMPTS, Notes, check_newest, slot_note, slot_partition
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
-from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES, TakenOverError, TransactionalProducer
-from holdfast_runtime.streams.markers import TaskMarkers, is_written
+from holdfast_runtime.streams.kafka.write.producer import (
+    PATIENCE,
+    REQUEST_BYTES,
+    TakenOverError,
+    TransactionalProducer,
+    usual,
+)
+from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, is_written
 from holdfast_runtime.streams.records import Marker, written_batch
-from holdfast_runtime.wall_clock import now
 
 _LOG = logging.getLogger("holdfast")
 _PATIENCE = 60.0
-Writes = Mapping[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]
-"""Partition of a topic -> what tasks write there, in order."""
-WriteHook = Callable[[str], None]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptSlot:
-    """Who writes."""
-
-    who: AttemptId
-    slot: int
 
 
 @dataclass(slots=True)
@@ -160,3 +150,34 @@ class TransactionalWriter:
         held = self._held.pop(sender, None)
         if held is not None:
             held.producer.close()
+
+
+_IN_ORDER = {"enable.idempotence": "true"}
+
+
+@dataclass(slots=True)
+class PlainWriter:
+    """Those of one process, in one Kafka system."""
+
+    settings: KafkaSettings
+    request_bytes: int = REQUEST_BYTES
+    _channel: Channel | None = None
+
+    def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:  # noqa: ARG002 - as with transactions
+        """Write it; all of it is there when this returns."""
+        if self._channel is None:
+            self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
+        placed = ((one.stream, one.partition, records) for one, parts in writes.items() for records, _ in parts)
+        try:
+            deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, PATIENCE)
+        except HoldfastError:
+            # What is in its queue belongs to this try: the next one writes all of it again.
+            self.close()
+            raise
+        at("records written")
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None

@@ -1,19 +1,97 @@
-"""Why: pods come in every shape a cluster can bend them into; here they become the few facts decisions rest on.
+"""Pods of an app as facts: phase, attempt, node, claim, how a container waits or ended; read from the API's tree.
 
-What is missing or odd becomes the fact that it is missing; nothing here raises, whatever the API server sends. Must
-not judge what a fact means.
+Pods come in every shape a cluster can bend them into. What is missing or odd becomes the fact that it is missing;
+nothing here raises, whatever the API server sends. Times are milliseconds since 1970. Must not ask the API server,
+nor judge what a fact means.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from holdfast_operator.decide.conditions import moment
-from holdfast_operator.decide.facts import ContainerEnd, PodController, PodPhase, PodState
+from holdfast.moments import moment
+from holdfast.protocol.labels import ATTEMPT_LABEL, ROLE_LABEL
 
-ATTEMPT_LABEL = "holdfast.dev/attempt"
-APP_LABEL = "holdfast.dev/app"
-ROLE_LABEL = "spark-role"
+
+class PodPhase(StrEnum):
+    """Phases of a pod, as Kubernetes names them."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEnd:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodController:
+    """A StatefulSet, which makes its pods again as often as they go."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """What decisions may rest on of a pod."""
+
+    name: str
+    uid: str
+    phase: PodPhase = PodPhase.UNKNOWN
+    attempt: int | None = None
+    """From its label; None: not one of ours, or somebody took the label off."""
+    owner: str | None = None
+    """Uid of what controls it: of a driver, its app."""
+    role: str = ""
+    created: int = 0
+    deleting_since: int | None = None
+    grace: int = 0
+    """Milliseconds it was given to end."""
+    node: str | None = None
+    silent_since: int | None = None
+    """Since when its node does not answer, or is gone."""
+    node_lost: bool = False
+    """Its node has not answered for so long that nobody waits for it any more, or the pod says that it went with it."""
+    reason: str = ""
+    message: str = ""
+    disrupted: str | None = None
+    """Why it has to make room, e.g. `EvictionByEvictionAPI`."""
+    unschedulable: str | None = None
+    """What the scheduler says, as long as it finds no node."""
+    started: int | None = None
+    """When its container began to run."""
+    claim: str | None = None
+    """Its volume claim for state."""
+    made_by: PodController | None = None
+    waiting: tuple[str, str] | None = None
+    """Reason and message of a container that can't start yet."""
+    ended: ContainerEnd | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing runs in it any more. The phase says so even where no container has a status."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def works(self) -> bool:
+        """Whether it runs, and will go on as far as anybody knows."""
+        return self.phase is PodPhase.RUNNING and self.deleting_since is None and not self.node_lost
+
+
+MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
+"""Which container is Holdfast's."""
+
 STATE_VOLUME = "state"
 _NUMBER = re.compile(r"-?[0-9]{1,11}")
 _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})

@@ -1,0 +1,109 @@
+"""The stream systems of an app, made from its spec and from what a host has: embedded log, generators, Kafka.
+
+The one place that knows which kinds there are and what each needs: folders, secrets, rates, and what the attempt
+found when it began. On a cluster there is no embedded log, since hosts are many and it belongs to one. Must not
+read records.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import UserActionError
+from holdfast.planning.plan import Plan
+from holdfast.spec.app import AppSpec
+from holdfast.spec.streams import System as SystemSpec
+from holdfast_runtime.streams.codecs import arrow_schema, codec_for
+from holdfast_runtime.streams.generator import GeneratedStream, Generator, Pace
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.client.settings import kafka_settings
+from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
+from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.markers import TaskMarkers
+from holdfast_runtime.streams.user_functions import load_function
+
+
+class SystemNotBuiltError(UserActionError):
+    """A kind of system that can't be had here."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsEnvironment:
+    """What of a host the systems need."""
+
+    log: Path | None
+    """The directory of the embedded log; None: there is none, as hosts are many."""
+    paces: Mapping[str, Pace]
+    """Generator system -> how many rows it has made by when."""
+    sync: bool = False
+    """Whether an append to the log waits for the disk."""
+    secrets: Path | None = None
+    """A folder with a folder for each Secret, a file for each of its entries."""
+    limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
+    """Kafka system -> topic -> what it takes, of those that are written."""
+    before: Mapping[str, TaskMarkers] = field(default_factory=dict)
+    """Kafka system -> what earlier attempts of the run have written into it."""
+
+
+StreamSystem = EmbeddedLog | Generator | KafkaCluster
+
+
+def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
+    """How many partitions an app's streams in Kafka have, by stream; None: there is no such topic."""
+    found: dict[str, int | None] = {}
+    for system in spec.systems:
+        if system.kafka is not None:
+            topics = KafkaTopics(kafka_settings(system, secrets))
+            found |= {
+                one.name: topics.count(one.topic or one.name) for one in spec.streams if one.system == system.name
+            }
+    return found
+
+
+def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
+    """The Kafka cluster of a system, asked for nothing yet."""
+    kafka = system.kafka
+    assert kafka is not None  # noqa: S101 - its kind says so
+    return KafkaCluster(
+        kafka_settings(system, where.secrets),
+        app,
+        kafka.delivery == "ExactlyOnce",
+        where.before.get(system.name, {}),
+        kafka.replication,
+        where.limits.get(system.name, {}),
+        timed,
+    )
+
+
+def make_single_host(
+    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+) -> EmbeddedLog | Generator:
+    """The embedded log or the generator of a system."""
+    if system.generator is not None:
+        return _generator(system, spec, plan, where, clock)
+    return make_embedded_log(where, f"system {system.name}")
+
+
+def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
+    """The embedded log of this host; refused where an app has no host of its own."""
+    if where.log is None:
+        message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
+        raise SystemNotBuiltError(message)
+    return EmbeddedLog(where.log, sync=where.sync)
+
+
+def _generator(
+    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+) -> Generator:
+    assert system.generator is not None  # noqa: S101 - its kind says so
+    streams = []
+    for stream in spec.streams:
+        if stream.system == system.name:
+            planned = plan.stream(stream.name)
+            codec = codec_for(stream.format, arrow_schema(planned.rows))
+            count = 1 if planned.count is None else planned.count.actual
+            streams.append(GeneratedStream(planned.topic, count, stream.key, codec.encode))
+    path = system.generator.function
+    make = load_function(path, spec.runtime.code)
+    return Generator(path, make, streams, pace=where.paces[system.name], clock=clock)
