@@ -59,6 +59,7 @@ check: $(STAMP)  ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.class_names
 	$(BIN)/python -m holdfast_cli.generated --check
 
 .PHONY: generate

@@ -27,7 +27,7 @@ def is_real(item: pytest.Item) -> bool:
 
 
 def _starts(thing: object, seen: set[int]) -> bool:
-    if thing in _STARTERS:
+    if thing in _STARTERS or type(thing).__module__.startswith("multiprocessing"):
         return True
     if id(thing) in seen:
         return False

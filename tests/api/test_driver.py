@@ -46,7 +46,7 @@ class Driver:
         for name, content in theatre.files(app(home, **runtime), spark).items():
             (folder / name).write_text(content)
         self.termination = home / "termination-log"
-        command = [sys.executable, "-m", "holdfast_runtime.driver.__main__", str(folder), "--state", self.disk]
+        command = [sys.executable, "-m", "holdfast_runtime.driver", str(folder), "--state", self.disk]
         command += ["--log", str(home / "log"), "--termination", str(self.termination), *options]
         with (home / "driver.log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -196,7 +196,7 @@ def refused(theatre: Theatre, home: Path, tree: dict[str, Any]) -> str:
         [
             sys.executable,
             "-m",
-            "holdfast_runtime.driver.__main__",
+            "holdfast_runtime.driver",
             str(folder),
             "--termination",
             str(home / "last-word"),

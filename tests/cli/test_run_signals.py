@@ -131,8 +131,8 @@ def test_ctrl_c_while_spark_starts_is_heard_and_a_second_one_stops_at_once(termi
 
 TWICE = """
 import os, signal, sys, threading
-from holdfast_cli.run.line_views import WhereToLook
-from holdfast_cli.run.watcher import HowToShow, run_watched
+from holdfast_cli.local.local_app import RunFiles
+from holdfast_cli.run.watcher import RunDisplay, run_watched
 
 def waits(listen, drain):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -140,8 +140,8 @@ def waits(listen, drain):
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(30)
 
-where = WhereToLook("app.yaml", ".", data_given=True, spark_log="spark.log", logs=frozenset())
-sys.exit(run_watched(waits, HowToShow(as_json=True, color="never", metrics=None, where=where)))
+where = RunFiles("app.yaml", ".", data_given=True, spark_log="spark.log", logs=frozenset())
+sys.exit(run_watched(waits, RunDisplay(as_json=True, color="never", metrics=None, where=where)))
 """
 
 

@@ -274,9 +274,9 @@ def test_an_export_has_all_rows_with_their_types(app: Holdfast) -> None:
 def at_work(place: StorePlace) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the claim and commits a batch whenever it is told."""
     code = (
-        "import sys; from pathlib import Path; from holdfast_runtime.state.place import Identity, Place\n"
+        "import sys; from pathlib import Path; from holdfast_runtime.state.place import StorePlace, TaskIdentity\n"
         "from holdfast_runtime.state.task_store import TaskStore\n"
-        f"place = Place(Path({str(place.path)!r}), Identity('visits', '1', 'partition-0'), 1 << 26)\n"
+        f"place = StorePlace(Path({str(place.path)!r}), TaskIdentity('visits', '1', 'partition-0'), 1 << 26)\n"
         "store = TaskStore.open(place)\n"
         "print('ready', flush=True)\n"
         "for line in sys.stdin:\n"

@@ -24,12 +24,12 @@ PARENT = """
 import json, os, pickle, sys
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
-from holdfast_runtime.streams.kafka import agent
+from holdfast_runtime.streams.kafka.write import agent
 agent.begin_agent()
 from tests.kafka.sent import Attempt, writes
 from holdfast_runtime.streams.kafka.write.agent import RemoteWriter
-from holdfast_runtime.streams.kafka.system import MakeWriter
-from holdfast_runtime.streams.kafka.write.slot_writers import Sender
+from holdfast_runtime.streams.kafka.system import WriterFactory
+from holdfast_runtime.streams.markers import AttemptSlot
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from tests.kafka.sent import settings_of
 bootstrap, app = sys.argv[1:3]
@@ -38,11 +38,11 @@ try:
 except AuthenticationError:
     pass
 attempt = Attempt(bootstrap, app, 1)
-make = pickle.dumps(MakeWriter(settings_of(bootstrap), app, True, {}))
+make = pickle.dumps(WriterFactory(settings_of(bootstrap), app, True, {}))
 for batch in range(1, 7):
     if os.fork() == 0:
         writer = RemoteWriter(agent.agent(), "events", make)
-        writer.send(Sender(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
         os._exit(0)
     os.wait()
 children = [int(one) for one in open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read().split()]
@@ -50,10 +50,10 @@ print(json.dumps(children), flush=True)
 writer = RemoteWriter(agent.agent(), "events", make)
 for batch, line in enumerate(sys.stdin, 7):
     try:
-        writer.send(Sender(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
         print("written", flush=True)
     except KafkaBusyError as error:
-        writer.send(Sender(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
+        writer.send(AttemptSlot(attempt.who, 0), writes(attempt, batch, "a", 3), lambda _: None)
         print(error, flush=True)
 """
 

@@ -19,7 +19,7 @@ from tests.kind.storage import SHARED_CLAIM
 
 CHECKPOINTS = "/checkpoints"
 READY = 180.0
-JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver.__main__"
+JAVA, PYTHON = "org.apache.spark.deploy.SparkSubmit", "holdfast_runtime.driver"
 """The processes of a driver, by their command lines."""
 _GRACE = ("--force", "--grace-period=0")
 _SPARK = {

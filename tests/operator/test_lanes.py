@@ -143,9 +143,9 @@ def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None
 def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
     program = """
         import asyncio
-        from holdfast_operator.examine.lanes import Lanes
+        from holdfast_operator.examine.lanes import ExaminerLanes
         async def main():
-            lanes = Lanes()
+            lanes = ExaminerLanes()
             running = asyncio.create_task(lanes.run())
             await lanes.ask("a", "told", "{}")
             print("answered", flush=True)
@@ -153,14 +153,18 @@ def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
         asyncio.run(main())
     """
     child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE)
-    with child:
+    try:
         assert child.stdout is not None
         assert child.stdout.readline() == b"answered\n"
+        # The spare worker of each lane is forked behind the first answer.
+        wait_until(lambda: len(_sandboxes(child.pid)) == 5, 20, "both lanes have their workers")
         left = _sandboxes(child.pid)
-        assert len(left) == 5
         child.send_signal(how)
         child.wait(20)
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), 20, "they end")
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def _sandboxes(parent: int) -> list[int]:

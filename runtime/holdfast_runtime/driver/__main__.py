@@ -126,7 +126,7 @@ def _address() -> dict[str, str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="holdfast_runtime.driver.__main__",
+        prog="holdfast_runtime.driver",
         description="Run the driver of a StreamApp on a cluster.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
