@@ -58,7 +58,7 @@ class Driver:
 
     def ended(self) -> dict[str, Any]:
         """Wait until it ends well; its last event."""
-        last = self.until("Ended")
+        last = self.until("RunEnded")
         assert self.process.wait(DEADLINE) == 0, "".join(self.said)[-4000:]
         return last
 
