@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.streams.kafka.client.topic_limits import ANY_TIME, TopicLimits, record_limit, request_bytes
+from holdfast_runtime.streams.kafka.client.topic_limits import record_limit, request_bytes, topic_limits
+from holdfast_runtime.streams.limits import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.records import RecordLimit
 from tests.kafka.sent import settings_of
 
@@ -21,7 +22,7 @@ def sent(limits: TopicLimits, *times: int, now: int = NOW) -> list[int]:
 
 
 def test_an_event_time_that_brokers_refuse_travels_as_the_nearest_they_take() -> None:
-    by_default = TopicLimits.of({})
+    by_default = topic_limits({})
     assert sent(by_default, NOW + 2 * HOUR, Y1950, 0, Y2099, -ANY_TIME - 1) == [UNTIL, 1, 1, UNTIL, 1]
     assert sent(by_default, 1, NOW - 40 * 365 * DAY, NOW, UNTIL) == [1, NOW - 40 * 365 * DAY, NOW, UNTIL]
 
@@ -39,7 +40,7 @@ def test_an_event_time_that_brokers_refuse_travels_as_the_nearest_they_take() ->
     ],
 )  # fmt: skip
 def test_the_settings_of_the_topic_say_what_is_near(config: dict[str, str], lowest: int, highest: int) -> None:
-    assert sent(TopicLimits.of(config), -(2**63), ANY_TIME) == [lowest, highest]
+    assert sent(topic_limits(config), -(2**63), ANY_TIME) == [lowest, highest]
 
 
 @given(st.lists(st.integers(-(2**63), ANY_TIME)), st.integers(0, ANY_TIME), st.integers(0, ANY_TIME))
@@ -53,7 +54,7 @@ def test_a_timestamp_is_always_one_that_the_topic_takes(times: list[int], ahead:
 
 
 def test_a_batch_that_is_written_days_later_has_timestamps_of_then() -> None:
-    limits = TopicLimits.of({"message.timestamp.before.max.ms": str(DAY)})
+    limits = topic_limits({"message.timestamp.before.max.ms": str(DAY)})
     assert sent(limits, NOW, now=NOW + 5 * DAY) == [NOW + 4 * DAY + 300_000]
 
 

@@ -30,10 +30,10 @@ from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
 from holdfast_runtime.state.place import quota_for
+from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
 from holdfast_runtime.streams.records import OffsetBounds
 from holdfast_runtime.streams.systems.app_streams import Streams
-from holdfast_runtime.streams.systems.system_factory import StreamsEnvironment
 
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: what a batch holds is in memory at once."""

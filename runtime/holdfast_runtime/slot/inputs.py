@@ -22,13 +22,13 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.batch_plan import SettledPartition
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
+from holdfast_runtime.streams.app_streams import AppStreams
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
 from holdfast_runtime.streams.codecs.codec import Indices
 from holdfast_runtime.streams.codecs.times import outside_years
 from holdfast_runtime.streams.generator import GeneratorFunctionError
 from holdfast_runtime.streams.keys import misplaced
 from holdfast_runtime.streams.records import NO_TIME, OffsetRange
-from holdfast_runtime.streams.systems.app_streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class InputReader:
     def read(
         self,
         wanted: OffsetRange,
-        streams: Streams,
+        streams: AppStreams,
         now: int,
         report: TaskReport,
         settled: SettledPartition | None = None,
@@ -118,7 +118,7 @@ class InputReader:
         return arrived
 
     def _fetched(
-        self, wanted: OffsetRange, streams: Streams, now: int, report: TaskReport, settled: SettledPartition | None
+        self, wanted: OffsetRange, streams: AppStreams, now: int, report: TaskReport, settled: SettledPartition | None
     ) -> RangeInput:
         records = streams.fetch(wanted)
         report.bytes_in += records.nbytes

@@ -15,11 +15,11 @@ from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.slot.record_limits import EncodedRows, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.streams.app_streams import AppStreams
 from holdfast_runtime.streams.codecs import Codec
 from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.markers import AttemptSlot
 from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, written_batch
-from holdfast_runtime.streams.systems.app_streams import Streams
 
 WRITE_STEPS = ("partition written",)
 _TYPE_OF_ROWS = b"\0"
@@ -121,7 +121,7 @@ class TaskOutput:
 
 
 def write(
-    sent: Sequence[TaskOutput], streams: Streams, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
+    sent: Sequence[TaskOutput], streams: AppStreams, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
 ) -> None:
     """Write what tasks send; what is there already is left as it is. `at` is told each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}

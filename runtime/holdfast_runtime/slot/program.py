@@ -15,8 +15,8 @@ from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.state.durable import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.place import DEFAULT_QUOTA, StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import Storage
+from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
-from holdfast_runtime.streams.systems.system_factory import StreamsEnvironment
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,14 @@ Made once per process from the program; nothing in it depends on a batch. Must n
 of a task may come to another process.
 """
 
-import gc
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import pyarrow as pa
 
 from holdfast.control.producers import Delivery
 from holdfast.spec.kept_state import state_name
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.clocks import now
 from holdfast_runtime.segments.graph import PYTHON_VERBS, GraphNode, failed_rows
 from holdfast_runtime.slot.batch_plan import Turn
 from holdfast_runtime.slot.clock_messages import held, waits
@@ -31,8 +27,8 @@ from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.merge import merge
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.streams.app_streams import AppStreams
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
-from holdfast_runtime.streams.systems.app_streams import Streams
 from holdfast_runtime.streams.user_functions import load_function
 
 StepRun = Callable[[list[TimedRows], TurnNote, TaskTables], TimedRows]
@@ -51,12 +47,12 @@ class TurnInput:
 
 
 class WorkerTools:
-    """One process's tools for one app."""
+    """One process's tools for one app, over its open streams."""
 
-    def __init__(self, program: Program, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, program: Program, streams: AppStreams) -> None:
         spec, plan = program.spec, program.plan
         self.program = program
-        self.streams = Streams(program.app, spec, plan, program.where, clock or now)
+        self.streams = streams
         self.names = program.names
         self.number = {task: at for at, task in enumerate(self.names)}
         compiled = program.compiled
@@ -214,17 +210,3 @@ def _applied(function: UserFunction, stream: str, given: TimedRows, note: TurnNo
     if failed:
         note.put_aside(function.step, stream, letters_of(function.step, given, failed))
     return made
-
-
-@cache
-def _made(content: bytes) -> WorkerTools:
-    workshop = WorkerTools(pickle.loads(content))  # noqa: S301 - from the driver of this app
-    # It lives as long as the process: no need to look through it for garbage after every batch.
-    gc.collect()
-    gc.freeze()
-    return workshop
-
-
-def worker_tools_of(content: bytes) -> WorkerTools:
-    """The workshop for a pickled program: made once per process and program."""
-    return _made(content)

@@ -6,10 +6,12 @@ row ends the whole job; its error becomes a sentence with the step instead of Ja
 segments meet Spark. Must not know what they do, nor decide what becomes of a batch.
 """
 
+import gc
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 from py4j.java_gateway import is_instance_of
@@ -21,15 +23,28 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.errors import UserActionError
 from holdfast.planning.types.findings import excerpt
 from holdfast.spec.steps import Step
+from holdfast_runtime.clocks import now
 from holdfast_runtime.job import Job, start_early
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
-from holdfast_runtime.slot.worker_tools import worker_tools_of
+from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.spark.java import java_causes
 from holdfast_runtime.spark.located import LocatedJob, Segment, batch_plan_text
 from holdfast_runtime.spark.located import SlotLocation as Place
+from holdfast_runtime.streams.systems.app_streams import Streams
+
+
+@cache
+def _worker_tools(content: bytes) -> WorkerTools:
+    """The tools for a pickled program: made once per process and program."""
+    program: Program = pickle.loads(content)  # noqa: S301 - from the driver of this app
+    tools = WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, now))
+    # They live as long as the process: no need to look through them for garbage after every batch.
+    gc.collect()
+    gc.freeze()
+    return tools
 
 
 class PreparingJob:
@@ -200,7 +215,7 @@ def _slot(work: _Work) -> Slot:
     """The slot this Spark task is: they are numbered in the order of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
-    shop = worker_tools_of(work.content)
+    shop = _worker_tools(work.content)
     plan = BatchPlan.parse(batch_plan_text())
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - `batch_plan_text` says so better

@@ -15,6 +15,7 @@ from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
+from holdfast_runtime.streams.systems.app_streams import Streams
 from holdfast_runtime.testing.failures import SparkNeededError
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def job_of(
 ) -> Job:
     """Here where that is possible, else through Spark."""
     if not program.compiled.has_sql or spark is None:
-        return JobHere(WorkerTools(program, clock), slots, at)
+        return JobHere(
+            WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
+        )
     from holdfast_runtime.spark.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
 
     return slot_job(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))

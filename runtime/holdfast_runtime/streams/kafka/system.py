@@ -16,7 +16,7 @@ from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.admin.housekeeping import NextOffsets, TopicHousekeeping
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits, event_times, record_limit, request_bytes
+from holdfast_runtime.streams.kafka.client.topic_limits import event_times, record_limit, request_bytes
 from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.write.agent import RemoteWriter, Writer, agent
 from holdfast_runtime.streams.kafka.write.fencing import begin_attempt, claim_name
@@ -24,6 +24,7 @@ from holdfast_runtime.streams.kafka.write.marker_notes import slot_partition
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
 from holdfast_runtime.streams.kafka.write.slot_writers import PlainWriter, TransactionalWriter
+from holdfast_runtime.streams.limits import TopicLimits
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, marker_topic
 from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetBounds, OffsetRange, RecordLimit
 

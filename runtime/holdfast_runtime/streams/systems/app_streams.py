@@ -12,10 +12,11 @@ from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.generator import Generator
 from holdfast_runtime.streams.kafka.admin.topics import TopicUse
-from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
 from holdfast_runtime.streams.kafka.system import KafkaCluster
+from holdfast_runtime.streams.limits import TopicLimits
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.markers import (
     AttemptId,
@@ -27,7 +28,6 @@ from holdfast_runtime.streams.markers import (
 )
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, ReadOnlyError, RecordLimit
 from holdfast_runtime.streams.systems.system_factory import (
-    StreamsEnvironment,
     StreamSystem,
     make_embedded_log,
     make_kafka,

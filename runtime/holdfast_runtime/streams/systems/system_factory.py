@@ -5,45 +5,25 @@ found when it began. On a cluster there is no embedded log, since hosts are many
 read records.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import System as SystemSpec
+from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.codecs import arrow_schema, codec_for
-from holdfast_runtime.streams.generator import GeneratedStream, Generator, Pace
+from holdfast_runtime.streams.generator import GeneratedStream, Generator
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
 from holdfast_runtime.streams.kafka.client.settings import kafka_settings
-from holdfast_runtime.streams.kafka.client.topic_limits import TopicLimits
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.markers import TaskMarkers
 from holdfast_runtime.streams.user_functions import load_function
 
 
 class SystemNotBuiltError(UserActionError):
     """A kind of system that can't be had here."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamsEnvironment:
-    """What of a host the systems need."""
-
-    log: Path | None
-    """The directory of the embedded log; None: there is none, as hosts are many."""
-    paces: Mapping[str, Pace]
-    """Generator system -> how many rows it has made by when."""
-    sync: bool = False
-    """Whether an append to the log waits for the disk."""
-    secrets: Path | None = None
-    """A folder with a folder for each Secret, a file for each of its entries."""
-    limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
-    """Kafka system -> topic -> what it takes, of those that are written."""
-    before: Mapping[str, TaskMarkers] = field(default_factory=dict)
-    """Kafka system -> what earlier attempts of the run have written into it."""
 
 
 StreamSystem = EmbeddedLog | Generator | KafkaCluster

@@ -27,7 +27,8 @@ from holdfast.spec.values import millis
 from holdfast_runtime.streams.kafka.client.connection import ConnectionState, admin_client, answered
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, ANY_TIME, BEHIND, TYPE, TopicLimits
+from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, BEHIND, TYPE, topic_limits
+from holdfast_runtime.streams.limits import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.records import StreamMissingError
 
 FOR_EVER = "-1"
@@ -152,7 +153,7 @@ class KafkaTopics:
         """What a topic takes, as far as the login may know it."""
         try:
             with self._explained(topic):
-                return TopicLimits.of(self._config(topic))
+                return topic_limits(self._config(topic))
         except (KafkaForbiddenError, StreamMissingError):
             return TopicLimits()
 

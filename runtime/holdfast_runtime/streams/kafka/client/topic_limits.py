@@ -8,64 +8,37 @@ timestamps.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from holdfast_runtime.streams.limits import ANY_TIME, DEFAULT_AHEAD, TopicLimits
 from holdfast_runtime.streams.records import NO_TIME, RecordLimit
 
 RECORD_BYTES = "max.message.bytes"
 TYPE, AHEAD, BEHIND = "message.timestamp.type", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
 EITHER = "message.timestamp.difference.max.ms"
 """What brokers before 3.6 have in place of the two."""
-ANY_TIME = 2**63 - 1
-_HOUR = 3_600_000
-_MARGIN = 300_000
-"""How far a broker's clock may be from this one, and how long a transaction may be tried again: milliseconds."""
 _FRAME = 100
 """More than a batch of one record takes beside its key and value."""
 _CLIENT, _OF_CLIENT = "message.max.bytes", 1_000_000
 _COMPRESSION = ("compression.type", "compression.codec")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLimits:
-    """What one topic takes."""
-
-    record_bytes: int | None = None
-    """Of a batch of records, as it is sent; None: not known."""
-    ahead: int = _HOUR
-    """How far ahead of the broker's clock a timestamp may be, milliseconds."""
-    behind: int = ANY_TIME
-    """And how far behind it."""
-
-    @classmethod
-    def of(cls, config: Mapping[str, str]) -> "TopicLimits":
-        """As the settings of a topic say."""
-        size = config.get(RECORD_BYTES)
-        if config.get(TYPE) == "LogAppendTime":
-            # Brokers put their own time there, and look at no other.
-            return cls(None if size is None else int(size), ANY_TIME, ANY_TIME)
-        either = config.get(EITHER)
-        ahead, behind = config.get(AHEAD, either), config.get(BEHIND, either)
-        return cls(
-            None if size is None else int(size),
-            _HOUR if ahead is None else int(ahead),
-            ANY_TIME if behind is None else int(behind),
-        )
-
-    def timestamps(self, times: pa.Array, now: int) -> pa.Array:
-        """The nearest that the topic takes: a row keeps its own time, in the column that it stands in."""
-        lowest = max(
-            1, now - self.behind + min(_MARGIN, self.behind)
-        )  # to Kafka, 0 is no time, and less is none at all
-        highest = min(ANY_TIME, now + self.ahead - min(_MARGIN, self.ahead))
-        values = times.to_numpy()
-        if not len(values) or (values.min() >= lowest and values.max() <= highest):
-            return times
-        return pa.array(np.clip(values, lowest, highest))
+def topic_limits(config: Mapping[str, str]) -> TopicLimits:
+    """The limits that a topic's settings say."""
+    size = config.get(RECORD_BYTES)
+    if config.get(TYPE) == "LogAppendTime":
+        # Brokers put their own time there, and look at no other.
+        return TopicLimits(None if size is None else int(size), ANY_TIME, ANY_TIME)
+    either = config.get(EITHER)
+    ahead, behind = config.get(AHEAD, either), config.get(BEHIND, either)
+    return TopicLimits(
+        None if size is None else int(size),
+        DEFAULT_AHEAD if ahead is None else int(ahead),
+        ANY_TIME if behind is None else int(behind),
+    )
 
 
 def record_limit(topic: str, limits: TopicLimits, settings: KafkaSettings) -> RecordLimit:

@@ -1,0 +1,61 @@
+"""An app's streams as the heart sees them: by name, whatever system holds them, and what a host gives to open them.
+
+The batch loop and its slots know streams by this protocol alone, so that they import no system. Must not know which
+systems there are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.streams.generator import Pace
+from holdfast_runtime.streams.limits import TopicLimits
+from holdfast_runtime.streams.markers import AttemptSlot, TaskMarkers, WriteHook, Writes
+from holdfast_runtime.streams.records import Marker, OffsetRange, RecordLimit
+
+
+class AppStreams(Protocol):
+    """All streams of an app, as a slot reads and writes them."""
+
+    def expect(self, wanted: Sequence[OffsetRange]) -> None:
+        """Say which ranges are fetched next, where that makes them come sooner."""
+
+    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
+        """Exactly the records of a range, as they are stored."""
+
+    def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
+        """The rows of a range where a system has rows rather than records; None: fetch and decode them."""
+
+    def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
+        """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
+
+    def record_limit(self, stream: str) -> RecordLimit | None:
+        """How large a record of a stream may be; None: as large as it likes."""
+
+    def in_log(self, stream: str) -> bool:
+        """Whether the embedded log holds it."""
+
+    def log_marker(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
+        """The last marker of a task in a partition of the embedded log; None too where another system has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsEnvironment:
+    """What of a host the systems need."""
+
+    log: Path | None
+    """The directory of the embedded log; None: there is none, as hosts are many."""
+    paces: Mapping[str, Pace]
+    """Generator system -> how many rows it has made by when."""
+    sync: bool = False
+    """Whether an append to the log waits for the disk."""
+    secrets: Path | None = None
+    """A folder with a folder for each Secret, a file for each of its entries."""
+    limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
+    """Kafka system -> topic -> what it takes, of those that are written."""
+    before: Mapping[str, TaskMarkers] = field(default_factory=dict)
+    """Kafka system -> what earlier attempts of the run have written into it."""
