@@ -17,7 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from holdfast.errors import UserActionError, safely
 from holdfast.spec.app import StreamApp
-from holdfast.spec.node_rules import Path as FieldPath
+from holdfast.spec.node_rules import FieldPath
 from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
 
 KIND = "StreamApp"

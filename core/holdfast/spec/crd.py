@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast.spec.app import API_VERSION, KIND, Metadata, Status, StreamApp
-from holdfast.spec.node_rules import Path
+from holdfast.spec.node_rules import FieldPath
 from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import transition_rules
 
@@ -96,7 +96,7 @@ def _name_rule() -> dict[str, str]:
     }
 
 
-def _attach(spec: dict[str, Any], at: Path, cel: str, message: str) -> None:
+def _attach(spec: dict[str, Any], at: FieldPath, cel: str, message: str) -> None:
     node = spec
     for part in at:
         node = node["items"] if part == "*" else node["properties"][part]

@@ -5,7 +5,7 @@ Each function yields where its rule is broken and what to do. It sees the spec a
 
 from collections.abc import Callable, Iterator
 
-from holdfast.spec.node_rules import Broken, Path, fields_of, has_name, items_of, names_of, strings_of
+from holdfast.spec.node_rules import Broken, FieldPath, fields_of, has_name, items_of, names_of, strings_of
 from holdfast.spec.steps import STATEFUL_VERBS
 from holdfast.suggest import did_you_mean
 
@@ -70,7 +70,7 @@ def known_tables(spec: object) -> Iterator[Broken]:
     """Steps write and look up tables that exist."""
     tables = names_of(spec, "tables")
     for i, step in items_of(spec, "steps"):
-        named: list[tuple[Path, object]] = [
+        named: list[tuple[FieldPath, object]] = [
             (("toTable",), step.get("toTable")),
             (("lookup", "table"), fields_of(step.get("lookup")).get("table")),
         ]

@@ -44,8 +44,8 @@ def has_name(value: object, names: Collection[Any]) -> bool:
     return isinstance(value, str) and value in names
 
 
-Path = tuple[str | int, ...]
-Broken = tuple[Path, str]
+FieldPath = tuple[str | int, ...]
+Broken = tuple[FieldPath, str]
 """Where a rule is broken, below the node it belongs to, and what to do."""
 
 

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from holdfast.errors import UserActionError
 from holdfast.spec.app import StreamApp
 from holdfast.spec.fields import items_of_list, names_in_files, object_of
-from holdfast.spec.node_rules import Path
+from holdfast.spec.node_rules import FieldPath
 from holdfast.spec.rules import RULES
 from holdfast.spec.values import IN_WORDS
 from holdfast.suggest import did_you_mean, nearest
@@ -41,7 +41,7 @@ _KINDS = {
 class FieldError:
     """One thing wrong with one field."""
 
-    path: Path
+    path: FieldPath
     value: object
     message: str
 
@@ -121,7 +121,7 @@ def _as_read(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _clean(path: Path) -> Path:
+def _clean(path: FieldPath) -> FieldPath:
     return tuple(part for part in path if part != "[key]")
 
 
@@ -151,7 +151,7 @@ def _message(detail: ErrorDetails) -> str:
     return f"{message}; found {value}"
 
 
-def _names_at(path: Path, *, every: bool = False) -> list[str]:
+def _names_at(path: FieldPath, *, every: bool = False) -> list[str]:
     """The fields of the model at this path, or every name they may have in files."""
     model: type[BaseModel] | None = StreamApp
     for part in path:
@@ -171,7 +171,7 @@ def _rule_errors(spec: object) -> Iterator[FieldError]:
                 yield FieldError(path=at, value=_value_at(node, below), message=_line(message, _MAX_MESSAGE))
 
 
-def _nodes(node: object, at: Path) -> Iterator[tuple[Path, object]]:
+def _nodes(node: object, at: FieldPath) -> Iterator[tuple[FieldPath, object]]:
     if not at:
         if isinstance(node, dict):
             yield (), node
@@ -186,14 +186,14 @@ def _nodes(node: object, at: Path) -> Iterator[tuple[Path, object]]:
             yield (part, *path), found
 
 
-def _value_at(node: object, path: Path) -> object:
+def _value_at(node: object, path: FieldPath) -> object:
     for part in path:
         node = node[part]  # type: ignore[index]  # the rule has just walked this path
     return node
 
 
 def _without_repeats(errors: Iterator[FieldError]) -> Iterator[FieldError]:
-    seen: set[tuple[Path, str]] = set()
+    seen: set[tuple[FieldPath, str]] = set()
     for error in errors:
         if (error.path, error.message) not in seen:
             seen.add((error.path, error.message))
@@ -206,9 +206,9 @@ MOST_LEVELS = 64
 """Of objects and lists inside each other; a pod template has a dozen."""
 
 
-def too_large(tree: object) -> tuple[Path, str] | None:
+def too_large(tree: object) -> tuple[FieldPath, str] | None:
     """Where a tree is larger than anybody means, and what to do; None where it is not."""
-    todo: list[tuple[object, Path]] = [(tree, ())]
+    todo: list[tuple[object, FieldPath]] = [(tree, ())]
     values = 1
     while todo:
         node, path = todo.pop()

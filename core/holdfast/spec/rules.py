@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.spec import graph_rules, node_rules
-from holdfast.spec.node_rules import Broken, Path
+from holdfast.spec.node_rules import Broken, FieldPath
 from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERBS
 
 
@@ -16,7 +16,7 @@ from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERB
 class Rule:
     """One sentence over one kind of node."""
 
-    at: Path
+    at: FieldPath
     """Fields from `spec` down to the node; `*` stands for each item of a list."""
     message: str
     """The sentence, as the API server prints it."""

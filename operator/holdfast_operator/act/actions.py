@@ -36,8 +36,13 @@ from holdfast_operator.decide.decision import (
     StartDriver,
 )
 from holdfast_operator.decide.facts import AppFinding, AppObject
-from holdfast_operator.manifests.driver_pod import AppOwner, assignment_config_map, attempt_config_map, driver_pod
-from holdfast_operator.manifests.driver_pod import Installation as Installed
+from holdfast_operator.manifests.driver_pod import (
+    AppOwner,
+    Installation,
+    assignment_config_map,
+    attempt_config_map,
+    driver_pod,
+)
 from holdfast_operator.manifests.network_policy import AppNetwork, network_policies
 from holdfast_operator.observe.cache import WatchCache
 
@@ -51,7 +56,7 @@ class ActionRunner:
     cluster: Cluster
     cache: WatchCache
     """Told of what is written, which is known here before a watch tells."""
-    installed: Installed
+    installed: Installation
     network: AppNetwork | None = None
     """None: apps get no NetworkPolicies, and there is no right to make any."""
 

@@ -31,8 +31,7 @@ from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.spark.java import java_causes
-from holdfast_runtime.spark.located import LocatedJob, Segment, batch_plan_text
-from holdfast_runtime.spark.located import SlotLocation as Place
+from holdfast_runtime.spark.located import LocatedJob, Segment, SlotLocation, batch_plan_text
 from holdfast_runtime.streams.systems.app_streams import Streams
 
 
@@ -171,7 +170,7 @@ def slot_job(
                 frame = frame.mapInArrow(_between(work, level), compiled.layout(level).spark_schema)
         return frame.mapInArrow(_last(work), _RESULT)
 
-    job = LocatedJob(spark, [Place(name, places[name]) for name in slots], build)
+    job = LocatedJob(spark, [SlotLocation(name, places[name]) for name in slots], build)
     return SlotJob(job, sql_texts(packed.program.spec.steps))
 
 

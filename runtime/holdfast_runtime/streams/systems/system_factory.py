@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import AppSpec
-from holdfast.spec.streams import System as SystemSpec
+from holdfast.spec.streams import System
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.codecs import arrow_schema, codec_for
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
@@ -41,7 +41,7 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
     return found
 
 
-def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
+def make_kafka(system: System, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
     """The Kafka cluster of a system, asked for nothing yet."""
     kafka = system.kafka
     assert kafka is not None  # noqa: S101 - its kind says so
@@ -57,7 +57,7 @@ def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: C
 
 
 def make_single_host(
-    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+    system: System, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
 ) -> EmbeddedLog | Generator:
     """The embedded log or the generator of a system."""
     if system.generator is not None:
@@ -74,7 +74,7 @@ def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
 
 
 def _generator(
-    system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
+    system: System, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
 ) -> Generator:
     assert system.generator is not None  # noqa: S101 - its kind says so
     streams = []
