@@ -9,13 +9,10 @@ from holdfast.control.bookkeeping_format import (
     end_bytes,
     end_in,
     key_of,
-    sender_bytes,
-    sender_in,
     watermark_bytes,
     watermark_in,
 )
 from holdfast.control.producers import Delivery
-from holdfast.control.sending import ControlSender
 from tests.control.histories import (
     IDLE_AFTER,
     MID,
@@ -108,7 +105,6 @@ def test_any_stored_bytes_are_read_or_a_typed_error(value: bytes) -> None:
     for read in (
         lambda: watermark_in(value, MID[0]),
         lambda: end_in(value, MID[0]),
-        lambda: sender_in(value, ControlSender("mid", "a", 3)),
     ):
         try:
             read()
@@ -145,9 +141,3 @@ def test_a_format_of_a_newer_release_says_what_to_do() -> None:
 def test_a_key_that_is_none_is_a_typed_error(key: bytes) -> None:
     with pytest.raises(StoredBookkeepingError, match="has an entry"):
         Bookkeeping.restored({key: b""}, inputs(), 0)
-
-
-@given(st.none() | st.integers(-(2**63), 2**63 - 2), st.booleans(), st.frozensets(st.integers(0, 2000)))
-def test_a_sender_is_stored_and_restored(watermark: int | None, ended: bool, told: frozenset[int]) -> None:
-    sender = ControlSender("mid", "a", len(TASKS), watermark, ended, told)
-    assert sender_in(sender_bytes(sender), ControlSender("mid", "a", len(TASKS))) == sender

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from holdfast.control.end_of_stream import PartitionEnd
 from holdfast.control.partition_watermark import PartitionWatermark, ProducerWatermark
-from holdfast.control.sending import ControlSender
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
 
@@ -115,26 +114,6 @@ def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
         if type(ended) is not bool or type(said) is not int or not _texts(tasks):
             _refuse("a field has another type")
         return PartitionEnd(ended, frozenset(tasks), said)
-    except _UNREADABLE as error:
-        raise _unreadable(what, error) from error
-
-
-def sender_bytes(sender: ControlSender) -> bytes:
-    """The entry of what a sender has told; its stream and name are not in it."""
-    return _json([sender.watermark, sender.ended, sorted(sender.told)])
-
-
-def sender_in(value: bytes, fresh: ControlSender) -> ControlSender:
-    """A sender that has told nothing yet, with what the entry says it told."""
-    what = f"what was told about {fresh.stream}"
-    _check_version(value[:1], what)
-    try:
-        watermark, ended, told = json.loads(value[1:].decode())
-        if type(ended) is not bool or not (watermark is None or type(watermark) is int):
-            _refuse("a field has another type")
-        if not all(type(number) is int for number in told):
-            _refuse("a partition is no number")
-        return ControlSender(fresh.stream, fresh.task, fresh.task_count, watermark, ended, frozenset(told))
     except _UNREADABLE as error:
         raise _unreadable(what, error) from error
 

@@ -88,31 +88,6 @@ class StreamSource(Protocol):
         ...
 
 
-class StreamSink(StreamSource, Protocol):
-    """A system that can be written too."""
-
-    def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
-        """Write records and marker, both or neither; False: this batch is already there.
-
-        Raises `OutputsAheadError` where another is that the batch does not follow.
-        """
-        ...
-
-    def append_all(
-        self, partition: StreamPartition, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]
-    ) -> list[bool]:
-        """The same for several tasks at once."""
-        ...
-
-    def written(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
-        """The last marker of a task."""
-        ...
-
-    def fence(self, streams: Sequence[str], owner: str, epoch: int) -> None:
-        """From now on, refuse what earlier epochs of this owner want to write to these streams."""
-        ...
-
-
 class StreamMissingError(WorldChangeError):
     """There is no such stream, or it has no such partition."""
 
