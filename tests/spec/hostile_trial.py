@@ -4,6 +4,7 @@ The process is forked for each case: what one case leaves behind is no excuse, o
 verdict, only that there is one and what it cost.
 """
 
+import gc
 import multiprocessing
 import resource
 import time
@@ -58,6 +59,8 @@ def tried(tree: Any) -> Outcome:
 
 
 def _try(tree: Any, answer: Connection) -> None:
+    # What other tests left behind, clients of Kafka among it, must not be finalized here: their threads were not forked.
+    gc.freeze()
     had = _size()
     resource.setrlimit(resource.RLIMIT_AS, (had + ADDRESS_SPACE, had + ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
