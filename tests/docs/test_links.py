@@ -17,7 +17,8 @@ GENERATED = (ROOT / "docs" / "reference", ROOT / "docs" / "images")
 
 
 def pages() -> list[Path]:
-    return [*all_pages(), *sorted((ROOT / "examples").rglob("*.md")), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]
+    at_the_root = (ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+    return [*all_pages(), *sorted((ROOT / "examples").rglob("*.md")), *at_the_root]
 
 
 def broken_links(page: Path) -> Iterator[str]:
