@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from holdfast.control.messages import Position, WatermarkMessage, encode
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.log.open_partitions import close_all
-from holdfast_runtime.streams.records import written_batch
+from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.cli.conftest import Holdfast
 from tests.tasks.murmur2 import partition_of
 
@@ -244,6 +245,46 @@ def test_a_tail_follows_a_feed_from_a_pipe_until_ctrl_c(holdfast: Holdfast) -> N
             for end in (process.stdin, process.stdout):
                 if end is not None:
                     end.close()
+
+
+def test_a_tail_until_the_end_prints_what_is_there_and_ends(holdfast: Holdfast) -> None:
+    holdfast("feed", "app.yaml", "clicks", fed("in", lines(CLICKS)))
+    records = tailed(holdfast, "app.yaml", "clicks", "--until-end")
+    assert sorted(record["value"]["user"] for record in records) == sorted(click["user"] for click in CLICKS)
+    ran = holdfast("tail", "app.yaml", "clicks", "--from-beginning", "--until-end")
+    assert (ran.code, len(ran.out.splitlines())) == (0, 40)
+    assert len(tailed(holdfast, "app.yaml", "clicks", "--until-end", "--max", "7")) == 7
+
+
+def test_a_tail_until_the_end_that_begins_there_prints_nothing(holdfast: Holdfast) -> None:
+    holdfast("feed", "app.yaml", "clicks", fed("in", lines(CLICKS)))
+    ran = holdfast("tail", "app.yaml", "clicks", "--until-end")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_a_tail_until_the_end_of_a_stream_that_nothing_was_fed_to_ends(holdfast: Holdfast) -> None:
+    assert tailed(holdfast, "app.yaml", "clicks", "--until-end") == []
+
+
+def test_a_tail_until_the_end_ends_though_records_keep_coming(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed("kinds.yaml", MANY_KINDS)
+    holdfast("feed", "kinds.yaml", "marked", fed("in", '{"a": "x"}\n'))
+    fetched = EmbeddedLog.fetch
+
+    def fed_meanwhile(log: EmbeddedLog, wanted: OffsetRange) -> pa.RecordBatch:
+        log.append(StreamPartition("marked", 0), written_batch([None], [b"{}"], 0))
+        return fetched(log, wanted)
+
+    monkeypatch.setattr(EmbeddedLog, "fetch", fed_meanwhile)
+    assert [record["offset"] for record in tailed(holdfast, "kinds.yaml", "marked", "--until-end")] == [0]
+
+
+def test_a_tail_of_some_records_that_begins_and_ends_at_the_end_is_refused(holdfast: Holdfast) -> None:
+    ran = holdfast("tail", "app.yaml", "clicks", "--until-end", "--max", "5")
+    assert (ran.code, ran.out) == (2, "")
+    assert "add --from-beginning, or leave out --until-end" in ran.err
 
 
 def test_many_lines_are_fed_in_batches(holdfast: Holdfast) -> None:

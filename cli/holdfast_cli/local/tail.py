@@ -6,7 +6,7 @@ Needs the extra `runtime`; imported by `holdfast tail` alone.
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,19 +31,24 @@ class Tail:
     typed: bool
     positions: dict[StreamPartition, int] = field(default_factory=dict)
     """The next record of each partition; of others, the first there is."""
+    ends: Mapping[StreamPartition, int] | None = None
+    """Where each partition ended at the start, to stop there; None: what comes is waited for."""
 
     @staticmethod
-    def of(logs: LocalApp, name: str, *, from_beginning: bool) -> "Tail":
+    def of(logs: LocalApp, name: str, *, from_beginning: bool, until_end: bool) -> "Tail":
         """The beginning of a stream, or its end."""
         planned = logs.stream(name)
         tail = Tail(EmbeddedLog(logs.directory), name, planned.topic, logs.has_type_bytes(name))
-        if not from_beginning and tail.log.has(planned.topic):
-            bounds = tail.log.bounds(planned.topic)
-            tail.positions = {partition: found.end for partition, found in bounds.items()}
+        bounds = tail.log.bounds(planned.topic) if tail.log.has(planned.topic) else {}
+        ends = {partition: found.end for partition, found in bounds.items()}
+        if not from_beginning:
+            tail.positions = dict(ends)
+        if until_end:
+            tail.ends = ends
         return tail
 
     def print(self, most: int | None, *, as_json: bool) -> None:
-        """Print records until there are enough, waiting for them."""
+        """Print records until there are enough, waiting for them, or until the end."""
         left = most
         while left is None or left > 0:
             printed = 0
@@ -52,6 +57,8 @@ class Tail:
                 printed += 1
             left = None if left is None else left - printed
             sys.stdout.flush()
+            if not printed and self.ends is not None:
+                return
             if not printed:
                 time.sleep(_PAUSE)
 
@@ -59,7 +66,9 @@ class Tail:
         """Some of what there is now; of every partition a share."""
         if not self.log.has(self.topic):
             return
-        for partition, (oldest, end) in self.log.bounds(self.topic).items():
+        for partition, (oldest, newest) in self.log.bounds(self.topic).items():
+            # Where records come faster than they are printed, the end of now would never be reached.
+            end = newest if self.ends is None else min(newest, self.ends.get(partition, 0))
             start = self.positions.get(partition, oldest)
             if start < oldest:
                 sys.stderr.write(
