@@ -114,6 +114,13 @@ def test_a_cap_that_bites_is_warned_of() -> None:
     assert Reason.COUNT_CAPPED in warned(result)
 
 
+def test_a_count_that_was_cut_keeps_what_it_was_cut_from_as_a_number() -> None:
+    result = plan_of([stream("a", 300)], [step("p", "a", repartition=BY_K)])
+    count = result.stream("p").count
+    assert count is not None
+    assert (count.partitions, count.cut_from) == (256, 300)
+
+
 def test_a_stream_both_read_and_written_is_intermediate_and_its_known_count_holds() -> None:
     result = plan_of([stream("a", 8), stream("b", 4)], [step("w", "a", to="b"), step("r", "b", filter="v > 1")])
     assert result.stream("b").role == "intermediate"

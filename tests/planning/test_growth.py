@@ -123,6 +123,15 @@ def test_a_mapping_that_is_no_arithmetic_is_refused_before_anything_grows(parent
     assert only(plan_of(streams, steps, expansion={"parent": parent})).reason is Reason.INVALID_EXPRESSION
 
 
+def test_a_count_that_tasks_were_built_for_is_not_one_that_was_cut() -> None:
+    steps = [step("p", "a", repartition={"by": ["k"]}), step("d", "p", deduplicate={"by": ["k"]})]
+    result = plan_of([stream("a", 300)], steps, PlanningFacts(record=record_of(a=300, p=4)))
+    count = result.stream("p").count
+    assert count is not None
+    assert (count.partitions, count.cut_from) == (4, None)
+    assert Reason.COUNT_CAPPED not in warned(result)
+
+
 def test_a_mapping_may_divide_by_what_is_zero_until_something_grows() -> None:
     streams, steps = [stream("a", 8)], [step("d", "a", deduplicate={"by": ["k"]})]
     parent = "partition % previous + 0 * (partition / (current - previous))"

@@ -24,6 +24,8 @@ class DecidedCount:
     """The same for people."""
     grown_to: int | None = None
     """The count it really has, where its tasks were built for fewer."""
+    cut_from: int | None = None
+    """The count that was inferred, where `planning.maxIntermediatePartitions` is less."""
 
     @property
     def actual(self) -> int:
@@ -136,5 +138,6 @@ def _for_the_rest(graph: Graph, counts: dict[str, DecidedCount], planning: Plann
     largest, name = max(outer, key=lambda pair: (pair[0], pair[1]))
     cap = planning.max_intermediate_partitions
     if largest > cap:
-        return DecidedCount(cap, "default", f"{name} has {largest}, cut to planning.maxIntermediatePartitions")
+        how = f"{name} has {largest}, cut to planning.maxIntermediatePartitions"
+        return DecidedCount(cap, "default", how, cut_from=largest)
     return DecidedCount(largest, "default", f"as many as {name}, the largest input or output")

@@ -270,7 +270,7 @@ def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount],
             message = f"the spec says {stream.partitions} partitions, its topic has {topic}; {topic} is used"
             found.append(Problem(Reason.PARTITION_COUNT_DIFFERS, message, stream=name))
     cap = app.spec.planning.max_intermediate_partitions
-    capped = sorted(name for name, count in counts.items() if count.decided_by == "default" and "cut to" in count.how)
+    capped = sorted(name for name, count in counts.items() if count.cut_from is not None)
     if capped:
         message = (
             f"{', '.join(capped)}: the inferred count was cut to {cap}; set planning.intermediatePartitions to choose "
