@@ -183,6 +183,28 @@ def test_long_values_are_shown_where_they_differ(holdfast: Holdfast) -> None:
     assert "n INT" in line
 
 
+def test_a_module_of_code_that_changes_is_one_line_of_the_table(holdfast: Holdfast) -> None:
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
+    changed(('"n": len(rows)', '"n": len(rows) + 1'))
+    ran = holdfast("diff", "app.yaml", "new.yaml")
+    heading, change, empty = ran.out.splitlines()[:3]
+    assert (heading.split()[0], empty) == ("FIELD", "")
+    assert change.startswith("spec.runtime.code[f]")
+    assert change.endswith("Restart")
+    assert "len(rows)}\\n" in change
+    assert "len(rows) + 1}\\n" in change
+    assert len(change) < 150
+
+
+def test_a_module_of_code_that_is_new_is_one_line_of_the_table(holdfast: Holdfast) -> None:
+    Path("app.yaml").write_text(RUNNABLE, encoding="utf-8")
+    changed(("    code:\n", "    code:\n      g: |\n        import os\n        import re\n"))
+    lines = holdfast("diff", "app.yaml", "new.yaml").out.splitlines()
+    assert lines[1].startswith("spec.runtime.code[g]")
+    assert "import os\\n" in lines[1]
+    assert lines[2] == ""
+
+
 def test_a_refused_diff_is_json_where_json_was_asked_for(holdfast: Holdfast) -> None:
     changed(("window: 1m", "window: one minute"))
     ran = holdfast("diff", "app.yaml", "new.yaml", "-o", "json")

@@ -59,7 +59,7 @@ def tried(tree: Any) -> Outcome:
 
 
 def _try(tree: Any, answer: Connection) -> None:
-    # What other tests left behind, clients of Kafka among it, must not be finalized here: their threads were not forked.
+    # What other tests left behind must not be finalized here: clients of Kafka have threads, which were not forked.
     gc.freeze()
     had = _size()
     resource.setrlimit(resource.RLIMIT_AS, (had + ADDRESS_SPACE, had + ADDRESS_SPACE))

@@ -9,7 +9,7 @@ from rich.text import Text
 from holdfast.planning.state_change import refusals, state_changes
 from holdfast.spec.diff import Diff, diff
 from holdfast.spec.fields import ChangeCost
-from holdfast_cli.output.screen import TextTable, screen, styled
+from holdfast_cli.output.screen import TextTable, one_line, screen, styled
 from holdfast_cli.plan.app_file import AppFile, load_app
 from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
 
@@ -103,7 +103,9 @@ def _sum(found: Diff, cost: ChangeCost) -> Text:
 
 
 def _text(value: object) -> str:
-    return "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """A value as a cell of a table: functions have many lines."""
+    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return one_line(text.replace("\n", "\\n"))
 
 
 def _shown(old: str, new: str) -> tuple[str, str]:
