@@ -1,8 +1,7 @@
-"""The stream systems of an app, made from its spec and from what a host has: embedded log, generators, Kafka.
+"""The stream systems of an app, made from its spec and from the host's resources: embedded log, generators, Kafka.
 
-The one place that knows which kinds there are and what each needs: folders, secrets, rates, and what the attempt
-found when it began. On a cluster there is no embedded log, since hosts are many and it belongs to one. Must not
-read records.
+The one place that knows which kinds exist and what each needs: folders, secrets, rates, and what the attempt found when
+it began. On a cluster there is no embedded log, because it belongs to one host. Must not read records.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,23 +24,23 @@ from holdfast_runtime.streams.user_functions import load_function
 
 
 class SystemNotBuiltError(UserActionError):
-    """A kind of system that can't be had here."""
+    """A kind of system that is not available here."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsEnvironment:
-    """What of a host the systems need."""
+    """The host's resources that the systems need."""
 
     log: Path | None
-    """The directory of the embedded log; None: there is none, as hosts are many."""
+    """The directory of the embedded log; None on a cluster, which has many hosts."""
     paces: Mapping[str, Pace]
     """Generator system -> how many rows it has made by when."""
     sync: bool = False
     """Whether an append to the log waits for the disk."""
     secrets: Path | None = None
-    """A folder with a folder for each Secret, a file for each of its entries."""
+    """A folder with a subfolder for each Secret and a file for each of its entries."""
     limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
-    """Kafka system -> topic -> what it takes, of those that are written."""
+    """Kafka system -> topic -> its limits, for topics that are written."""
     before: Mapping[str, TaskMarkers] = field(default_factory=dict)
     """Kafka system -> what earlier attempts of the run have written into it."""
 
@@ -50,7 +49,7 @@ StreamSystem = EmbeddedLog | Generator | KafkaCluster
 
 
 def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
-    """How many partitions an app's streams in Kafka have, by stream; None: there is no such topic."""
+    """Return the partition counts of an app's streams in Kafka, by stream; None if the topic does not exist."""
     found: dict[str, int | None] = {}
     for system in spec.systems:
         if system.kafka is not None:
@@ -62,7 +61,7 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
 
 
 def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
-    """The Kafka cluster of a system, asked for nothing yet."""
+    """Return the Kafka cluster of a system, without contacting it."""
     kafka = system.kafka
     assert kafka is not None  # noqa: S101 - its kind says so
     return KafkaCluster(
@@ -79,14 +78,14 @@ def make_kafka(system: SystemSpec, app: str, where: StreamsEnvironment, timed: C
 def make_single_host(
     system: SystemSpec, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
 ) -> EmbeddedLog | Generator:
-    """The embedded log or the generator of a system."""
+    """Return the embedded log or the generator of a system."""
     if system.generator is not None:
         return _generator(system, spec, plan, where, clock)
     return make_embedded_log(where, f"system {system.name}")
 
 
 def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
-    """The embedded log of this host; refused where an app has no host of its own."""
+    """Return the embedded log of this host; raise `SystemNotBuiltError` on a cluster."""
     if where.log is None:
         message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
         raise SystemNotBuiltError(message)
