@@ -1,7 +1,7 @@
 """murmur2 and CRC-32 of a whole Arrow array of keys: the two hashes by which Kafka clients place keys.
 
-murmur2: all keys advance together, one word of four bytes at a time, the longest first, so that those with words left
-are always the head of the arrays. Must not know of partitions.
+murmur2 processes all keys together, one word of four bytes at a time. The longest keys come first, so that keys with
+words left are always at the head of the arrays. Must not know partitions.
 """
 
 import zlib
@@ -16,19 +16,19 @@ Bytes = npt.NDArray[np.uint8]
 
 _WORD = 4
 _FEW = 8
-"""So few keys left, longer than all others, are faster one by one."""
+"""When only this few longer keys are left, hashing them one by one is faster."""
 _FULL = 0xFFFFFFFF
 _SEED, _FACTOR = 0x9747B28C, 0x5BD1E995
 
 
 def crc32(keys: pa.Array) -> Words:
-    """The CRC-32 of each key; of a null, that of an empty key."""
-    # zlib does a key in 0.1 us, as fast as this could be with tables in numpy.
+    """Return the CRC-32 of each key; a null counts as an empty key."""
+    # zlib takes 0.1 us per key, as fast as tables in numpy could be.
     return np.fromiter((zlib.crc32(key or b"") for key in keys.to_pylist()), np.uint32, len(keys))
 
 
 def murmur2(keys: pa.Array) -> Words:
-    """Kafka's murmur2 of each key, as unsigned numbers; of a null, that of an empty key."""
+    """Return Kafka's murmur2 of each key, as unsigned numbers; a null counts as an empty key."""
     if not len(keys):
         return np.zeros(0, np.uint32)
     starts, lengths, data = _bytes_of(keys)
@@ -50,7 +50,7 @@ def murmur2(keys: pa.Array) -> Words:
 
 
 def _eaten(state: Words, starts: Numbers, words: Numbers, data: Bytes) -> Words:
-    """The states after all whole words; keys come with the longest first."""
+    """Return the states after all whole words; the longest keys come first."""
     view, ends = _words_at(data), -words
     for i in range(int(words[0])):
         active = int(np.searchsorted(ends, -i, side="left"))
@@ -75,12 +75,12 @@ def _alone(state: int, data: Bytes) -> int:
 
 
 def _words_at(data: Bytes) -> Words:
-    """The word that starts at each byte, aligned or not."""
+    """Return the word that starts at each byte, aligned or not."""
     return np.ndarray((len(data) - _WORD + 1,), "<u4", data.data, 0, (1,))
 
 
 def _bytes_of(keys: pa.Array) -> tuple[Numbers, Numbers, Bytes]:
-    """Where each key starts, how long it is, and the bytes they are in, with a word more behind them."""
+    """Return where each key starts, its length, and the bytes, padded with one more word."""
     if keys.type != pa.binary():
         keys = keys.cast(pa.binary())
     _, offsets, data = keys.buffers()

@@ -1,5 +1,5 @@
-"""The steps of an app compiled into as few segments as possible: Python and Spark SQL by turns.
+"""The steps of an app compiled into as few segments as possible, which alternate between Python and Spark SQL.
 
-`graph` decides what runs where, `union` is how rows travel between segments, `sql` is what a Spark SQL segment does.
-Must not know streams, state or tasks' whereabouts.
+`graph` decides what runs where, `union` is how rows travel between segments, `sql` runs a Spark SQL segment. Must not
+know streams, state or where tasks run.
 """

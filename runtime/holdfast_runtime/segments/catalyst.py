@@ -1,10 +1,10 @@
 """Users' SQL texts as Spark itself reads them: analysed expressions, and the schema of a `select`.
 
-Spark analyses a text on an empty frame of the step's own columns. What comes out refers to these columns by
-Catalyst's ids, so it can be put behind any frame that gives out columns under the same ids: no name is resolved
-twice, and `*`, lambda variables, case and struct fields mean what they mean in Spark. Only Spark can tell every type
-that comes out of a `select`, and rows that cross segments need all of them; no type may pass that rows would lose on
-the way, because Spark would see another one behind the crossing. Must not run jobs or know the union.
+Spark analyses a text on an empty frame of the step's own columns. The result refers to these columns by Catalyst's ids,
+so it can be applied to any frame with columns under the same ids: no name is resolved twice, and `*`, lambda variables,
+case and struct fields mean what they mean in Spark. Only Spark knows every type that a `select` returns, and rows that
+cross segments need all of them. Types that rows would lose in transit are refused, because Spark would see another type
+after the crossing. Must not run jobs or know the union.
 """
 
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from holdfast_runtime.segments.graph import SelectSchema
 from holdfast_runtime.streams.codecs import arrow_schema
 
 VALUE = "value"
-"""The field of what `tried` gives."""
+"""The field of the struct that `tried` returns."""
 
 
 class TextRefusedError(UserActionError):
-    """Spark refuses a text of the spec that the planner let pass."""
+    """Spark refuses a text of the spec that the planner accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +38,36 @@ class ExplodedColumn:
     array: Column
     element_type: Any
     outer: bool
-    """Whether a row without elements comes out with a null."""
+    """Whether a row without elements produces a row with null."""
     id: Any
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysedExpressions:
-    """What Spark makes of texts."""
+    """The columns that Spark makes of texts."""
 
     columns: tuple[tuple[str, Column], ...]
-    """Name and value of what is selected; of a filter one without a name."""
+    """Name and value of each selected column; a filter has one column without a name."""
     inputs: tuple[Any, ...]
     """Catalyst's ids of the input columns, in their order."""
     generated: ExplodedColumn | None = None
 
 
 class Catalyst:
-    """Spark's own reading of expressions."""
+    """Spark's own analysis of expressions."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no way to hold an analysed expression
 
     def frame(self, schema: pa.Schema) -> DataFrame:
-        """A frame of these columns without rows."""
+        """Return a frame of these columns without rows."""
         kind = self._spark._jsparkSession.parseDataType(from_arrow_schema(schema).json())  # noqa: SLF001
         rows = self._jvm.java.util.ArrayList()
         return DataFrame(self._spark._jsparkSession.createDataFrame(rows, kind), self._spark)  # noqa: SLF001
 
     def selected(self, schema: pa.Schema, texts: tuple[str, ...]) -> DataFrame:
-        """The empty frame with these expressions selected."""
+        """Return the empty frame with these expressions selected."""
         frame = self.frame(schema)
         try:
             selected = frame.selectExpr(*texts)
@@ -76,14 +76,14 @@ class Catalyst:
         plan = self._analysed(selected)
         below = plan.child() if _is(plan, "Project") else plan
         below = below.child() if _is(below, "Generate") else below
-        # An item that names another, or more than an explode, makes Spark compute in several goes.
+        # An item that refers to another, or more than one explode, makes Spark compute in several passes.
         if not _is(plan, "Project") or _items(below.children()):
             message = f"{excerpt(', '.join(texts))} can't be computed item by item; use several select steps"
             raise TextRefusedError(message)
         return selected
 
     def select(self, schema: pa.Schema, texts: tuple[str, ...]) -> AnalysedExpressions:
-        """What a `select` computes."""
+        """Return the columns that a `select` computes."""
         plan = self._analysed(self.selected(schema, texts))
         below, generated = plan.child(), None
         if _is(below, "Generate"):
@@ -103,7 +103,7 @@ class Catalyst:
         )
 
     def condition(self, schema: pa.Schema, text: str) -> AnalysedExpressions:
-        """What a `filter` asks."""
+        """Return the condition of a `filter`."""
         frame = self.frame(schema)
         try:
             plan = self._analysed(frame.filter(text))
@@ -117,13 +117,14 @@ class Catalyst:
         return AnalysedExpressions((("", self.column(plan.condition())),), ids)
 
     def column(self, expression: Any) -> Column:
-        """An expression of Catalyst as a column."""
+        """Return a Catalyst expression as a column."""
         return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
     def tried(self, column: Column) -> Column | None:
-        """A struct whose `value` is that of the column, null for rows on which it fails; None: it can't fail.
+        """Return a struct with the column as `value`, null for rows on which it fails; None if it can't fail.
 
-        Only behind a `when`: of what always runs, Spark computes common parts beforehand, where nothing catches them.
+        Use it only inside a `when`: for what always runs, Spark computes common parts beforehand, where nothing catches
+        errors.
         """
         if _is(self._expression(column), "AttributeReference"):
             return None
@@ -131,18 +132,18 @@ class Catalyst:
         return self.column(self._expressions.TryEval(held))
 
     def fields(self, frame: DataFrame, struct: str, ids: tuple[Any, ...]) -> list[Column]:
-        """The fields of a struct column of the frame, under the ids by which analysed expressions know them."""
+        """Return the fields of a struct column, under the ids by which analysed expressions know them."""
         holder = self._attribute(frame, struct)
         make = self._expressions.GetStructField
         nothing = self._jvm.scala.Option.empty()
         return [self._with_id(make(holder, at, nothing), f"{struct}_{at}", one) for at, one in enumerate(ids)]
 
     def known_as(self, frame: DataFrame, name: str, one: Any) -> Column:
-        """A column of the frame under the id by which analysed expressions know it."""
+        """Return a column of the frame under the id by which analysed expressions know it."""
         return self._with_id(self._attribute(frame, name), name, one)
 
     def null_of(self, kind: Any) -> Column:
-        """Null of a type of Catalyst."""
+        """Return null of a Catalyst type."""
         return self.column(self._expressions.Literal(None, kind))
 
     def _expression(self, column: Column) -> Any:
@@ -181,7 +182,7 @@ def _bare(named: Any) -> Any:
 
 
 def _refusal(frame: DataFrame, texts: tuple[str, ...], error: PySparkException) -> str:
-    """Which of several texts Spark refuses, and why."""
+    """Return which of several texts Spark refuses, and why."""
     for text in texts:
         try:
             frame.selectExpr(text)
@@ -191,12 +192,12 @@ def _refusal(frame: DataFrame, texts: tuple[str, ...], error: PySparkException) 
 
 
 def _reason(error: PySparkException) -> str:
-    """The sentence of Spark's error, without the plan that follows it."""
+    """Return the sentence of Spark's error, without the plan that follows it."""
     return str(error).partition(";\n")[0].partition(" SQLSTATE")[0].strip()
 
 
 def select_schema(spark: SparkSession) -> SelectSchema:
-    """Spark's answer to what columns come out of a `select`."""
+    """Return a function that asks Spark which columns a `select` returns."""
     catalyst = Catalyst(spark)
 
     def answer(given: pa.Schema, texts: tuple[str, ...]) -> pa.Schema:

@@ -1,10 +1,10 @@
 """The compiled graph: which step runs in which segment, and which rows travel between segments.
 
-Even levels are Python, odd ones Spark SQL; each crossing costs every row a trip between the JVM and Python, so a step
-waits for nothing but its inputs. A row on which a `filter` or `select` fails travels as the row the step was given
-and the column that could not be computed; what Spark would raise is lost where it is caught. Pure and picklable: the
-driver compiles, tasks read. Must not run anything or need a JVM; the types of a `select`, which only Spark knows,
-come in as a function.
+Even levels are Python, odd ones Spark SQL. Each crossing costs every row a trip between the JVM and Python, so each
+step runs on the earliest level that its inputs allow. A row on which a `filter` or `select` fails travels as the row
+the step was given and the column that could not be computed; Spark's own error text is lost where it is caught. Pure
+and picklable: the driver compiles, tasks read. Must not run anything or need a JVM; the types of a `select`, which only
+Spark knows, come in as a function.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,12 +30,12 @@ _WHY = "a value it can't cast, a number too large, a division by zero or an inde
 
 
 def failed_schema(given: pa.Schema) -> pa.Schema:
-    """Of the rows that fail in a step that is given rows of this schema."""
+    """Return the schema of failed rows, for a step whose input has this schema."""
     return pa.schema([(COLUMN, pa.string()), (ROW, pa.struct(list(given)))])
 
 
 def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
-    """The rows as the step was given them, and why each failed."""
+    """Return the rows as the step was given them, and why each failed."""
     row = failed.rows.column(ROW)
     schema = pa.schema([row.type.field(at) for at in range(row.type.num_fields)])
     given = TimedRows(pa.RecordBatch.from_arrays(row.flatten(), schema=schema), failed.times)
@@ -57,51 +57,51 @@ SINK_VERBS = ("to", "repartition", "broadcast")
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
 FAILURES = "failures"
-"""Where they become dead letters."""
+"""The node where they become dead letters."""
 
 SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
-"""The columns that come out when these expressions are selected from rows of this schema."""
+"""Returns the columns that result from selecting these expressions from rows of this schema."""
 
 
 class NotBuiltError(UserActionError):
-    """The app uses what this release can plan but not run."""
+    """The app uses a feature that this release can plan but not run."""
 
 
 class ColumnsMismatchError(UserActionError):
-    """Rows that meet in one step have different columns, which the planner could not tell."""
+    """Rows that meet in one step have different columns, which the planner could not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A stream that is read, or a step."""
+    """An input stream or a step."""
 
     index: int
-    """Its place among all nodes; a node stands behind those it reads."""
+    """Its place among all nodes; a node comes after those it reads."""
     name: str
     verb: str
     """`source`, or the verb of the step."""
     inputs: tuple[int, ...]
-    """The nodes whose rows it reads, in the order of `from`. A `to` step is never among them: its input is."""
+    """The nodes whose rows it reads, in the order of `from`. A `to` step is never among them; its input is instead."""
     level: int
     schema: pa.Schema
-    """The rows that come out of it; of a sink, those that go in."""
+    """The schema of its output rows; for a sink, of its input rows."""
     step: Step | None = None
-    """None: a stream."""
+    """None for a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """All nodes, each on its level."""
+    """All nodes with their levels."""
 
     nodes: tuple[GraphNode, ...]
     last: int
     """The last level, where sinks are. Always even."""
     dropped: tuple[str, ...] = ()
-    """Steps that have no node: nothing is written with their rows and they keep nothing."""
+    """Steps without a node: their rows are never written, and they keep no state."""
 
     @property
     def sources(self) -> tuple[GraphNode, ...]:
-        """The streams that are read."""
+        """The input streams."""
         return tuple(node for node in self.nodes if node.verb == SOURCE)
 
     @property
@@ -111,7 +111,7 @@ class CompiledGraph:
 
     @property
     def failures(self) -> tuple[GraphNode, ...]:
-        """Where rows on which Spark SQL steps failed arrive, in order of flow."""
+        """The nodes where failed rows of Spark SQL steps arrive, in order of flow."""
         return tuple(node for node in self.nodes if node.verb == FAILURES)
 
     @property
@@ -120,21 +120,21 @@ class CompiledGraph:
         return self.last > 0
 
     def at(self, level: int) -> tuple[GraphNode, ...]:
-        """The steps of this level, in order of flow."""
+        """Return the steps of this level, in order of flow."""
         return tuple(node for node in self.nodes if node.level == level and node.verb != SOURCE)
 
     def crossing(self, level: int) -> tuple[GraphNode, ...]:
-        """The nodes whose rows travel from this level to the next: made up to here, read behind it."""
+        """Return the nodes whose rows travel from this level to the next: made up to here, read after it."""
         read = {source for node in self.nodes if node.level > level for source in node.inputs}
         return tuple(node for node in self.nodes if node.level <= level and node.index in read)
 
     def layout(self, level: int) -> UnionLayout:
-        """How these rows travel."""
+        """Return the layout in which these rows travel."""
         return UnionLayout.of(self.crossing(level))
 
 
 def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
-    """The nodes of a valid app. `select_schema` is asked once per `select`, in order of flow."""
+    """Compile a valid app. `select_schema` is called once per `select`, in order of flow."""
     require_built(spec)
     flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema)
     needed = _needed(flow.steps)
@@ -148,13 +148,13 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
 
 
 def require_built(spec: AppSpec) -> None:
-    """Refuse what this release can plan but not run; raises `NotBuiltError`."""
+    """Raise `NotBuiltError` if the app uses what this release can plan but not run."""
     for problem in not_built(spec):
         raise NotBuiltError(problem.message)
 
 
 def _needed(steps: Mapping[str, Step]) -> set[str]:
-    """The steps that write or keep something, and all they read on the way."""
+    """Return the steps that write or keep state, and all steps they read from."""
     needed: set[str] = set()
     todo = [name for name, step in steps.items() if step.verb in SINK_VERBS or step.verb == "process"]
     while todo:
@@ -177,7 +177,7 @@ class _Flow:
     read_as: dict[str, int] = field(default_factory=dict)
     """Stream or step -> the node whose rows its readers get."""
     waiting: dict[str, int] = field(default_factory=dict)
-    """Intermediate streams whose columns are those of a step further down."""
+    """Intermediate streams, whose columns are those of a step further down."""
 
     def add_source(self, name: str) -> None:
         made = name in self.steps
@@ -197,7 +197,7 @@ class _Flow:
         if step.dead_letter is not None and step.verb in SQL_VERBS:
             self._add_failures(step, node, given[0])
         if (source := self.waiting.pop(step.name, None)) is not None:
-            # What the planner thinks of these columns may lack types that Spark has told by now.
+            # The planner's columns may lack types that only Spark knows.
             self.nodes[source] = replace(self.nodes[source], schema=node.schema)
             self.read_as[step.name] = source
 
@@ -239,7 +239,7 @@ def _level(verb: str, given: list[GraphNode]) -> int:
 
 
 def _check_columns(step: Step, one: GraphNode, other: GraphNode) -> None:
-    """Refuse to merge rows of other names or types; another order is no matter."""
+    """Refuse to merge rows of different names or types; a different order is fine."""
     for first, second in ((one, other), (other, one)):
         for column in first.schema:
             same = find_column(second.schema, column.name)

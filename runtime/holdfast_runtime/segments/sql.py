@@ -1,9 +1,8 @@
 """One Spark SQL segment: all `filter`, `select` and `merge` steps of a level over the union, in one narrow plan.
 
-The row of each node is a struct column, null where the row at hand is none of that node's; each step adds the column
-of its own. So every expression is computed once, only for rows that reached its step, and only by what Spark made of
-the user's text. Must not put a Filter behind an expression: Spark pushes parts of it below the guards, to rows it
-would fail on.
+The row of each node is a struct column, null if the current row does not belong to that node; each step adds its own
+column. So every expression is computed once, only for rows that reached its step, and only as Spark analysed the user's
+text. Must not put a Filter behind an expression: Spark pushes parts of it below the guards, to rows it would fail on.
 """
 
 from dataclasses import dataclass, field
@@ -27,19 +26,19 @@ TRIED = "tried"
 
 @dataclass(frozen=True, slots=True)
 class _Tries:
-    """What a step computes, and on which rows it fails."""
+    """The values a step computes, and on which rows it fails."""
 
     values: tuple[tuple[str, Column], ...]
     failing: tuple[tuple[str, Column], ...] = ()
-    """Name of a column, nothing for a condition, and whether it can't be computed."""
+    """Name of a column (empty for a condition), and whether it can't be computed."""
 
     @property
     def good(self) -> Column:
-        """Whether all can be computed."""
+        """Whether all values can be computed."""
         return reduce(and_, (~fails for _, fails in self.failing), F.lit(True))  # noqa: FBT003 - Spark's own
 
     def failed(self, row: Column) -> Column:
-        """The row, with the first column that can't be computed; null where all can."""
+        """Return the row with the first column that can't be computed; null if all can."""
         nothing = F.lit(None).cast("string")
         found = F.when(F.lit(False), F.named_struct(F.lit(COLUMN), nothing, F.lit(ROW), row))  # noqa: FBT003 - as above
         for name, fails in self.failing:
@@ -49,7 +48,7 @@ class _Tries:
 
 
 def sql_segment(frame: DataFrame, compiled: CompiledGraph, level: int) -> DataFrame:
-    """The rows of layout(level - 1) through the steps of this odd level, as rows of layout(level)."""
+    """Run the rows of layout(level - 1) through the steps of this odd level; return rows of layout(level)."""
     segment = _Segment(frame, compiled, level, Catalyst(frame.sparkSession))
     segment.enter()
     for node in compiled.at(level):
@@ -63,18 +62,18 @@ def _of(node: int) -> str:
 
 @dataclass(slots=True)
 class _Segment:
-    """The frame as far as it is built."""
+    """The frame as built so far."""
 
     frame: DataFrame
     compiled: CompiledGraph
     level: int
     catalyst: Catalyst
     lines: dict[int, frozenset[object]] = field(default_factory=dict)
-    """Node whose column is there -> where its rows come from. Two that share a line may be there in one row."""
+    """Node with a column -> where its rows come from. Nodes that share a line may both be present in one row."""
     done: set[int] = field(default_factory=set)
 
     def enter(self) -> None:
-        """A column for each node that comes in."""
+        """Add a column for each incoming node."""
         layout = self.compiled.layout(self.level - 1)
         rows = [
             F.when(F.col("node") == node, F.col(f"s{shape}")).alias(_of(node))
@@ -84,7 +83,7 @@ class _Segment:
         self.lines = {node: frozenset([node]) for node in layout.shape_of}
 
     def step(self, node: GraphNode) -> None:
-        """The column of one more step; of rows on which it fails too, which is a node of its own."""
+        """Add the column of one more step. `_put` also adds the failed rows, which are a node of their own."""
         if node.step is None or node.verb == FAILED:
             return
         if node.verb == "merge":
@@ -96,7 +95,7 @@ class _Segment:
         self.done.add(node.index)
 
     def leave(self) -> DataFrame:
-        """The union of what goes on."""
+        """Return the union of the rows that leave the segment."""
         layout = self.compiled.layout(self.level)
         leaving = list(layout.shape_of)
         if self._meet(leaving):
@@ -108,7 +107,7 @@ class _Segment:
             F.coalesce(*(F.col(_of(one)) for one in leaving if layout.shape_of[one] == at)).alias(f"s{at}")
             for at in range(len(layout.shapes))
         ]
-        # What Spark takes for non-deterministic keeps the Filter above from being pushed below.
+        # Spark takes this as non-deterministic, so it does not push the Filter above below it.
         barrier = F.when(F.spark_partition_id() >= 0, node).alias("node")
         union = self.frame.select("task", barrier, "time", "note", *shapes)
         return union.filter(F.col("node").isNotNull())
@@ -139,7 +138,7 @@ class _Segment:
     def _tried(
         self, frame: DataFrame, node: GraphNode, row: Column, columns: tuple[tuple[str, Column], ...]
     ) -> "tuple[DataFrame, _Tries]":
-        """The frame with what the step computes, caught where it fails; as it is where that is to stop the app."""
+        """Catch failures of the values a step computes; without dead letters, leave them to stop the app."""
         if node.step is None or node.step.dead_letter is None:
             return frame, _Tries(columns)
         tried = [(name, column, self.catalyst.tried(column)) for name, column in columns]
@@ -156,7 +155,7 @@ class _Segment:
         return frame.select("*", *caught.values()), _Tries(tuple(values), tuple(failing))
 
     def _alone(self, node: GraphNode, source: int) -> int:
-        """The column of the rows a step will multiply, where no other node's row is beside them."""
+        """Return the node whose rows the step will multiply, separated from nodes that share a line with it."""
         others = self._needed_after(node)
         if not any(self.lines[source] & self.lines[other] for other in others):
             return source
@@ -164,7 +163,7 @@ class _Segment:
         return node.index
 
     def _exploded(self, frame: DataFrame, row: Column, generated: ExplodedColumn) -> DataFrame:
-        """A row per element; rows of other nodes stay as they are."""
+        """Make one row per element; rows of other nodes stay as they are."""
         if generated.outer:
             elements = F.explode_outer(F.when(row.isNotNull(), generated.array))
         else:
@@ -184,7 +183,7 @@ class _Segment:
         self._put(self.frame, node, F.coalesce(*rows), frozenset[object]().union(*lines))
 
     def _aligned(self, source: int, node: GraphNode) -> Column:
-        """A row with the columns of a merge that reads it, which may have them in another order."""
+        """Return a row with the columns in the order of the merge that reads it."""
         row, given = F.col(_of(source)), self.compiled.nodes[source].schema
         if given.equals(node.schema):
             return row
@@ -195,7 +194,7 @@ class _Segment:
     def _put(
         self, frame: DataFrame, node: GraphNode, value: Column, lines: frozenset[object], tries: "_Tries | None" = None
     ) -> None:
-        """Add a column, one for rows that failed where they are wanted, and drop those nobody needs any more."""
+        """Add a column, and one for failed rows if wanted, and drop columns that are no longer needed."""
         made = {node.index: value}
         failures = [one for one in self.compiled.nodes if one.verb == FAILED and one.name == node.name]
         if tries is not None and failures:
@@ -206,21 +205,21 @@ class _Segment:
         self.lines = {one: self.lines[one] for one in kept} | dict.fromkeys(made, lines)
 
     def _needed_after(self, node: GraphNode) -> list[int]:
-        """The nodes there are that a step behind this one, or another segment, reads."""
+        """Return the present nodes that a later step, or another segment, reads."""
         behind = [one for one in self.compiled.at(self.level) if one.index > node.index and one.verb != FAILED]
         read = {source for one in behind for source in one.inputs}
         leaving = {one.index for one in self.compiled.crossing(self.level)}
         return [one for one in self.lines if one in read | leaving and one != node.index]
 
     def _meet(self, nodes: list[int]) -> bool:
-        """Whether two of them may be there in one row."""
+        """Whether two of these nodes may be present in one row."""
         nodes = list(dict.fromkeys(nodes))
         return len(frozenset[object]().union(*(self.lines[one] for one in nodes))) < sum(
             len(self.lines[one]) for one in nodes
         )
 
     def _fan_out(self, lanes: list[tuple[int, int]]) -> None:
-        """A row with several nodes' rows becomes one row for each (node it goes to, node it is of)."""
+        """Split a row with several nodes' rows into one row for each lane (target node, source node)."""
         present = [F.when(F.col(IS_NOTE), -1)]
         present += [F.when(F.col(_of(source)).isNotNull(), at) for at, (_, source) in enumerate(lanes)]
         names = [_of(one) for one in self.lines]

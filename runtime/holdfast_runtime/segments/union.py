@@ -1,10 +1,10 @@
 """The tagged union in which rows of several nodes and tasks travel between Python and Spark SQL in one frame.
 
-Columns: `task`, `node` (-1: a note, bytes that travel along), `time`, `note`, then one nullable struct per distinct
-schema. Spark cuts and joins batches as it likes; only the order of rows is its promise, and all that is relied on
-here. Spark marks as never null, at any depth, what it knows to be so, where rows of a node have one type in all
-batches: so arrays get everything nullable again, which Arrow's own cast refuses for nulls below a null parent. Must
-not need a JVM, know steps, touch single rows, or convert any other type.
+Columns: `task`, `node` (-1 for a note, bytes that travel along), `time`, `note`, then one nullable struct per distinct
+schema. Spark splits and joins batches freely; it only promises the order of rows, and nothing else is relied on here.
+Spark marks fields it knows to be non-null as such, at any depth, while rows of a node need one type in all batches. So
+all fields are made nullable again, which Arrow's own cast refuses for nulls below a null parent. Must not need a JVM,
+know steps, touch single rows, or convert any other type.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values as this type, which differs in nothing but what may be null."""
+    """Return the same values as this type, which differs only in nullability."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
@@ -43,7 +43,7 @@ def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 NOTE = -1
-"""The node of a row that is a note."""
+"""The node number of a note."""
 TAGS = pa.schema([("task", pa.int32()), ("node", pa.int32()), ("time", pa.int64()), ("note", pa.binary())])
 
 
@@ -52,15 +52,15 @@ class CarriedNode(Protocol):
 
     @property
     def index(self) -> int:
-        """What its rows are tagged with."""
+        """The tag of its rows."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Their columns."""
+        """The columns of its rows."""
 
 
 class UnionBrokenError(HoldfastError):
-    """Rows came back from Spark in a way it has promised they would not."""
+    """Rows came back from Spark in an order or form that Spark does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +82,18 @@ class PackedNote:
 
 @dataclass(frozen=True)
 class UnionLayout:
-    """The columns of one boundary between two segments."""
+    """The columns at one boundary between two segments."""
 
     schemas: Mapping[int, pa.Schema]
     """Node -> the columns of its rows."""
     shapes: tuple[pa.Schema, ...]
-    """The distinct ones among them: column `s<i>` holds shape i."""
+    """The distinct schemas among them: column `s<i>` holds shape i."""
     shape_of: Mapping[int, int]
-    """Node -> its shape."""
+    """Node -> the index of its shape."""
 
     @classmethod
     def of(cls, nodes: Iterable[CarriedNode]) -> "UnionLayout":
-        """The layout for these nodes."""
+        """Return the layout for these nodes."""
         schemas = {node.index: node.schema.remove_metadata() for node in nodes}
         shapes: list[pa.Schema] = []
         for schema in schemas.values():
@@ -109,24 +109,24 @@ class UnionLayout:
 
     @property
     def spark_schema(self) -> "StructType":
-        """The same for Spark."""
+        """The same columns for Spark."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - tasks that only unpack need no Spark
 
         return from_arrow_schema(self.arrow_schema)
 
     def pack(self, task: int, node: int, rows: TimedRows) -> pa.RecordBatch:
-        """Rows of one node, ready to travel."""
+        """Pack rows of one node for travel."""
         count = rows.count
         tags = [_repeated(task, count), _repeated(node, count), rows.times, pa.nulls(count, pa.binary())]
         return self._batch(tags, self.shape_of[node], rows.rows)
 
     def pack_note(self, task: int, note: bytes) -> pa.RecordBatch:
-        """A note, ready to travel behind the rows of its task that were packed before."""
+        """Pack a note for travel behind the already packed rows of its task."""
         tags = [_repeated(task, 1), _repeated(NOTE, 1), pa.nulls(1, pa.int64()), pa.array([note], pa.binary())]
         return self._batch(tags, None, None)
 
     def unpack(self, batch: pa.RecordBatch) -> Iterator[NodeRows | PackedNote]:
-        """What is in a batch, task after task: the rows of each node, then the notes, each in their order."""
+        """Yield the content of a batch, task by task: the rows of each node, then the notes, each in order."""
         if not batch.num_rows:
             return
         tasks, nodes = (batch.column(at).to_numpy() for at in (0, 1))
@@ -136,7 +136,7 @@ class UnionLayout:
             task, here = int(tasks[start]), nodes[start:end]
             found = np.unique(here)
             for node in found[found != NOTE].tolist():
-                # A row that goes to several nodes comes as neighbours, so runs of one node may be one row long.
+                # A row for several nodes arrives as neighbours, so runs of one node may be one row long.
                 which = np.flatnonzero(here == node) + start
                 rows = self._rows(node, _picked(columns[2 + self.shape_of[node]], which))
                 yield NodeRows(task, node, TimedRows(rows, _picked(columns[0], which)))
@@ -144,7 +144,7 @@ class UnionLayout:
                 yield PackedNote(task, note)
 
     def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, TimedRows], list[bytes]]]:
-        """Task after task: the rows of each node that has any, and the notes, each in their order."""
+        """Yield for each task the rows of each node that has any, and the notes, in order."""
         done: set[int] = set()
         for task, pieces in _by_task(piece for batch in batches for piece in self.unpack(batch)):
             if task in done:
@@ -187,7 +187,7 @@ def _by_task(pieces: Iterator[NodeRows | PackedNote]) -> Iterator[tuple[int, lis
 
 
 def _picked(column: pa.Array, which: npt.NDArray[np.intp]) -> pa.Array:
-    """These entries; without copying them where they are neighbours."""
+    """Return these entries, without copying if they are adjacent."""
     if len(which) and which[-1] - which[0] + 1 == len(which):
         return column.slice(int(which[0]), len(which))
     return column.take(pa.array(which))

@@ -1,5 +1,5 @@
-"""A task's state as bytes: the LMDB store on the local disk with undo, and the durable copy it can be rebuilt from.
+"""The state of one task as bytes: an LMDB store on the local disk with undo, and the durable copy it is rebuilt from.
 
-`opening` decides which of the two a batch starts from, `commit` brings a batch into both, in an order that survives
-being killed anywhere. Must not know Spark, streams or steps: keys and values are bytes here.
+`opening` decides from which of the two a batch starts. `commit` writes a batch to both, in an order that survives a
+kill at any point. Must not know Spark, streams or steps: keys and values are bytes here.
 """

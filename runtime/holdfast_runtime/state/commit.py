@@ -1,10 +1,10 @@
-"""The commit of a batch: deltas, then outputs with their marker, then local stores.
+"""The commit of a batch: first deltas, then outputs with their marker, then local stores.
 
-Dying at any instant in this one order loses nothing and doubles nothing. Once its delta is written, a batch is
-decided: a replay takes state and outputs from the delta and computes nothing, so functions that give something else
-each time are exactly-once too. Outputs come before the local store, because the store is what replays look at last.
-`outputs` must be idempotent by (task, batch, digest): it sees a batch again whenever a process died after the deltas.
-Must not know streams: outputs are bytes per output partition.
+With this order, dying at any point neither loses nor duplicates anything. Once its delta is written, a batch is
+decided: a replay takes state and outputs from the delta and computes nothing, so functions that return something
+different each time are exactly-once too. Outputs are committed before the local store, because a replay looks at the
+store last. `outputs` must be idempotent by (task, batch, digest): it sees a batch again whenever a process died after
+writing deltas. Must not know streams: outputs are bytes per output partition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committ
 
 Outputs = Mapping[str, bytes]
 Compute = Callable[[Sequence[TaskStore]], Mapping[str, Outputs]]
-"""Runs a batch over the tables of these stores (a replay may leave some out): outputs by task."""
+"""Runs a batch over the tables of these stores and returns the outputs by task. A replay may leave some stores out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class TaskCommit:
     store: TaskStore
     durable: DurableCopy
     batch: int
-    """Which batch of the task this is: tasks that have nothing to do take no part in a batch of the app."""
+    """The number of the task's own batch. A task without work skips a batch of the app, so the two numbers differ."""
     sent: int | None = None
-    """The last batch of the task whose outputs were there when the attempt began; None: there were none."""
+    """The task's last batch whose outputs existed when the attempt began; None if there were none."""
 
 
 def commit(
@@ -41,7 +41,7 @@ def commit(
     outputs: Callable[[Sequence[Delta]], None],
     at: Callable[[str], None] = lambda _: None,
 ) -> list[Delta]:
-    """Bring a batch of a slot's tasks into durable copy, outputs and stores; `at` is told each step, per task."""
+    """Commit a batch of the slot's tasks to durable copies, outputs and stores; `at` is called after each step."""
     found = {part.store.task: _former_delta(part, epoch) for part in parts}
     fresh = [part for part in parts if found[part.store.task] is None]
     for part in fresh:
@@ -68,10 +68,11 @@ def commit(
 
 
 def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
-    """The delta a former try left, with the store begun and loaded accordingly."""
+    """Return the delta that an earlier try left, with the store begun and loaded from it; None if there is none."""
     store, batch = part.store, part.batch
     if store.head.epoch is None or store.head.epoch < epoch:
-        # Before the look: an older attempt that is not seen here sees the fence, and stops before its outputs.
+        # Fence before searching: an older attempt whose delta this search misses sees the fence and stops before
+        # outputs.
         part.durable.fence(epoch)
     delta = part.durable.find_delta(batch, epoch)
     if delta is None:
@@ -83,7 +84,7 @@ def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
             )
             raise DeltaMissingError(message)
         if part.sent is not None and part.sent >= batch:
-            # Computed anew it could be another one, of which some partitions have the rows of the first.
+            # Computed again, the outputs could differ, while some partitions already have the first rows.
             message = (
                 f"outputs of batch {batch} of {store.place.identity} are written, but its delta is gone from "
                 f"{part.durable.storage.directory}: they can't be repeated as they were. Bring back the checkpoint "

@@ -1,12 +1,12 @@
 """The delta of one batch as an object of the durable copy, and the names of all objects there.
 
 A delta holds what the batch did to one task: state changes per table and the bytes of each output partition. Outputs
-are in it because they are committed partition by partition: a replay after a crash between two of them must write the
-rows of the first attempt. On the wire: a line `holdfast-delta 1 length=<n> sha256=<64 digits>`, then an Arrow stream
-of (key, value or null), a record batch per table or output as the schema's metadata says, zstd unless it is tiny.
-Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, `snapshot-` the same, `fence-<epoch>`: they sort by batch,
-then epoch, so a listing tells what there is. Must not open anything; reading lets out nothing but
-`DeltaDamagedError`, whatever comes.
+are included because they are committed partition by partition: a replay after a crash between two of them must write
+the rows of the first try. Format: a line `holdfast-delta 1 length=<n> sha256=<64 digits>`, then an Arrow stream of
+(key, value or null) with one record batch per table or output, as listed in the schema's metadata; zstd unless tiny.
+Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, `snapshot-` likewise, and `fence-<epoch>`. They sort by batch,
+then epoch, so a listing is enough to know what exists. Must not open files; reading raises only `DeltaDamagedError`,
+whatever the content.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _NAME = re.compile(r"(delta|snapshot)-(\d{20})-(\d{10})|(fence)-(\d{10})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ObjectName:
-    """What a name says."""
+    """An object name and the batch and epoch in it."""
 
     batch: int
     epoch: int
@@ -35,41 +35,41 @@ class ObjectName:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What there is of a task, each in order of batch and epoch."""
+    """All objects of a task, each kind ordered by batch and epoch."""
 
     deltas: tuple[ObjectName, ...]
     snapshots: tuple[ObjectName, ...]
     fences: tuple[ObjectName, ...]
 
     def delta(self, batch: int) -> ObjectName | None:
-        """The delta of this batch. Of several the newest epoch's: an older one was refused after it was written."""
+        """Return the delta of this batch; of several, the newest epoch's, because older ones were refused."""
         found = [one for one in self.deltas if one.batch == batch]
         return found[-1] if found else None
 
     def newest_epoch(self, batch: int) -> int | None:
-        """The newest attempt that is known to work on this batch, a later one, or any at all."""
+        """Return the newest epoch found in any fence, or in a delta of this batch or a later one."""
         epochs = [one.epoch for one in self.fences] + [one.epoch for one in self.deltas if one.batch >= batch]
         return max(epochs, default=None)
 
 
 def delta_name(batch: int, epoch: int) -> str:
-    """The object of a batch's delta."""
+    """Return the name of a batch's delta."""
     return f"delta-{batch:020}-{epoch:010}"
 
 
 def snapshot_name(batch: int, epoch: int) -> str:
-    """The object of a snapshot after this batch."""
+    """Return the name of the snapshot taken after this batch."""
     return f"snapshot-{batch:020}-{epoch:010}"
 
 
 def fence_name(epoch: int) -> str:
-    """The object that shuts out older attempts."""
+    """Return the name of the fence that shuts out older attempts."""
     return f"fence-{epoch:010}"
 
 
 def listing(names: Iterable[str]) -> Listing:
-    """By kind; what is not ours is left alone."""
-    # Names are in order as their batches and epochs are.
+    """Parse names into a listing, ignoring those that are not Holdfast's."""
+    # Names sort like their batches and epochs.
     found: dict[str, list[ObjectName]] = {"delta": [], "snapshot": [], "fence": []}
     for name in sorted(names):
         match = _NAME.fullmatch(name)
@@ -81,15 +81,17 @@ def listing(names: Iterable[str]) -> Listing:
 
 
 def obsolete(found: Listing) -> tuple[str, ...]:
-    """What no restore can need, in the order to delete it: all up to the older of the last two snapshots.
+    """Return the names of objects no restore can need, in the order to delete them.
 
-    Two, because the newest may turn out damaged; what an attempt with an older view deletes is always less than this.
+    Everything up to the older of the last two snapshots goes. Two are kept, because the newest may turn out damaged. An
+    attempt with an older view deletes less than this, never more.
     """
     batches = sorted({one.batch for one in found.snapshots})
     gone: list[str] = [one.name for one in found.fences[:-1]]
     if len(batches) > 1:
         horizon = batches[-2]
-        # An older state's snapshot without its deltas is harmless; deltas without a snapshot before them are litter.
+        # Delete snapshots first: a snapshot without deltas is harmless, deltas without a snapshot before them are
+        # useless.
         gone += [one.name for one in found.snapshots if one.batch < horizon]
         gone += [one.name for one in found.deltas if one.batch <= horizon]
     return tuple(gone)
@@ -99,7 +101,7 @@ FORMAT = 1
 _HEADER = re.compile(rb"holdfast-delta 1 length=(\d{1,18}) sha256=([0-9a-f]{64})\n")
 _LONGEST_HEADER = 120
 _WORTH_COMPRESSING = 4096
-"""Bytes. Below, zstd's start takes more time than all else here, for no block of a disk less."""
+"""Bytes. Below this, starting zstd takes longer than everything else here, and saves no disk block."""
 _KEY = b"holdfast"
 _FIELDS = [("key", pa.large_binary()), ("value", pa.large_binary())]
 
@@ -113,23 +115,23 @@ class Delta:
     identity: TaskIdentity
     batch: int
     epoch: int
-    """Of the attempt that computed it."""
+    """The attempt that computed it."""
     base: int | None
-    """Epoch of the state it was computed on; None: the task's first batch."""
+    """Epoch of the state it was computed on; None for the task's first batch."""
     tables: Mapping[str, Changes] = field(default_factory=dict)
-    """Per table, in key order; None: deleted."""
+    """Changes per table, in key order; a value of None deletes the key."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
     digest: str = field(default="", compare=False)
-    """Of its object, once there is one: a replay that reads it finds the same."""
+    """Digest of its stored object, empty before it is written. A replay that reads the object gets the same digest."""
 
     @property
     def name(self) -> str:
-        """Of its object."""
+        """Name of its object."""
         return delta_name(self.batch, self.epoch)
 
 
 def delta_bytes(delta: Delta) -> bytes:
-    """The object of this delta."""
+    """Return the content of this delta's object."""
     one = delta.identity
     about = {
         "app": one.app,
@@ -157,14 +159,14 @@ def delta_bytes(delta: Delta) -> bytes:
 
 
 def digest_of(content: bytes) -> str:
-    """Of the object that `delta_bytes` made."""
+    """Return the digest in an object that `delta_bytes` made."""
     header = _HEADER.match(content)
     assert header is not None  # noqa: S101 - it was made here
     return header[2].decode()
 
 
 def read_delta(path: str, content: bytes) -> Delta:
-    """The delta in the object at this path."""
+    """Parse the delta in the object at this path."""
     header = _HEADER.match(content[:_LONGEST_HEADER])
     if header is None:
         _refuse(path, f"it starts with {content[:24]!r}, which is no delta of format {FORMAT}")

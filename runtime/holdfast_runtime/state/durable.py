@@ -1,10 +1,10 @@
 """The durable copy of one task: deltas, snapshots and fences, which survive the loss of disk, machine and process.
 
-One delta object per batch, now and then a snapshot of everything; a restore takes the newest snapshot and the deltas
-after it. Fencing: an attempt first writes its fence, then looks for a delta of the batch; a writer first writes its
-delta, then looks for fences. Whoever comes second sees the other: either the older attempt is refused before its
-outputs are committed, or the newer one finds the older's delta and takes the batch from it. Must not commit outputs
-or the local store: `commit` knows the order.
+There is one delta object per batch, and now and then a snapshot of the whole state. A restore takes the newest snapshot
+and the deltas after it. Fencing: an attempt first writes its fence, then looks for a delta of the batch; a writer first
+writes its delta, then looks for fences. Whichever comes second sees the other: either the older attempt is refused
+before its outputs are committed, or the newer one finds the older one's delta and takes the batch from it. Must not
+commit outputs or the local store: `commit` knows the order.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ COLLECT_STEPS = ("listed", "removed", "collected")
 
 
 class StoredDelta(NamedTuple):
-    """A delta that is kept."""
+    """Size and digest of a stored delta."""
 
     size: int
     digest: str
@@ -48,16 +48,17 @@ def _nothing(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """When a snapshot is due: what a restore may have to replay, against what a snapshot costs to write."""
+    """When a snapshot is due: weighs the deltas a restore would replay against the cost of writing a snapshot."""
 
     most_deltas: int = 100
     least_deltas: int = 10
-    """Small states are not copied for each handful of bytes."""
+    """Minimum between snapshots, so that a small state is not copied after every few bytes of change."""
 
     def due(self, head: StoreHead, task: str) -> bool:
-        """After so many deltas, or when they have as many bytes as the last snapshot, whichever is earlier.
+        """Whether a snapshot is due: after enough deltas, or once they outgrow the last snapshot.
 
-        Each task has a limit of its own in the upper half, or all tasks would write their snapshots in one batch.
+        Each task has its own limit in the upper half of the range; otherwise all tasks would write snapshots in one
+        batch.
         """
         since = head.batch - (head.start if head.snapshot is None else head.snapshot)
         limit = self.most_deltas - crc32(task.encode()) % (self.most_deltas // 2 + 1)
@@ -73,22 +74,22 @@ class DurableCopy:
         parts = (quote(part, safe="") for part in (identity.app, identity.run, identity.task))
         self.storage = root.below(*parts)
         self.at = at
-        """Told each step, so that tests can end a process there."""
+        """Called at each step, so that tests can kill a process there."""
 
     def listing(self) -> Listing:
-        """What there is."""
+        """Return the objects that exist now."""
         return listing(self.storage.names())
 
     def fence(self, epoch: int) -> None:
-        """Shut out attempts before this one; to be done before the attempt's first `find_delta`."""
+        """Shut out older attempts. Must be called before the attempt's first `find_delta`."""
         self._check_epoch(self.listing(), epoch, batch=1 << 63)
         self.storage.write(fence_name(epoch), [b"%d\n" % epoch], replace=True)
         self._check_epoch(self.listing(), epoch, batch=1 << 63)
 
     def find_delta(self, batch: int, epoch: int | None = None) -> Delta | None:
-        """What somebody wrote of this batch; raises `DeltaDamagedError` rather than let it be computed again.
+        """Return the stored delta of this batch; raise `DeltaDamagedError` rather than let it be computed again.
 
-        With the epoch of who asks, raises `EpochFencedError` where a newer attempt is at work.
+        If `epoch`, the caller's attempt, is given, raises `EpochFencedError` when a newer attempt is at work.
         """
         there = self.listing()
         if epoch is not None:
@@ -97,7 +98,7 @@ class DurableCopy:
         return None if found is None else self.read_delta(found.name)
 
     def read_delta(self, name: str) -> Delta | None:
-        """The delta of this name, None where it is gone."""
+        """Return the delta with this name, or None if it no longer exists."""
         content = self.storage.read(name)
         if content is None:
             return None
@@ -111,16 +112,16 @@ class DurableCopy:
         return delta
 
     def write_delta(self, delta: Delta) -> StoredDelta:
-        """Keep this batch. Outputs may be committed when this returns, and not before.
+        """Store this batch's delta. Outputs may be committed only after this returns.
 
-        Raises `EpochFencedError` where a newer attempt is at work, `DeltaExistsError` where the batch is written.
+        Raises `EpochFencedError` if a newer attempt is at work, `DeltaExistsError` if the batch is already written.
         """
         if delta.identity != self.identity:
             message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
             raise StoreMisuseError(message)
         content = delta_bytes(delta)
         size = self.storage.write(delta.name, [content])
-        # After writing, for a newer attempt that left its fence later than this look will find what was written.
+        # Check after writing: a newer attempt that writes its fence after this check will find the delta.
         self._check_epoch(self.listing(), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
@@ -128,7 +129,7 @@ class DurableCopy:
         return StoredDelta(size, digest_of(content))
 
     def snapshot(self, store: TaskStore) -> int:
-        """Copy the whole state as of the store's last commit; its bytes."""
+        """Write a snapshot of the state after the store's last commit, and return its size in bytes."""
         head = store.head
         if head.epoch is None or store.place.identity != self.identity:
             message = f"there is nothing of {self.identity} to make a snapshot of in {store.place.path}"
@@ -141,13 +142,14 @@ class DurableCopy:
         return size or 0
 
     def collect(self) -> int:
-        """Remove what no restore can need; how many objects. May die anywhere, and run beside others."""
+        """Delete what no restore can need, and return how many objects went. Safe to kill, and to run beside others."""
         found = self.listing()
         gone = list(obsolete(found))
         if found.snapshots and gone:
             horizon = max(one.batch for one in found.snapshots if one.name not in gone)
             for temporary, meant in self.storage.unfinished().items():
-                # A living writer writes batches after the last snapshot.
+                # Unfinished objects of older batches have no living writer: a living one writes batches after the last
+                # snapshot.
                 named = listing([meant])
                 if any(one.batch < horizon for one in (*named.deltas, *named.snapshots)):
                     gone.append(temporary)

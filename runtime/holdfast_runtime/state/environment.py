@@ -1,9 +1,9 @@
 """One LMDB environment: databases, transactions, and typed errors for what LMDB and the disk raise.
 
-Opened for each batch, hence cheap. LMDB's locks are off: `claim` keeps everybody else out, and the read transaction
-ends before a write transaction begins, because nobody would keep pages alive for it. LMDB and the disk speak in
-codes, where a user needs the task, the size and the cure. Must not know what a batch is, and must not swallow errors:
-what is no known trouble of a disk goes on as it is.
+It is opened for each batch, so opening is cheap. LMDB's locks are off: `claim` keeps other users out, and the read
+transaction ends before a write transaction begins, because nothing would protect the pages it reads. LMDB and the disk
+report codes, while a user needs the task, the size and the cure. Must not know what a batch is, and must not swallow
+errors: whatever is not a known disk problem is raised unchanged.
 """
 
 import errno
@@ -30,12 +30,12 @@ _DAMAGE = (
     lmdb.VersionMismatchError,
 )
 TABLES = 120
-"""Tables of a task; LMDB wants to know before it opens."""
+"""Most tables a task may have; LMDB needs the limit before opening."""
 
 
 @contextmanager
 def typed_store_errors(place: StorePlace) -> Iterator[None]:
-    """Turn what LMDB and the disk raise into typed errors that name this place."""
+    """Turn errors of LMDB and the disk into typed errors that name this place."""
     try:
         yield
     except lmdb.MapFullError as error:
@@ -57,8 +57,8 @@ def typed_store_errors(place: StorePlace) -> Iterator[None]:
 
 
 def mark_damaged(place: StorePlace, what: str) -> StoreDamagedError:
-    """An error that says so, and a note beside the store, which is then not used again."""
-    # Where not even that can be written, the next who reads meets the damage, too.
+    """Note the damage beside the store, so that it is not used again, and return the error to raise."""
+    # If even this write fails, the next reader meets the damage too.
     with suppress(OSError):
         write_sidecar(place, damage=what)
     return StoreDamagedError(
@@ -67,7 +67,7 @@ def mark_damaged(place: StorePlace, what: str) -> StoreDamagedError:
 
 
 def _probed(place: StorePlace) -> int:
-    """What stands behind LMDB's EIO: it says so too when a full disk took the first half of a write."""
+    """Return the error code behind LMDB's EIO, which LMDB also reports when a full disk cut a write short."""
     probe = place.path / "probe"
     try:
         probe.write_bytes(bytes(_PROBE))
@@ -96,11 +96,11 @@ def _disk_error(place: StorePlace, code: int, text: str) -> StoreFullError | Sto
 
 Rows = list[tuple[bytes, bytes]]
 
-_DATABASES = 2 * TABLES + 1  # each table with its undo, and the head
+_DATABASES = 2 * TABLES + 1  # each table with its undo, plus the head
 
 
 class Environment:
-    """Databases by name; those that are not there read as empty."""
+    """An LMDB environment with databases by name; a missing database reads as empty."""
 
     def __init__(self, place: StorePlace) -> None:
         self._place = place
@@ -115,29 +115,29 @@ class Environment:
                 lock=False,
                 sync=False,
                 metasync=False,
-                # State is read in random order: what the kernel reads ahead would push out what is needed.
+                # State is read in random order: the kernel's read-ahead would evict pages that are needed.
                 readahead=False,
             )
-            # Handles opened in a read transaction die with it; an empty write transaction writes nothing.
+            # Handles opened in a read transaction end with it; an empty write transaction writes nothing.
             with self._env.begin(write=True) as txn:
                 self._handles = {name: self._env.open_db(name, txn, create=False) for name in self._env.dbs(txn)}
             self._reading: lmdb.Transaction[bytes] | None = None
 
     def close(self) -> None:
-        """Again is fine."""
+        """Close the environment. Calling it again does no harm."""
         self.stop_reading()
         self._env.close()
 
     def names(self) -> list[bytes]:
-        """The databases there are."""
+        """Return the names of existing databases."""
         return sorted(self._handles)
 
     def used(self) -> int:
-        """Bytes of the quota that are taken, free pages inside the file included."""
+        """Return the bytes of the quota in use, including free pages inside the file."""
         return (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
 
     def get(self, name: bytes, keys: list[bytes]) -> dict[bytes, bytes]:
-        """What is there of these sorted keys."""
+        """Return the values of those sorted keys that exist."""
         cursor = self._cursor(name)
         if cursor is None:
             return {}
@@ -145,7 +145,7 @@ class Environment:
             return dict(cursor.getmulti(keys))
 
     def scan(self, name: bytes, first: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows in order, from this key on, as they were at the last commit."""
+        """Yield rows in key order from this key on, as of the last commit."""
         cursor = self._cursor(name)
         if cursor is not None:
             with typed_store_errors(self._place):
@@ -153,21 +153,21 @@ class Environment:
                     yield from cursor.iternext()
 
     def stop_reading(self) -> None:
-        """Let go of the pages that were readable; cursors of before are void."""
+        """End the read transaction and release its pages. Earlier cursors become invalid."""
         if self._reading is not None:
             self._reading.abort()
             self._reading = None
 
     @contextmanager
     def writing(self) -> Iterator["WriteTransaction"]:
-        """All of it is committed, or nothing."""
+        """Open a write transaction that commits as a whole or not at all."""
         self.stop_reading()
         try:
             with typed_store_errors(self._place), self._env.begin(write=True) as txn:
                 yield WriteTransaction(self._env, txn, self._handles)
         except BaseException:
-            # Databases made in a transaction that failed have dead handles, and a failed write of LMDB's own page
-            # leaves the environment unusable: only a fresh one is known to be as before.
+            # Databases created in a failed transaction have dead handles, and a failed write of LMDB's meta page leaves
+            # the environment unusable. Only a fresh one is known to be in the state before.
             self._env.close()
             self._open()
             raise
@@ -188,7 +188,7 @@ class Environment:
 
 
 class WriteTransaction:
-    """A write transaction."""
+    """A write transaction over databases by name."""
 
     def __init__(
         self, env: lmdb.Environment, txn: "lmdb.Transaction[bytes]", handles: "dict[bytes, lmdb._Database]"
@@ -198,30 +198,30 @@ class WriteTransaction:
         self._handles = handles
 
     def names(self) -> list[bytes]:
-        """The databases there are."""
+        """Return the names of existing databases."""
         return sorted(self._handles)
 
     def put(self, name: bytes, rows: Rows, *, fill: bool = False) -> None:
-        """Write sorted rows; `fill`: into an empty database, which is faster."""
+        """Write sorted rows. `fill` says that the database is empty, which makes it faster."""
         if rows:
             if name not in self._handles:
                 self._handles[name] = self._env.open_db(name, self._txn)
             self._txn.cursor(self._handles[name]).putmulti(rows, append=fill)
 
     def delete(self, name: bytes, keys: list[bytes]) -> None:
-        """Remove sorted keys; those that are not there are fine."""
+        """Remove sorted keys; missing ones are ignored."""
         handle = self._handles.get(name)
         if handle is not None:
             for key in keys:
                 self._txn.delete(key, db=handle)
 
     def rows(self, name: bytes) -> Rows:
-        """All rows, as this transaction sees them."""
+        """Return all rows, as this transaction sees them."""
         handle = self._handles.get(name)
         return [] if handle is None else list(self._txn.cursor(handle))
 
     def get(self, name: bytes, keys: list[bytes]) -> dict[bytes, bytes]:
-        """What is there of these sorted keys."""
+        """Return the values of those sorted keys that exist."""
         handle = self._handles.get(name)
         return {} if handle is None else dict(self._txn.cursor(handle).getmulti(keys))
 

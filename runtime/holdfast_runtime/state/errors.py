@@ -1,6 +1,6 @@
 """Errors of a task's state, typed by the way out: who has to act, and whether to try again.
 
-Whoever meets the trouble knows the names and numbers and writes the message, so nothing here decides anything.
+The code that meets the problem knows names and numbers and writes the message; the types here decide nothing.
 """
 
 import struct
@@ -34,19 +34,20 @@ class StoreRebuildError(RetrySoonError):
 
 
 class StoreDamagedError(RetrySoonError):
-    """What was read of the local store can't be right: it is not used again, but restored, and the batch runs anew."""
+    """Something read from the local store can't be right: the store is restored, and the batch runs again."""
 
 
 class StateUnreadableError(UserActionError):
-    """What stands in the state is nothing that this release writes.
+    """The content of the state is not in the format of this release.
 
-    Of a local store that is damage, which a restore mends; of the durable copy, whose checksums fit, it is the end.
+    In a local store this is damage, which a restore repairs. In the durable copy, whose checksums fit, nothing repairs
+    it.
     """
 
 
 @contextmanager
 def parsing_state(what: str) -> Iterator[None]:
-    """Raise `StateUnreadableError` where what is read from state can't be parsed."""
+    """Raise `StateUnreadableError` if content read from state can't be parsed."""
     try:
         yield
     except _PARSE_ERRORS as error:
@@ -59,7 +60,7 @@ def parsing_state(what: str) -> Iterator[None]:
 
 
 class StoreMisuseError(HoldfastError):
-    """A bug in the caller: a call outside a batch, in a forked process, or with what no store can hold."""
+    """A bug in the caller: a call outside a batch, in a forked process, or with data no store can hold."""
 
 
 class StateKeyError(UserActionError):
@@ -69,36 +70,36 @@ class StateKeyError(UserActionError):
 class StoreFullError(WorldChangeError):
     """The local store reached its quota, or its disk is full. The batch is not committed, and nothing is lost.
 
-    Space comes without anybody who edits the app: a disk is cleaned, a volume grows, rows expire.
+    Space can appear without an edit of the app: someone cleans the disk, a volume grows, rows expire.
     """
 
 
 class StoreDiskError(WorldChangeError):
-    """The local disk refuses: no permission, a broken device. The batch is not committed."""
+    """The local disk refuses access: no permission, or a broken device. The batch is not committed."""
 
 
 class EpochFencedError(HoldfastError):
-    """A newer attempt of the app works on this state. This process must end; nothing it does counts any more."""
+    """A newer attempt of the app works on this state. This process must end; nothing it does counts any longer."""
 
 
 class CheckpointUnavailableError(WorldChangeError):
-    """The checkpoint location refuses to be read or written. The batch is not committed."""
+    """The checkpoint location can't be read or written. The batch is not committed."""
 
 
 class DeltaExistsError(RetrySoonError):
-    """The batch of the task was written by somebody else meanwhile: replay it from what they wrote."""
+    """Another writer has written the task's batch meanwhile: replay it from that delta."""
 
 
 class DeltaDamagedError(UserActionError):
-    """A delta that can't be read. What came after it can't be restored without it."""
+    """A delta that can't be read. Nothing after it can be restored without it."""
 
 
 class DeltaMissingError(UserActionError):
-    """A delta that must be there is not, or belongs to another history of the task."""
+    """A required delta is missing, or belongs to another history of the task."""
 
 
 class SnapshotDamagedError(UserActionError):
-    """A snapshot that can't be read. Restoring falls back on the one before, and says so."""
+    """A snapshot that can't be read. Restoring falls back to the one before, and reports it."""
 
 
 class NoUsableSnapshotError(UserActionError):

@@ -1,9 +1,9 @@
 """Checkpoint storage in a bucket of an S3 object store, with as few requests as possible.
 
-An object is there when its upload is complete, and every reader and every listing after that sees it. There is no
-renaming and, through `pyarrow`, no write that is refused because the name is taken: `write` looks before, which is
-one step of two, so names whose object must have one writer have to carry the attempt. "Directories" are only how
-names begin. Must not know what the objects mean.
+An object exists once its upload is complete; every later read and listing sees it. There is no renaming, and `pyarrow`
+offers no write that fails if the name is taken. `write` checks first, which is not atomic, so an object that must have
+a single writer carries the attempt in its name. A "directory" is only a common prefix of names. Must not know what the
+objects mean.
 """
 
 import os
@@ -23,71 +23,71 @@ _CURE = (
     "list, read, write and delete there (docs/object-stores.md)"
 )
 _DELETES_AT_ONCE = 16
-"""A snapshot may make a hundred objects superfluous, and each takes a round trip or three."""
+"""A snapshot may make a hundred objects obsolete, and each delete takes one to three round trips."""
 _TRIES = 6
-"""Within some fifteen seconds, each after twice the wait: a store that throttles or restarts is no reason to end."""
+"""About fifteen seconds in total, doubling the wait: a store that throttles or restarts should not end the app."""
 _READ = 8 << 20
 _ANY_REGION = "us-east-1"
 
 
 @dataclass(frozen=True, slots=True)
 class S3Service:
-    """How an object store is reached. Credentials are not in it: each process finds those of its pod."""
+    """How to reach an object store. Contains no credentials: each process finds those of its pod."""
 
     endpoint: str | None = None
-    """Host and port; None: Amazon's."""
+    """Host and port; None means Amazon's."""
     encrypted: bool = True
     region: str | None = None
-    """None: as the environment says; else, at Amazon, where the bucket is."""
+    """None: taken from the environment, or at Amazon from the bucket's location."""
     virtual_hosts: bool = False
-    """Whether the bucket is part of the host's name also at an endpoint of one's own."""
+    """Whether a custom endpoint, too, expects the bucket in the host name."""
 
     def opened(self, bucket: str) -> pafs.S3FileSystem:
-        """A client; one for each process."""
+        """Return a client, one per process."""
         return _opened(self, bucket, os.getpid())
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage:
-    """The objects of a bucket whose names begin alike."""
+    """The objects of a bucket whose names share a prefix."""
 
     service: S3Service
     bucket: str
     prefix: str = ""
-    """Without slashes around it."""
+    """Without leading or trailing slash."""
 
     @property
     def directory(self) -> str:
-        """Where they are, for people."""
+        """The location, for people to read."""
         return "s3a://" + "/".join(filter(None, (self.bucket, self.prefix)))
 
     def below(self, *names: str) -> "ObjectStorage":
-        """Names that begin with these, too."""
+        """Return the objects below this further prefix."""
         return ObjectStorage(self.service, self.bucket, "/".join(filter(None, (self.prefix, *names))))
 
     def path(self, name: str) -> str:
-        """Of an object, for people."""
+        """Return the path of an object, for people to read."""
         return f"{self.directory}/{name}"
 
     def names(self) -> list[str]:
-        """Objects, in no order; uploads that are not complete are none."""
+        """Return the names of all complete objects, unordered."""
         return [one.base_name for one in self._listed() if one.type == pafs.FileType.File]
 
     def modified(self) -> dict[str, int]:
-        """Objects, and when each was written last: milliseconds since 1970, by the store's clock."""
+        """Return when each object was last written, in milliseconds since 1970 by the store's clock."""
         files = (one for one in self._listed() if one.type == pafs.FileType.File)
         return {one.base_name: one.mtime_ns // 1_000_000 for one in files}
 
     def directories(self) -> list[str]:
-        """What names go on with up to a slash, in no order."""
+        """Return the next path segments below the prefix, unordered."""
         return [one.base_name for one in self._listed() if one.type == pafs.FileType.Directory]
 
     def unfinished(self) -> dict[str, str]:
-        """None that a listing shows: incomplete uploads are the bucket's to expire."""
+        """Return nothing: listings don't show incomplete uploads, and the bucket's rules expire them."""
         return {}
 
     def read(self, name: str) -> bytes | None:
-        """The whole object, None where there is none."""
+        """Return the whole object, or None if it does not exist."""
         with self._reporting(name):
             try:
                 with self._client.open_input_file(self._key(name)) as file:
@@ -97,24 +97,24 @@ class ObjectStorage:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Callable[[int], bytes]]:
-        """A function that reads the next bytes of the object."""
+        """Give a function that reads the next bytes of the object."""
         with self._reporting(name), self._client.open_input_stream(self._key(name), buffer_size=_READ) as file:
             yield file.read
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        """Make an object, and say how many bytes it has; None: the name was taken, and its object stays."""
+        """Create an object and return its size in bytes, or None if the name is taken; that object stays."""
         with self._reporting(name):
             if not replace and self._is_there(name):
                 return None
             return self._fill(name, chunks)
 
     def delete(self, names: Iterable[str]) -> Iterator[str]:
-        """Remove objects, many at once; that somebody else did is fine."""
+        """Delete objects, many at once; ones already gone are ignored."""
         with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
             yield from pool.map(self._delete, names)
 
     def clear(self, keep: Collection[str]) -> int:
-        """Remove all whose names begin so, but objects of these names directly here; how many went."""
+        """Delete everything below the prefix except objects of these names directly in it; return how many went."""
         kept = {self._key(name) for name in keep}
         gone = [one for one in self._listed(recursive=True) if one.path not in kept]
         objects = [one.path for one in gone if one.type == pafs.FileType.File]
@@ -139,7 +139,7 @@ class ObjectStorage:
         return "/".join(filter(None, (self.bucket, self.prefix, name)))
 
     def _is_there(self, name: str) -> bool:
-        # To open asks for the object only; to ask what is there asks for a directory of that name as well.
+        # Opening asks for the object only; asking for file info would ask for a directory of that name as well.
         try:
             self._client.open_input_file(self._key(name)).close()
         except FileNotFoundError:
@@ -156,25 +156,25 @@ class ObjectStorage:
             whole = True
         finally:
             if not whole:
-                # Closing completes the upload, also where the chunks broke off: a torn object, if only for a moment,
-                # which its checksums give away.
+                # Closing completes the upload even if the chunks broke off. This leaves a torn object for a moment; its
+                # checksums reveal it.
                 self._delete(name)
         return size
 
     def _delete_all(self) -> None:
-        """A thousand objects a request, and with them what stands for directories that are empty."""
+        """Delete everything below the prefix, a thousand objects per request, with markers of empty directories."""
         left = len(self._listed(recursive=True))
         while left:
             with self._reporting(""):
                 left = self._deleted_all(left)
 
     def _deleted_all(self, before: int) -> int:
-        """How many are left; less than before."""
+        """Delete what can be deleted and return how many objects are left, fewer than before."""
         try:
             self._client.delete_dir(self._key(""))
         except (OSError, pa.ArrowException):
-            # Stores that keep objects as files refuse directories from which a file is still to be removed: a level
-            # goes each time.
+            # Stores that keep objects as files refuse to remove directories that still hold a file: each call removes
+            # one level.
             left = len(self._listed(recursive=True))
             if left >= before:
                 raise
@@ -196,13 +196,13 @@ class ObjectStorage:
 
 @cache
 def _opened(service: S3Service, bucket: str, _: int) -> pafs.S3FileSystem:
-    """`_`: the process: what one has opened, its children can't use."""
+    """Open a client. `_` is the process id: a forked child can't use its parent's client."""
     given = {} if service.endpoint is None else {"endpoint_override": service.endpoint}
     return pafs.S3FileSystem(
         scheme="https" if service.encrypted else "http",
         region=service.region or _region(service, bucket),
         force_virtual_addressing=service.virtual_hosts,
-        # A small object is then one request, and not the three of an upload in parts.
+        # A small object then takes one request instead of the three of a multipart upload.
         allow_delayed_open=True,
         retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_TRIES),
         **given,

@@ -1,10 +1,10 @@
-"""A task's store read from outside, as `holdfast state` does, unnoticed by an app that runs.
+"""A task's store read from outside, as `holdfast state` does, without disturbing a running app.
 
-LMDB is opened read-only, without locks and without the task's claim: whoever held that would make the app wait. But
-then nothing keeps the pages alive that are being read: the second commit after the one that was opened may write over
-them. So while an app runs its file is copied first, and the copy is used if at most one commit was made meanwhile;
-when none runs the file is read where it is, and `check` at the end tells whether an app has come. Must not write
-anything but the copy, and must not decide whether a store is to be trusted.
+LMDB is opened read-only, without locks and without the task's claim, because holding the claim would make the app wait.
+But then nothing protects the pages being read: the second commit after the opened one may overwrite them. So while an
+app runs, its file is copied first, and the copy is used if at most one commit happened meanwhile. When no app runs, the
+file is read in place, and `check` at the end tells whether an app has started. Must not write anything but the copy,
+and must not decide whether a store can be trusted.
 """
 
 import json
@@ -26,22 +26,22 @@ from holdfast_runtime.state.task_store import StoreHead
 
 _TRIES = 5
 _SLACK_PAGES = 16
-"""Pages at the end that LMDB took and gave back in one transaction are counted but not in the file."""
+"""Pages at the end that LMDB took and returned in one transaction are counted but not in the file."""
 _HEAD, _TABLE = b"head", b"table."
 
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """One table of a store."""
+    """Name and size of one table of a store."""
 
     name: str
     keys: int
     bytes: int
-    """On disk."""
+    """Bytes on disk."""
 
 
 class OfflineStore:
-    """The last committed state of a task, to read."""
+    """The last committed state of a task, read-only."""
 
     def __init__(self, place: StorePlace, file: Path) -> None:
         self._place = place
@@ -67,7 +67,7 @@ class OfflineStore:
         self._env.close()
 
     def tables(self) -> list[TableSize]:
-        """The tables that were ever written to, by name."""
+        """Return the tables that were ever written to, sorted by name."""
         found = []
         for name, handle in sorted(self._handles.items()):
             if name.startswith(_TABLE):
@@ -77,7 +77,7 @@ class OfflineStore:
         return found
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """One value."""
+        """Return one value, or None if the table does not have the key."""
         handle = self._handles.get(_TABLE + table.encode())
         if handle is None or not key:
             return None
@@ -88,12 +88,12 @@ class OfflineStore:
         return value if whole == key else None
 
     def rows(self, table: str) -> Iterator[tuple[bytes, bytes]]:
-        """All rows in order of keys."""
+        """Return all rows in key order."""
         handle = self._handles.get(_TABLE + table.encode())
         return iter(()) if handle is None else in_order(self._txn.cursor(handle).iternext())
 
     def check(self) -> None:
-        """Raise `StoreBusyError` where what was read may have been written over meanwhile."""
+        """Raise `StoreBusyError` if what was read may have been overwritten meanwhile."""
         if self._env.info()["last_txnid"] > self._read + 1:
             message = f"an app has started to work on {self._place.path}: run this again, or with --durable"
             raise StoreBusyError(message)
@@ -107,7 +107,7 @@ class OfflineStore:
 
 
 def copy_store(place: StorePlace, to: Path) -> Path:
-    """A copy of the store's file as of one commit; raises `StoreBusyError` where commits come too fast."""
+    """Copy the store's file as of one commit; raise `StoreBusyError` if commits come too fast."""
     file = place.data_path
     for _ in range(_TRIES):
         try:
@@ -115,7 +115,8 @@ def copy_store(place: StorePlace, to: Path) -> Path:
             shutil.copyfile(file, to)
             with _opened(to) as copied, _opened(file) as original:
                 moved_on = original.info()["last_txnid"] - copied.info()["last_txnid"]
-            # Another file: the store was made anew, and its numbers say nothing about the one that was copied.
+            # A different file means that the store was created anew, so its transaction numbers say nothing about the
+            # copy.
             if 0 <= moved_on <= 1 and file.stat().st_ino == before:
                 return to
         except (FileDamagedError, lmdb.Error, OSError) as error:

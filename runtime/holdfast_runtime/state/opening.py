@@ -1,10 +1,11 @@
 """The store a batch starts from: the local one if it can be trusted, else a restored one, else an empty one.
 
-Restoring takes the newest snapshot not after the batch, and then each delta up to it, each computed on the state that
-the one before left. A damaged snapshot is replaced by the one before; a damaged or missing delta is not: the state
-after it would be wrong, and only a user can choose to live without it. The store is declared whole last of all, so
-that after a death anywhere the next try drops what is there. Must not delete anything in the durable copy, and must
-not make an empty store for a task that had state: the caller says whether this is the task's first batch.
+A restore takes the newest snapshot that is not after the batch, then each delta up to it; each delta must be computed
+on the state the one before left. A damaged snapshot is replaced by the one before. A damaged or missing delta is not:
+the state after it would be wrong, and only a user can choose to live without it. The store is declared whole as the
+last step, so that after a death at any point the next try drops what is there. Must not delete anything in the durable
+copy, and must not create an empty store for a task that had state: the caller says whether this is the task's first
+batch.
 """
 
 from collections.abc import Callable
@@ -42,18 +43,18 @@ RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "dec
 
 @dataclass(frozen=True, slots=True)
 class RestoredStore:
-    """The store, and what it was made from."""
+    """A restored store and what it was made from."""
 
     store: TaskStore
     snapshot: str | None
-    """None: the task's first batches were still there as deltas."""
+    """Name of the snapshot; None if the task's first batches still existed as deltas."""
     deltas: int
     damaged: tuple[str, ...]
-    """Snapshots that could not be read, each with its reason: to be reported, for the next loss may find none."""
+    """Snapshots that could not be read, with reasons. They must be reported: the next loss may find none readable."""
 
 
 def restore(durable: DurableCopy, place: StorePlace, batch: int, held: Claim | None = None) -> RestoredStore | None:
-    """Build the local store as it was after this batch; None where there is no durable copy at all."""
+    """Build the local store as it was after this batch; return None if there is no durable copy at all."""
     found = durable.listing()
     if not found.deltas and not found.snapshots:
         return None
@@ -73,7 +74,7 @@ class _Restoring:
     held: Claim
     at: Callable[[str], None]
     refused: list[CheckpointUnavailableError] = field(default_factory=list)
-    """What the storage said of snapshots, in place of their content."""
+    """The storage's errors for snapshots it did not deliver."""
 
     def run(self, found: Listing) -> RestoredStore:
         damaged: list[str] = []
@@ -103,7 +104,8 @@ class _Restoring:
             damaged.append(str(error))
             return None
         except CheckpointUnavailableError as error:
-            # Gone, or the storage finds it damaged; where nothing can be read, the ones before it can't either.
+            # The snapshot is gone, or the storage reports it damaged. If no snapshot can be read, the error is raised
+            # at the end.
             self.refused.append(error)
             damaged.append(str(error))
             return None
@@ -115,7 +117,7 @@ class _Restoring:
 
     def _writer(self, file: BinaryIO) -> Callable[[bytes], None]:
         def write(piece: bytes) -> None:
-            # Told apart here from the checkpoint's troubles, which have other cures.
+            # Errors of the local disk are separated here from those of the checkpoint, which have other cures.
             with typed_store_errors(self.place):
                 file.write(piece)
                 file.flush()
@@ -124,7 +126,7 @@ class _Restoring:
 
     def _forward(self, store: TaskStore, found: Listing, snapshot: str | None, damaged: list[str]) -> RestoredStore:
         try:
-            # Half-way it is no store: the sidecar of an empty one would vouch for it.
+            # A half-restored store is not usable, but the sidecar of an empty one would vouch for it.
             drop_sidecar(self.place)
             start = store.head.batch
             if snapshot is not None:
@@ -177,7 +179,7 @@ class _Restoring:
 
 @dataclass(frozen=True, slots=True)
 class OpenedStore:
-    """A store ready for `commit`, and why it is not the local one, if so."""
+    """A store ready for `commit`; if it is not the local one, also why."""
 
     store: TaskStore
     distrust: Distrust | None = None
@@ -185,7 +187,7 @@ class OpenedStore:
 
 
 def open_store(place: StorePlace, durable: DurableCopy, batch: int, epoch: int, *, new: bool) -> OpenedStore:
-    """The store for this batch; `new`: this is the task's first batch ever, it may have no durable copy."""
+    """Return the store for this batch. `new` says it is the task's first batch ever, so it may have no durable copy."""
     expected = ExpectedStore(place.identity, batch, epoch, place.boot_id())
     held = claim(place)
     try:
@@ -211,7 +213,7 @@ def _local(
     place: StorePlace, durable: DurableCopy, expected: ExpectedStore, held: Claim
 ) -> tuple[TaskStore | None, Distrust | None]:
     sidecar = read_sidecar(place)
-    # Before the file is opened: one from before a power cut may hold anything.
+    # Check before opening the file: one from before a power cut may contain anything.
     distrust = trust(TrustFacts(sidecar, use=StoreUse(held.left(), file_stamp(place.data_path))), expected)
     if distrust is not None:
         return None, distrust
@@ -231,7 +233,7 @@ def _local(
 
 
 def _copied(durable: DurableCopy, head: StoreHead, epoch: int) -> frozenset[int]:
-    """By which attempts the durable copy has the store's batch; asked once in an attempt, for that costs a listing."""
+    """Return which attempts wrote the store's batch to the durable copy. Asked once per attempt: it costs a listing."""
     if head.epoch is None or head.epoch >= epoch:
         return frozenset()
     found = durable.listing()
@@ -242,6 +244,6 @@ def _restored(place: StorePlace, durable: DurableCopy, batch: int, held: Claim) 
     found = durable.listing()
     deltas, snapshots = [one.batch for one in found.deltas], [one.batch for one in found.snapshots]
     if deltas and not snapshots and min(deltas) == batch:
-        # The first batch of the task was written, but not committed here: nothing is before it.
+        # The task's first batch was written but not committed here; there is no state before it.
         return RestoredStore(TaskStore.create(place, batch - 1, held), None, 0, ())
     return restore(durable, place, batch - 1, held)

@@ -1,12 +1,12 @@
 """Where a task's local store lies, and the two notes beside it that are read before LMDB opens it.
 
 Commits do not wait for the disk: a store survives the death of any process but not of the machine, and opening a
-damaged file may crash. Hence `store.json`, with owner and boot id of the kernel; it is written last when a store is
-made or restored, so a directory without it is no store yet. LMDB notices almost no damage: a file that was cut off,
-flipped, swapped or put back gives wrong rows or ends the process. Hence the line in the lock file: size and time of
-the data file as its last user left it, noted when it is opened and closed and around each transaction; microseconds,
-where checksums on rows cost a tenth of a batch and more (`docs/decisions/0018`). Must not open LMDB or decide:
-`trust` does.
+damaged file may crash. Therefore `store.json` holds the owner and the kernel's boot id. It is written last when a store
+is made or restored, so a directory without it is not a store yet. LMDB notices almost no damage: a file that was cut
+off, flipped, swapped or put back gives wrong rows or ends the process. Therefore a line in the lock file holds size and
+time of the data file as its last user left it, updated at open, at close and around each transaction. This takes
+microseconds, while checksums on rows would cost a tenth of a batch or more (`docs/decisions/0018`). Must not open LMDB
+or decide: `trust` does.
 """
 
 import json
@@ -27,13 +27,13 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def quota_for(size: str) -> int:
-    """How large a store may grow on a disk of this `state.size`: LMDB maps whole pages, and not any number of them."""
+    """Return how large a store may grow on a disk of this `state.size`, rounded to what LMDB can map."""
     return min(_LARGEST, max(_SMALLEST, in_bytes(size))) // _PAGE * _PAGE
 
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """Whose state."""
+    """The app, run and task a state belongs to."""
 
     app: str
     run: str
@@ -45,7 +45,7 @@ class TaskIdentity:
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """A directory for the local store of one task, and how large the store may grow."""
+    """The directory of one task's local store, and how large the store may grow."""
 
     path: Path
     identity: TaskIdentity
@@ -54,16 +54,16 @@ class StorePlace:
 
     @property
     def data_path(self) -> Path:
-        """LMDB's file."""
+        """The data file of LMDB."""
         return self.path / "data.mdb"
 
     @property
     def lock_path(self) -> Path:
-        """Beside the directory, because the directory comes and goes while the lock is held."""
+        """The lock file. It lies beside the directory, which is deleted and made again while the lock is held."""
         return self.path.with_name(self.path.name + ".lock")
 
     def boot_id(self) -> str:
-        """Of the running kernel; without one every store counts as from before a power cut."""
+        """Return the boot id of the running kernel. Without one, every store counts as from before a power cut."""
         try:
             return self.boot_id_file.read_text().strip()
         except OSError:
@@ -72,17 +72,17 @@ class StorePlace:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """What a store says about itself without being opened."""
+    """What `store.json` says about a store, readable without opening the store."""
 
     format: int
     identity: TaskIdentity
     boot_id: str
     damage: str | None = None
-    """What was found in it that can't be right."""
+    """Damage that was found in the store."""
 
 
 def read_sidecar(place: StorePlace) -> Sidecar | None:
-    """None where there is no store, or only a half-made one, or the file is not ours."""
+    """Read the sidecar; None if there is no store, only a half-made one, or the file is not Holdfast's."""
     try:
         tree = json.loads((place.path / _SIDECAR).read_bytes())
         identity = TaskIdentity(str(tree["app"]), str(tree["run"]), str(tree["task"]))
@@ -93,7 +93,7 @@ def read_sidecar(place: StorePlace) -> Sidecar | None:
 
 
 def write_sidecar(place: StorePlace, damage: str | None = None) -> None:
-    """Declare the store whole, under the running kernel; or damaged, so that it is not used again."""
+    """Declare the store whole under the running kernel, or damaged, so that it is not used again."""
     one = place.identity
     tree = {"format": FORMAT, "app": one.app, "run": one.run, "task": one.task, "bootId": place.boot_id()}
     if damage is not None:
@@ -104,25 +104,25 @@ def write_sidecar(place: StorePlace, damage: str | None = None) -> None:
 
 
 def drop_sidecar(place: StorePlace) -> None:
-    """Declare that what is there is no whole store."""
+    """Declare that the directory does not hold a whole store."""
     (place.path / _SIDECAR).unlink(missing_ok=True)
 
 
 def make_directory(place: StorePlace) -> None:
-    """An empty directory for a new store."""
+    """Make an empty directory for a new store."""
     drop(place)
     place.path.mkdir(parents=True)
 
 
 def drop(place: StorePlace) -> None:
-    """Remove what is there. The sidecar goes first: killed half-way, what is left is not taken for a store."""
+    """Remove the store. The sidecar goes first, so that what a kill leaves behind is not taken for a store."""
     drop_sidecar(place)
     if place.path.exists():
         shutil.rmtree(place.path)
 
 
 def size_of(place: StorePlace) -> int:
-    """Bytes the store takes on the disk."""
+    """Return the bytes the store takes on the disk."""
     try:
         return os.stat(place.data_path).st_blocks * 512  # noqa: PTH116 - Path has no blocks either
     except OSError:
@@ -138,12 +138,12 @@ class UsePhase(StrEnum):
     CLOSED = "closed"
     READING = "reading"
     WRITING = "writing"
-    """A transaction: nobody knows how much of it is in the file."""
+    """In a transaction, of which an unknown part is in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """A file, as it looks from outside."""
+    """Size and modification time of a file."""
 
     size: int
     changed: int
@@ -152,26 +152,26 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True)
 class LastUse:
-    """What the last user noted."""
+    """What the last user of a store noted."""
 
     phase: UsePhase
     file: FileStamp
     deaths: int = 0
-    """How many users in a row, before this one, ended without closing the store."""
+    """How many users in a row before this one ended without closing the store."""
 
     @property
     def unclosed(self) -> int:
-        """The same with this one."""
+        """The same count including this user."""
         return 0 if self.phase is UsePhase.CLOSED else self.deaths + 1
 
     def line(self) -> bytes:
-        """For the lock file; all lines are of one length, so that one is replaced by a single write."""
+        """Return the line for the lock file. All lines have one length, so that a single write replaces one."""
         text = f"{self.phase} {self.file.size} {self.file.changed} {self.deaths}".encode()
         return (b"%08x " % crc32(text) + text).ljust(_LENGTH - 1) + b"\n"
 
 
 def read_last_use(content: bytes) -> LastUse | None:
-    """What this lock file says; None: nothing that can be read."""
+    """Parse the lock file's content; None if it can't be read."""
     checksum, _, text = content[:_LENGTH].rstrip().partition(b" ")
     try:
         if int(checksum, 16) != crc32(text):
@@ -183,7 +183,7 @@ def read_last_use(content: bytes) -> LastUse | None:
 
 
 def file_stamp(path: Path) -> FileStamp | None:
-    """The file of this path as it is now; None where there is none."""
+    """Return the stamp of the file as it is now, or None if it does not exist."""
     try:
         found = os.stat(path)  # noqa: PTH116 - half the time
     except OSError:

@@ -1,10 +1,9 @@
 """The snapshot of a task's whole state as one object, written and read in pieces.
 
-The content is LMDB's own compact copy, because restoring row by row reaches half the speed asked for
-(`docs/decisions/0008`). A line of JSON says whose it is, then come frames of (raw length, stored length, sha256 of
-what is stored, zstd), the last of raw length 0 with a checksum over all frames: a damaged or cut object is refused
-before it is used. Must not know where objects lie, and reading must raise nothing but what `UNREADABLE_SNAPSHOT`
-lists.
+The content is LMDB's own compact copy, because restoring row by row reaches only half the required speed
+(`docs/decisions/0008`). A line of JSON names the owner. Frames of (raw length, stored length, sha256 of the stored
+bytes, zstd data) follow; the last has raw length 0 and a checksum over all frames. A damaged or cut object is refused
+before it is used. Must not know where objects lie, and reading must raise nothing but what `UNREADABLE_SNAPSHOT` lists.
 """
 
 import fcntl
@@ -34,7 +33,7 @@ _CODEC = "zstd"
 
 
 def snapshot_chunks(store: TaskStore) -> Iterator[bytes]:
-    """The object, piece by piece; needs memory for one piece and no disk."""
+    """Yield the snapshot object piece by piece; needs memory for one piece and no disk."""
     one = store.place.identity
     about = {
         "format": FORMAT,
@@ -60,7 +59,7 @@ def snapshot_chunks(store: TaskStore) -> Iterator[bytes]:
 def unpack_snapshot(
     path: str, identity: TaskIdentity, read: Callable[[int], bytes], write: Callable[[bytes], None]
 ) -> None:
-    """Write LMDB's file from the object this reads; what was written counts only when this returns."""
+    """Write LMDB's file from the object that `read` returns. What was written is valid only once this returns."""
     line = _line(path, read)
     _check_line(path, line, identity)
     codec, total = pa.Codec(_CODEC), hashlib.sha256(line)
@@ -83,7 +82,7 @@ def unpack_snapshot(
                 _refuse(path, "a length is impossible")
             total.update(frame)
             stored = read(length)
-            # One piece is decompressed while the one before is written: both are work without Python's lock.
+            # One piece is decompressed while the previous one is written: both run without Python's lock.
             following = ahead.submit(checked, stored, size, digest)
             if waiting is not None:
                 write(waiting.result())
@@ -95,7 +94,7 @@ def unpack_snapshot(
 
 
 def _pieces(store: TaskStore) -> Iterator[bytes]:
-    """LMDB writes its copy into a pipe; what goes wrong there is raised here."""
+    """Yield LMDB's copy, which LMDB writes into a pipe; its errors are raised here."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE)
 
@@ -112,7 +111,8 @@ def _pieces(store: TaskStore) -> Iterator[bytes]:
                 while piece := _full(pipe.read):
                     yield piece
         except GeneratorExit:
-            # The upload failed and took the pipe's other end away; the copy ends with that, and it is no second error.
+            # The upload failed and closed the pipe's reading end. The copy fails because of that, which is not a second
+            # error.
             copied.exception()
             raise
         copied.result()

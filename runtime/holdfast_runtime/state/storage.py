@@ -1,10 +1,10 @@
-"""Checkpoint storage: what a folder and an object store both can do with objects, and the one in a folder.
+"""Checkpoint storage: the operations that a folder and an object store both offer, and the storage in a folder.
 
-A reader sees a whole object or none. Write, read, list, delete, and no more: there is no renaming and no lock. That a
-name is free is looked at before the write; who must be the only writer of an object puts the attempt in its name, and
-looks at the names after the write. Storages are plain values: they travel to executors and hold nothing open. Readers
-of a file see it grow, so a folder's file is written beside its name, synced, and then named by a hard link, which
-refuses a name that is taken. Must not know what the objects mean.
+A reader sees a whole object or none. The operations are write, read, list and delete; there is no renaming and no lock.
+Whether a name is free is checked before the write; an object that must have a single writer carries the attempt in its
+name, and the writer looks at the names after the write. Storages are plain values: they travel to executors and hold
+nothing open. A file would be visible while it grows, so a folder's file is written under a temporary name, synced, and
+then published by a hard link, which fails if the name is taken. Must not know what the objects mean.
 """
 
 import errno
@@ -26,61 +26,61 @@ class Storage(Protocol):
 
     @property
     def directory(self) -> str:
-        """Where they are, for people."""
+        """The location, for people to read."""
         ...
 
     def below(self, *names: str) -> "Storage":
-        """A directory in this one; it need not be there."""
+        """Return the storage of a subdirectory, which need not exist."""
         ...
 
     def path(self, name: str) -> str:
-        """Of an object, for people."""
+        """Return the path of an object, for people to read."""
         ...
 
     def names(self) -> list[str]:
-        """Objects, in no order; unfinished ones are not among them."""
+        """Return the names of all objects, unordered, without unfinished ones."""
         ...
 
     def modified(self) -> dict[str, int]:
-        """Objects, and when each was written last: milliseconds since 1970, by the storage's clock."""
+        """Return when each object was last written, in milliseconds since 1970 by the storage's clock."""
         ...
 
     def directories(self) -> list[str]:
-        """Directories in this one, in no order."""
+        """Return the names of subdirectories, unordered."""
         ...
 
     def unfinished(self) -> dict[str, str]:
-        """What dead (or living) writers have not finished: by its name, the object's name it would have got."""
+        """Return the unfinished objects of dead or living writers, each temporary name with its intended name."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The whole object, None where there is none."""
+        """Return the whole object, or None if it does not exist."""
         ...
 
     def reading(self, name: str) -> AbstractContextManager[Callable[[int], bytes]]:
-        """A function that reads the next bytes of the object."""
+        """Give a function that reads the next bytes of the object."""
         ...
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        """Make an object, and say how many bytes it has; None: the name was taken, and its object stays."""
+        """Create an object and return its size in bytes, or None if the name is taken; that object stays."""
         ...
 
     def delete(self, names: Iterable[str]) -> Iterator[str]:
-        """Remove objects, each gone when it is named; that somebody else did is fine."""
+        """Delete objects, yielding each name once it is gone; ones already gone are ignored."""
         ...
 
     def clear(self, keep: Collection[str]) -> int:
-        """Remove all there is, also in directories below, but objects of these names in this one; how many went."""
+        """Delete everything, also in subdirectories, except objects of these names in this one; return the count."""
         ...
 
 
 def storage_unavailable(path: str, error: Exception, cure: str) -> CheckpointUnavailableError:
-    """What to raise where a storage can't do what it is asked to."""
+    """Return the error to raise when a storage operation fails."""
     return CheckpointUnavailableError(f"the checkpoint location refuses {path} ({error}): {cure}")
 
 
 _TEMPORARY = ".writing-"
-# Some mounted shares know none; there the look before the write has to do.
+# Some mounted shares have no hard links; there the check before the write has to be enough.
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _CURE = "see that it exists (on a cluster: is mounted), has space, and lets this process read and write"
 
@@ -95,23 +95,23 @@ class FolderStorage:
 
     @property
     def directory(self) -> str:
-        """Where they are, for people."""
+        """The location, for people to read."""
         return str(self.folder)
 
     def below(self, *names: str) -> "FolderStorage":
-        """A folder in this one; it need not be there."""
+        """Return the storage of a subfolder, which need not exist."""
         return FolderStorage(self.folder.joinpath(*names), self.sync)
 
     def path(self, name: str) -> str:
-        """Of an object, for people."""
+        """Return the path of an object, for people to read."""
         return f"{self.folder}/{name}"
 
     def names(self) -> list[str]:
-        """Objects, in no order; unfinished ones are not among them."""
+        """Return the names of all objects, unordered, without unfinished ones."""
         return [name for name in self._all() if not name.startswith(_TEMPORARY)]
 
     def modified(self) -> dict[str, int]:
-        """Objects, and when each was written last: milliseconds since 1970, by the clock of the file system."""
+        """Return when each object was last written, in milliseconds since 1970 by the file system's clock."""
         found = {}
         for name in self.names():
             with self._reporting(name), suppress(FileNotFoundError):
@@ -119,7 +119,7 @@ class FolderStorage:
         return found
 
     def directories(self) -> list[str]:
-        """Folders in this one, in no order."""
+        """Return the names of subfolders, unordered."""
         with self._reporting(""):
             try:
                 with os.scandir(self.folder) as found:
@@ -128,12 +128,12 @@ class FolderStorage:
                 return []
 
     def unfinished(self) -> dict[str, str]:
-        """What dead (or living) writers have not finished: by its name, the object's name it would have got."""
+        """Return the unfinished objects of dead or living writers, each temporary name with its intended name."""
         marked = [name for name in self._all() if name.startswith(_TEMPORARY)]
         return {name: name.removeprefix(_TEMPORARY).rpartition(".")[0] for name in marked}
 
     def read(self, name: str) -> bytes | None:
-        """The whole object, None where there is none."""
+        """Return the whole object, or None if it does not exist."""
         with self._reporting(name):
             try:
                 return (self.folder / name).read_bytes()
@@ -142,12 +142,12 @@ class FolderStorage:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Callable[[int], bytes]]:
-        """A function that reads the next bytes of the object."""
+        """Give a function that reads the next bytes of the object."""
         with self._reporting(name), (self.folder / name).open("rb") as file:
             yield file.read
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        """Make an object, and say how many bytes it has; None: the name was taken, and its object stays."""
+        """Create an object and return its size in bytes, or None if the name is taken; that object stays."""
         with self._reporting(name):
             if not replace and (self.folder / name).exists():
                 return None
@@ -159,20 +159,20 @@ class FolderStorage:
                 temporary.unlink(missing_ok=True)
 
     def delete(self, names: Iterable[str]) -> Iterator[str]:
-        """Remove objects, one after the other; that somebody else did is fine."""
+        """Delete objects one after the other; ones already gone are ignored."""
         for name in names:
             with self._reporting(name):
                 (self.folder / name).unlink(missing_ok=True)
             yield name
 
     def clear(self, keep: Collection[str]) -> int:
-        """Remove all there is, also in folders below, but files of these names in this one; how many files went."""
+        """Delete everything, also in subfolders, except files of these names in this one; return the count."""
         with self._reporting(""):
             return self._cleared(keep)
 
     def _cleared(self, keep: Collection[str]) -> int:
         gone = 0
-        # From below upwards; links are not followed, they are removed.
+        # Bottom up. Links are removed, not followed.
         for at, below, files in os.walk(self.folder, topdown=False, onerror=_unless_gone):
             folder = Path(at)
             top = folder == self.folder
@@ -189,7 +189,7 @@ class FolderStorage:
     def _all(self) -> list[str]:
         with self._reporting(""):
             try:
-                # Every task is listed twice in each batch, so without asking for more than names.
+                # Every task is listed twice in each batch, so ask for nothing but names.
                 with os.scandir(self.folder) as found:
                     return [one.name for one in found if one.is_file()]
             except FileNotFoundError:

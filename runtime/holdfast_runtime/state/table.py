@@ -1,12 +1,12 @@
-"""One state table during a batch: committed rows under what the batch wrote, and keys as LMDB holds them.
+"""One state table during a batch: committed rows below the batch's own writes, and keys in the form LMDB stores.
 
-Writes stay in memory until the batch commits, so giving up a batch costs nothing. What was read is remembered until
-its end: a second look is free, and so are the old values for the undo. Keys are read in key order, twice as fast as
-any other. `StateView` has the tables for a step in the middle of a batch that another process commits. LMDB takes
-keys of 1 to 511 bytes: a key of up to 479 is stored as it is, a longer one as its first 479 bytes and the sha256 of
-the whole (so never of a short key's length), with the whole key in front of its value. Long keys with one beginning
-lie together, so a scan sorts only within such a group. Deltas carry keys as users wrote them. Must not write to LMDB:
-the store does, all tables in one transaction.
+Writes stay in memory until the batch commits, so giving up a batch costs nothing. Values that were read are remembered
+until its end: reading again is free, and the undo gets the old values for free. Keys are read in key order, which is
+twice as fast as any other. `StateView` gives the tables to a step in the middle of a batch that another process
+commits. LMDB takes keys of 1 to 511 bytes. A key of up to 479 bytes is stored as it is; a longer one as its first 479
+bytes and the sha256 of the whole key (so it never has a short key's length), with the whole key in front of its value.
+Long keys with a common beginning are adjacent, so a scan sorts only within such a group. Deltas carry keys as users
+wrote them. Must not write to LMDB: the store writes all tables in one transaction.
 """
 
 import hashlib
@@ -28,24 +28,24 @@ _LENGTH = Struct(">I")
 
 
 def check_keys(keys: Iterable[bytes], table: str) -> None:
-    """Raise `StateKeyError` where one of them is empty."""
+    """Raise `StateKeyError` if one of the keys is empty."""
     if b"" in keys:
         message = f"table {table} was given an empty key, which a store can't hold: give the key's columns a prefix"
         raise StateKeyError(message)
 
 
 def fold_key(key: bytes) -> bytes:
-    """The key as LMDB sees it."""
+    """Return the key as LMDB stores it."""
     return key if len(key) <= LONGEST_PLAIN else key[:LONGEST_PLAIN] + hashlib.sha256(key).digest()
 
 
 def fold_value(key: bytes, value: bytes) -> bytes:
-    """The value as LMDB sees it."""
+    """Return the value as LMDB stores it."""
     return value if len(key) <= LONGEST_PLAIN else _LENGTH.pack(len(key)) + key + value
 
 
 def unfold(stored_key: bytes, stored_value: bytes) -> tuple[bytes, bytes]:
-    """Key and value as users see them."""
+    """Return key and value as users see them."""
     if len(stored_key) < FOLDED_LENGTH:
         return stored_key, stored_value
     (length,) = _LENGTH.unpack_from(stored_value)
@@ -54,12 +54,12 @@ def unfold(stored_key: bytes, stored_value: bytes) -> tuple[bytes, bytes]:
 
 
 def any_long(keys: Iterable[bytes]) -> bool:
-    """Whether one of them is stored folded; asked per batch, so that the usual short keys cost nothing each."""
+    """Whether one of the keys is stored folded. Asked per batch, so that the usual short keys cost nothing each."""
     return max(map(len, keys), default=0) > LONGEST_PLAIN
 
 
 def in_order(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Stored rows as users see them, ordered by the users' keys."""
+    """Yield stored rows as users see them, ordered by the users' keys."""
     group: list[tuple[bytes, bytes]] = []
     for stored_key, stored_value in rows:
         row = unfold(stored_key, stored_value)
@@ -78,7 +78,7 @@ Values: TypeAlias = "Sequence[bytes | None] | pa.Array"
 
 
 class StateTable:
-    """Keys to values, as bytes. Reads of many keys give an answer per key asked, in that order."""
+    """A map of keys to values, as bytes. Reads of many keys return one answer per key, in the order asked."""
 
     def __init__(self, name: str, environment: Environment) -> None:
         self.name = name
@@ -90,11 +90,11 @@ class StateTable:
         self._changes: list[tuple[bytes, bytes | None]] | None = None
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of one key; for many, `get_many` is several times faster."""
+        """Return the value of one key; for many keys, `get_many` is several times faster."""
         return self.get_many([key])[0]
 
     def get_many(self, keys: Keys) -> list[bytes | None]:
-        """The values of these keys, None where there is none."""
+        """Return the values of these keys, None for missing ones."""
         wanted = _listed(keys)
         self._look(wanted)
         written, seen = self._written, self._seen
@@ -103,7 +103,7 @@ class StateTable:
         return [written[key] if key in written else seen[key] for key in wanted]
 
     def get_arrow(self, keys: Keys) -> pa.Array:
-        """The same as a binary array with nulls."""
+        """Return the values of these keys as a binary array with nulls."""
         return pa.array(self.get_many(keys), pa.large_binary())
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -112,14 +112,14 @@ class StateTable:
         self._set(key, value)
 
     def put_many(self, keys: Keys, values: Values) -> None:
-        """Write these values; None (or an Arrow null) deletes; of a key given twice the last counts."""
+        """Write these values. None or an Arrow null deletes; if a key is given twice, the last value counts."""
         wanted = _listed(keys)
         check_keys(set(wanted), self.name)
         self._written.update(zip(wanted, _listed(values), strict=True))
         self._order = self._changes = None
 
     def delete(self, key: bytes) -> None:
-        """Remove one key; that it is not there is fine."""
+        """Remove one key; a missing one is ignored."""
         self._set(key, None)
 
     def delete_many(self, keys: Keys) -> None:
@@ -128,9 +128,9 @@ class StateTable:
         self._order = self._changes = None
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows in key order, from `start` to before `stop`, whose keys begin with `prefix`.
+        """Return the rows in key order from `start` to before `stop` whose keys begin with `prefix`.
 
-        What is written after the call does not show, so a loop may delete what it meets.
+        Writes after the call are not visible, so a loop may delete what it meets.
         """
         first = max(prefix, start)
         if self._order is None:
@@ -145,20 +145,20 @@ class StateTable:
         return _merged(stored, changed) if changed else stored
 
     def changes(self) -> list[tuple[bytes, bytes | None]]:
-        """What this batch changed, in key order; writing what was there already changes nothing."""
+        """Return what this batch changed, in key order. Writing an unchanged value is no change."""
         if self._changes is None:
             self._look(list(self._written))
             seen, written = self._seen, self._written
-            # Sorting keys compares bytes; sorting rows would compare pairs, at twice the time.
+            # Sorting keys compares bytes; sorting rows would compare pairs and take twice the time.
             self._changes = [(key, written[key]) for key in sorted(written) if written[key] != seen[key]]
         return self._changes
 
     def before(self) -> Mapping[bytes, bytes | None]:
-        """The values before this batch, of the keys in `changes` among others."""
+        """Return the values before this batch, at least of the keys in `changes`."""
         return self._seen
 
     def forget(self) -> None:
-        """The batch is over, committed or not."""
+        """Drop everything remembered, because the batch is over, committed or not."""
         self._written, self._seen, self._order, self._changes = {}, {}, None, None
 
     def _set(self, key: bytes, value: bytes | None) -> None:
@@ -168,7 +168,7 @@ class StateTable:
         self._changes = None
 
     def _look(self, keys: list[bytes]) -> None:
-        """Read what is not known yet."""
+        """Read those keys that were not read yet."""
         seen = self._seen
         missing = sorted({key for key in keys if key not in seen} if seen else set(keys))
         if not missing:
@@ -210,12 +210,12 @@ def _merged(
 
 
 def _listed(column: Any) -> list[Any]:
-    """A list, also of an Arrow array: one call into Arrow instead of one per key."""
+    """Return a list; an Arrow array is converted in one call instead of one per key."""
     return column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else list(column)
 
 
 class StateView:
-    """The tables of one task, to read; what is written stays in memory."""
+    """The tables of one task for a reader; writes stay in memory."""
 
     def __init__(self, environment: Environment, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> None:
         self._environment = environment
@@ -224,19 +224,19 @@ class StateView:
             self.table(name).put_many([key for key, _ in rows], [value for _, value in rows])
 
     def table(self, name: str) -> StateTable:
-        """A table by name."""
+        """Return a table by name."""
         if name not in self._tables:
             self._tables[name] = StateTable(name, self._environment)
         return self._tables[name]
 
     def changes(self) -> dict[str, Sequence[tuple[bytes, bytes | None]]]:
-        """All that differs from what is committed."""
+        """Return everything that differs from the committed state."""
         return {name: rows for name, table in self._tables.items() if (rows := table.changes())}
 
 
 @contextmanager
 def state_view(place: StorePlace, changes: Mapping[str, Sequence[tuple[bytes, bytes | None]]]) -> Iterator[StateView]:
-    """The state of a task for as long as the block lasts. The caller knows that it is there and can be trusted."""
+    """Open the state of a task for the length of the block. The caller knows that it exists and can be trusted."""
     environment = Environment(place)
     try:
         yield StateView(environment, changes)

@@ -1,10 +1,10 @@
-"""The per-task LMDB store: tables, undo of one batch, offsets, moved from batch to batch by one transaction each.
+"""The per-task LMDB store: tables, undo of one batch, offsets; one transaction moves it from batch to batch.
 
-`begin` says where the store stands, steps work on its tables, `commit` writes rows, deletes, batch, epoch and the
-undo of this batch together: killed at any instant, the store is at the batch before or at this one. The undo takes it
-back one batch, because Spark may run a batch again that was committed here already. Offsets and control bookkeeping
-are tables like others, so they move, roll back and are copied like others. Must not be used by a process forked after
-it was opened, and must not stay open between batches: the next batch may come to another process.
+`begin` checks where the store stands, steps work on its tables, and `commit` writes rows, deletes, batch, epoch and the
+undo of this batch together: killed at any point, the store is at the batch before or at this one. The undo takes it
+back one batch, because Spark may run a batch again that was already committed here. Offsets and control bookkeeping are
+ordinary tables, so they move, roll back and are copied with the rest. Must not be used by a process forked after it was
+opened, and must not stay open between batches: the next batch may run in another process.
 """
 
 import json
@@ -27,7 +27,7 @@ from holdfast_runtime.state.table import StateTable, any_long, fold_key, fold_va
 OFFSETS = ".offsets"
 CONTROL = ".control"
 OUTPUTS = ".outputs"
-"""Names of tables that begin with a dot are Holdfast's own."""
+"""Names of tables that begin with a dot are reserved for Holdfast."""
 
 _HEAD, _KEY = b"head", b"head"
 _TABLE, _UNDO = b"table.", b"undo."
@@ -35,7 +35,7 @@ _LONGEST_NAME = 200
 
 
 class CommittedBatch(Enum):
-    """What to do with a batch that this store has committed already."""
+    """What to do with a batch that this store has already committed."""
 
     UNDO = "undo"
     KEEP = "keep"
@@ -46,29 +46,29 @@ class BatchWork(Enum):
 
     RUN = "run"
     KEPT = "kept"
-    """The store has this batch; its tables show the state after it, and `commit` writes nothing."""
+    """The store already has this batch: its tables show the state after it, and `commit` writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreHead:
-    """Where a store stands. A store nothing was committed to stands at the batch before the task's first."""
+    """The position of a store. Before the first commit it stands at the batch before the task's first."""
 
     batch: int
     start: int
-    """Where the task began: the batch before its first."""
+    """The batch before the task's first."""
     epoch: int | None = None
-    """Of the attempt that computed this state; None: nothing was."""
+    """The attempt that computed this state; None if nothing was committed."""
     undo: bool = False
     undo_epoch: int | None = None
     snapshot: int | None = None
     """The last batch with a snapshot in the durable copy."""
     snapshot_bytes: int = 0
     delta_bytes: int = 0
-    """Of the deltas since."""
+    """Total size of the deltas since that snapshot."""
 
 
 class TaskStore:
-    """The state of one task. Made by `create`, `open` or `Durable.restore`; a context manager that closes."""
+    """The state of one task. Made by `create`, `open` or `opening.restore`; a context manager that closes it."""
 
     def __init__(self, place: StorePlace, held: Claim) -> None:
         self.place = place
@@ -77,7 +77,7 @@ class TaskStore:
         left = held.left()
         self._deaths = 0 if left is None else left.unclosed
         if left is not None and left.phase is UsePhase.WRITING:
-            # Nothing else tells that these pages, which LMDB believes, are as it wrote them.
+            # The last user died in a transaction, and LMDB itself does not verify the meta pages it trusts.
             with typed_store_errors(place):
                 check_metas(place.data_path)
         self._note(UsePhase.READING)
@@ -92,7 +92,7 @@ class TaskStore:
 
     @classmethod
     def create(cls, place: StorePlace, batch: int, held: Claim | None = None) -> "TaskStore":
-        """An empty store for a task whose first batch is the one after this; what was there is dropped."""
+        """Create an empty store for a task whose first batch follows `batch`; an existing store is dropped."""
         held = held or claim(place)
         try:
             with typed_store_errors(place):
@@ -113,7 +113,7 @@ class TaskStore:
 
     @classmethod
     def open(cls, place: StorePlace, held: Claim | None = None) -> "TaskStore":
-        """The store that is there. Who may choose asks `opening`, which restores one that is not to be trusted."""
+        """Open the existing store. `opening` decides whether it can be trusted, and restores it if not."""
         held = held or claim(place)
         try:
             return cls(place, held)
@@ -131,12 +131,12 @@ class TaskStore:
 
     @property
     def task(self) -> str:
-        """Its task."""
+        """Name of the task."""
         return self.place.identity.task
 
     @property
     def offsets(self) -> StateTable:
-        """How far each stream partition is read: moves with the rows."""
+        """How far each stream partition is read; moves together with the rows."""
         return self.table(OFFSETS)
 
     @property
@@ -145,7 +145,7 @@ class TaskStore:
         return self.table(CONTROL)
 
     def table(self, name: str) -> StateTable:
-        """A table by name; one nothing was written to is empty and costs nothing."""
+        """Return a table by name; one that was never written to is empty and costs nothing."""
         found = self._tables.get(name)
         if found is None:
             if not 0 < len(name.encode()) <= _LONGEST_NAME:
@@ -155,19 +155,18 @@ class TaskStore:
         return found
 
     def tables(self) -> list[str]:
-        """The tables that were ever written to."""
+        """Return the tables that were ever written to."""
         stored = {name[len(_TABLE) :].decode() for name in self._environment.names() if name.startswith(_TABLE)}
         return sorted(stored | {name for name, table in self._tables.items() if table.changes()})
 
     def used(self) -> int:
-        """Bytes of the quota that are taken."""
+        """Return the bytes of the quota in use."""
         return self._environment.used()
 
     def begin(self, batch: int, epoch: int, committed: CommittedBatch = CommittedBatch.UNDO) -> BatchWork:
-        """Start a batch; what an unfinished one left in memory is forgotten.
+        """Start a batch, dropping what an unfinished one left in memory.
 
-        Raises `StoreRebuildError` where the store is at another batch, `EpochFencedError` where a newer attempt was
-        here.
+        Raises `StoreRebuildError` if the store is at another batch, `EpochFencedError` if a newer attempt has used it.
         """
         self._check_process()
         self.abandon()
@@ -189,13 +188,13 @@ class TaskStore:
         return begun
 
     def delta(self, outputs: dict[str, bytes] | None = None) -> Delta:
-        """What this batch changed, with what it sends out: opaque bytes per output partition."""
+        """Return what this batch changed, with its outputs: opaque bytes per output partition."""
         batch, epoch, _ = self._running()
         changes = {name: rows for name, table in sorted(self._tables.items()) if (rows := table.changes())}
         return Delta(self.place.identity, batch, epoch, self.head.epoch, changes, outputs or {})
 
     def load(self, delta: Delta) -> None:
-        """Take this batch's changes from its delta, in place of computing them."""
+        """Take this batch's changes from its delta instead of computing them."""
         batch, _, _ = self._running()
         if (delta.identity, delta.batch, delta.base) != (self.place.identity, batch, self.head.epoch):
             message = (
@@ -210,7 +209,7 @@ class TaskStore:
         self._batch = (delta.batch, delta.epoch, BatchWork.RUN)
 
     def commit(self, delta_bytes: int = 0) -> None:
-        """Make the batch part of the state; `delta_bytes` is what its delta takes in the durable copy."""
+        """Make the batch part of the state. `delta_bytes` is the size of its delta in the durable copy."""
         self._check_process()
         batch, epoch, begun = self._running()
         if begun is BatchWork.KEPT:
@@ -224,7 +223,7 @@ class TaskStore:
             undo_epoch=self.head.epoch,
             delta_bytes=self.head.delta_bytes + delta_bytes,
         )
-        # Read what the undo needs before the write transaction: the old pages are not ours to read afterwards.
+        # Read what the undo needs before the write transaction: afterwards nothing protects the old pages.
         changed = [(table, rows) for table in self._tables.values() if (rows := table.changes())]
         with self._writing() as txn:
             _clear_undo(txn)
@@ -235,14 +234,14 @@ class TaskStore:
         self.abandon()
 
     def abandon(self) -> None:
-        """Give up what this batch wrote so far."""
+        """Drop what this batch has written so far."""
         self._batch = None
         self._environment.stop_reading()
         for table in self._tables.values():
             table.forget()
 
     def noted_snapshot(self, batch: int, size: int) -> None:
-        """Remember that the durable copy has a snapshot of this batch, so that the next is made when it is due."""
+        """Remember that the durable copy has a snapshot of this batch, so that the next one is made when it is due."""
         head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=0)
         with self._writing() as txn:
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
@@ -254,7 +253,7 @@ class TaskStore:
         self._environment.copy_to(descriptor)
 
     def close(self) -> None:
-        """Forget the unfinished batch and let other processes in; again is fine."""
+        """Drop the unfinished batch and let other processes in. Calling it again does no harm."""
         if self._process == os.getpid() and self._claim.held:
             self._environment.close()
             self._deaths = 0
@@ -262,7 +261,7 @@ class TaskStore:
             self._claim.release()
 
     def discard(self) -> None:
-        """Close, but stay the one user of the place: what is there is about to be replaced."""
+        """Close, but keep the claim on the place, because its content is about to be replaced."""
         self._environment.close()
 
     def _undo(self) -> None:
@@ -288,7 +287,7 @@ class TaskStore:
         self._note(UsePhase.READING)
 
     def _note(self, phase: UsePhase) -> None:
-        """Say how the store would be left if this process ended now."""
+        """Note the state in which the store would be left if this process ended now."""
         file = file_stamp(self.place.data_path)
         self._claim.note(None if file is None else LastUse(phase, file, self._deaths))
 
@@ -330,7 +329,7 @@ def _write(txn: WriteTransaction, table: StateTable, rows: list[tuple[bytes, byt
         old = sorted((fold_key(key), None if value is None else fold_value(key, value)) for key, value in old)
         puts = sorted((fold_key(key), fold_value(key, value)) for key, value in puts)
         gone = sorted(map(fold_key, gone))
-    # An old value is marked, for an empty one is not an absent one.
+    # Old values are marked, because an empty value differs from an absent one.
     undo = [(key, b"" if value is None else b"\x01" + value) for key, value in old]
     txn.put(_UNDO + table.name.encode(), undo, fill=True)
     txn.delete(table.database, gone)

@@ -1,8 +1,8 @@
 """Whether a local store may be used for a batch: an ordered list of small checks, and the list is the rule.
 
 A store that is not trusted is dropped and restored, so each check names what was found and what was expected. One
-reason must not lead to a restore: with `DistrustReason.NEWER_EPOCH` the process has to end. Must not read anything:
-facts come in as arguments.
+reason must not lead to a restore: on `DistrustReason.NEWER_EPOCH` the process has to end. Must not read anything: facts
+come in as arguments.
 """
 
 from collections.abc import Callable
@@ -24,23 +24,23 @@ class DistrustReason(StrEnum):
     OTHER_TASK = "OtherTask"
     MACHINE_RESTARTED = "MachineRestarted"
     NEWER_EPOCH = "NewerEpoch"
-    """A newer attempt wrote it: whoever asks must end, not restore."""
+    """A newer attempt wrote it: the caller must end, not restore."""
     DAMAGED = "Damaged"
-    """Something was read in it that can't be right."""
+    """Something read from it can't be right."""
     CHANGED = "Changed"
     """Its file is not as its last user left it."""
     DEADLY = "Deadly"
-    """Its last users ended while they had it open."""
+    """Several users in a row ended while they had it open."""
     OTHER_BATCH = "OtherBatch"
     OTHER_HISTORY = "OtherHistory"
-    """It was put back alone, or its checkpoint was: the batch that both are at is not the same one."""
+    """The store or its checkpoint was put back alone: both are at the same batch number with different content."""
     UNREADABLE = "Unreadable"
     """LMDB can't open it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distrust:
-    """A reason with its sentence."""
+    """A reason with its explanation."""
 
     reason: DistrustReason
     message: str
@@ -48,7 +48,7 @@ class Distrust:
 
 @dataclass(frozen=True, slots=True)
 class StoreUse:
-    """How a store was left, and what its file looks like now."""
+    """How the last user left a store, and what its file looks like now."""
 
     left: LastUse | None
     file: FileStamp | None
@@ -56,20 +56,20 @@ class StoreUse:
 
 @dataclass(frozen=True, slots=True)
 class TrustFacts:
-    """What is known of the local store; batch and epoch are None until it may be opened."""
+    """Known facts of the local store; batch and epoch are None until it may be opened."""
 
     sidecar: Sidecar | None
     batch: int | None = None
     epoch: int | None = None
     copied: frozenset[int] = frozenset()
-    """By which attempts the durable copy has that batch; empty where that is not known."""
+    """The attempts whose version of that batch is in the durable copy; empty if unknown."""
     use: StoreUse | None = None
-    """None where that was not looked at: while an app runs, it changes."""
+    """None if not checked: while an app runs, it changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStore:
-    """What the coming batch needs."""
+    """The store the coming batch needs."""
 
     identity: TaskIdentity
     batch: int
@@ -81,14 +81,14 @@ Check = Callable[[Sidecar, TrustFacts, ExpectedStore], Distrust | None]
 
 
 def check_format(found: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
-    """Another release may lay out bytes differently."""
+    """Another release may store bytes in another layout."""
     if found.format == FORMAT:
         return None
     return Distrust(DistrustReason.FORMAT_DIFFERS, f"it has format {found.format}, this release uses {FORMAT}")
 
 
 def check_app(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
-    """Directories get reused."""
+    """Directories get reused by other apps."""
     return _same(DistrustReason.OTHER_APP, "app", found.identity.app, expected.identity.app)
 
 
@@ -98,24 +98,24 @@ def check_run(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrus
 
 
 def check_task(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
-    """Another task's keys would look like ours."""
+    """Another task's keys would look valid here."""
     return _same(DistrustReason.OTHER_TASK, "task", found.identity.task, expected.identity.task)
 
 
 def check_boot(found: Sidecar, _: TrustFacts, expected: ExpectedStore) -> Distrust | None:
-    """Without waiting for the disk, a commit is as durable as the page cache. No boot id at all is never equal."""
+    """Commits don't wait for the disk, so they do not survive a restart. A missing boot id never matches."""
     if found.boot_id and found.boot_id == expected.boot_id:
         return None
     return Distrust(DistrustReason.MACHINE_RESTARTED, f"written under boot {found.boot_id!r}, now {expected.boot_id!r}")
 
 
 def check_damage(found: Sidecar, _: TrustFacts, __: ExpectedStore) -> Distrust | None:
-    """Who met damage says so here, for what was damaged once is not read again."""
+    """A reader that met damage noted it; damaged content must not be read again."""
     return None if found.damage is None else Distrust(DistrustReason.DAMAGED, f"it is damaged: {found.damage}")
 
 
 def check_use(_: Sidecar, facts: TrustFacts, __: ExpectedStore) -> Distrust | None:
-    """A file that was cut, flipped, swapped or put back; LMDB would read wrong rows, or end the process."""
+    """If the file was cut, flipped, swapped or put back, LMDB would read wrong rows or end the process."""
     return None if facts.use is None else _use_distrust(facts.use)
 
 
@@ -127,14 +127,14 @@ def check_epoch(_: Sidecar, facts: TrustFacts, expected: ExpectedStore) -> Distr
 
 
 def check_batch(_: Sidecar, facts: TrustFacts, expected: ExpectedStore) -> Distrust | None:
-    """At the batch before: go on. At this batch: it was committed here, and is replayed. Anything else has gaps."""
+    """At the batch before, it continues; at this batch, the batch is replayed; any other batch leaves a gap."""
     if facts.batch is None or facts.batch in (expected.batch - 1, expected.batch):
         return None
     return Distrust(DistrustReason.OTHER_BATCH, f"it is at batch {facts.batch}, and batch {expected.batch} is to run")
 
 
 def check_history(_: Sidecar, facts: TrustFacts, __: ExpectedStore) -> Distrust | None:
-    """The durable copy says what the batch was; what follows would be computed on another state than it has."""
+    """If the durable copy has another version of the batch, what follows would be computed on a different state."""
     if not facts.copied or facts.epoch in facts.copied:
         return None
     message = f"it has batch {facts.batch} of attempt {facts.epoch}, and the checkpoint that of {max(facts.copied)}"
@@ -156,7 +156,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def trust(facts: TrustFacts, expected: ExpectedStore) -> Distrust | None:
-    """Why the store may not be used for this batch; None: it may."""
+    """Return why the store may not be used for this batch, or None if it may."""
     if facts.sidecar is None:
         return Distrust(DistrustReason.NO_STORE, "there is no local store")
     for check in CHECKS:
@@ -175,7 +175,7 @@ def _use_distrust(use: StoreUse) -> Distrust | None:
     if left is None or file is None:
         what = "nothing tells how it was left" if file is not None else "its data file is gone"
         return Distrust(DistrustReason.CHANGED, what)
-    # How far a transaction came is LMDB's to find out; no file of a store ever shrinks.
+    # LMDB finds out how far a transaction got; the file of a store never shrinks.
     interrupted = left.phase is UsePhase.WRITING and file.size >= left.file.size
     if file != left.file and not interrupted:
         what = f"{file.size:,} bytes changed at {file.changed}, left with {left.file.size:,} at {left.file.changed}"

@@ -1,1 +1,1 @@
-"""The steps of the graph that run in Python, one file a verb: whole batches of rows in, whole batches out."""
+"""The steps of the graph that run in Python, one file per verb: whole batches of rows in, whole batches out."""

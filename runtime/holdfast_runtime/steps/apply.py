@@ -1,11 +1,12 @@
-"""The verb `apply`: a user's function over whole batches, its result check, and the search for rows it fails on.
+"""The verb `apply`: a user function over whole batches, the check of its result, and the search for failing rows.
 
-The result is held to what the step declares before anyone relies on it. Event times: where the step `keeps` their
-column they are read from it again; else a function that gives as many rows as it took keeps them row by row; with any
-other number nobody can tell which row came from which, so all get the earliest of the batch: a later one could put a
-row behind what it was made of. Failing rows are found by calling again with ever smaller parts, only after a failure,
-at most twice the logarithm of the batch in calls per failing row. What is wrong with any rows, such as undeclared
-columns, is no row's failure. Must not load the function, hide whose failure it was, or write dead letters.
+The result is checked against what the step declares before anyone relies on it. Event times: if the step `keeps` the
+event-time column, they are read from it again. Otherwise a function that returns as many rows as it took keeps them row
+by row. With any other number nobody can tell which row came from which, so all get the earliest time of the batch: a
+later one could put a row behind the rows it was made of. Failing rows are searched only after a failure, by calling
+again with ever smaller parts: at most twice the logarithm of the batch in calls per failing row. A fault of the whole
+result, such as undeclared columns, is not a row's failure. Must not load the function, hide whose failure it was, or
+write dead letters.
 """
 
 from collections.abc import Callable
@@ -32,23 +33,23 @@ from holdfast_runtime.streams.codecs.times import outside_years
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """A function that a step calls, and what the step promises of its result."""
+    """A function that a step calls, and what the step declares of its result."""
 
     step: str
     path: str
-    """As the spec names it, `package.module:function`."""
+    """The function as the spec names it, `package.module:function`."""
     call: Callable[..., Any]
     schema: pa.Schema
-    """The columns that come out."""
+    """The columns of the result."""
     event_time: str | None = None
-    """One of them that the function keeps, and that is the event time of its rows."""
+    """The event-time column, if the function keeps it."""
 
     def __str__(self) -> str:
         return f"{self.path} (step {self.step})"
 
 
 def apply(function: UserFunction, given: TimedRows) -> TimedRows:
-    """What the function makes of the rows. It is not called without rows."""
+    """Call the function on the rows and return its checked result. Without rows it is not called."""
     if not given.count:
         return TimedRows.nothing(function.schema)
     rows = checked_result(function, call_function(function, given.rows))
@@ -61,7 +62,7 @@ def apply(function: UserFunction, given: TimedRows) -> TimedRows:
 
 
 def call_function(function: UserFunction, *arguments: Any) -> Any:
-    """What the function gives; what it raises is said to be its own, with the lines where."""
+    """Call the function. Whatever it raises becomes a `UserFunctionError` with the lines of the user's code."""
     try:
         return function.call(*arguments)
     except Exception as error:
@@ -69,7 +70,7 @@ def call_function(function: UserFunction, *arguments: Any) -> Any:
 
 
 def checked_result(function: UserFunction, result: Any) -> pa.RecordBatch:
-    """The result as rows of the declared columns, found by name in any order; values must fit their types."""
+    """Return the result as rows of the declared columns, matched by name; values must fit their types."""
     if isinstance(result, pa.Table):
         result = _one_batch(result)
     if not isinstance(result, pa.RecordBatch):
@@ -122,7 +123,7 @@ Failure = UserFunctionError | ColumnValueError
 
 
 def apply_or_name(function: UserFunction, given: TimedRows) -> TimedRows:
-    """What the function makes of the rows; where it fails, the error names the first row that it fails on alone."""
+    """Like `apply`, but the error names the first row on which the function fails by itself."""
     try:
         return apply(function, given)
     except (UserFunctionError, ColumnValueError) as error:
@@ -133,7 +134,7 @@ def apply_or_name(function: UserFunction, given: TimedRows) -> TimedRows:
 
 
 def apply_apart(function: UserFunction, given: TimedRows) -> tuple[TimedRows, list[FailedRow]]:
-    """What the function makes of the rows it can take, in their order, and those it can't."""
+    """Return the function's result for the rows it accepts, in their order, and the rows it fails on."""
     apart = _Apart(function, given)
     apart.run(0, given.count)
     return TimedRows.joined(apart.made, function.schema), apart.failed
@@ -141,7 +142,7 @@ def apply_apart(function: UserFunction, given: TimedRows) -> tuple[TimedRows, li
 
 @dataclass(slots=True)
 class _Apart:
-    """Rows taken to pieces."""
+    """Rows split into ever smaller parts to find the failing ones."""
 
     function: UserFunction
     given: TimedRows
@@ -149,7 +150,7 @@ class _Apart:
     failed: list[FailedRow] = field(default_factory=list)
 
     def run(self, start: int, end: int) -> None:
-        """The rows from `start` to before `end`; halves of them where that fails."""
+        """Apply the function to the rows from `start` to before `end`; if it fails, to each half."""
         error = self._tried(start, end)
         if error is None:
             return
@@ -171,7 +172,7 @@ class _Apart:
 
 
 def _first(function: UserFunction, given: TimedRows) -> tuple[int, Failure] | None:
-    """The first row that the function fails on alone, if it is one row's failure at all."""
+    """Return the first row on which the function fails by itself, or None if no single row is to blame."""
     start, end = 0, given.count
     while end - start > 1:
         middle = (start + end) // 2

@@ -1,6 +1,6 @@
 """What a step gets from its slot besides rows: the times of the batch, and the tables of the task.
 
-Times are those of the batch, so that a replay sees the same. Tables are protocols, so that steps can be tried without
+Times are those of the batch, so that a replay sees the same. Tables are protocols, so that steps can be tested without
 a disk. Must not read any clock, and must not know the store behind the tables.
 """
 
@@ -16,51 +16,51 @@ _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class StepClock:
-    """One batch's times for one step, in milliseconds since 1970."""
+    """The times of one batch for one step, in milliseconds since 1970."""
 
     now: int
     """Processing time: the batch clock, by which timers and ttl are measured."""
     watermark: int | None
-    """Of event time, after the rows of this batch: timers fire by it; None: none yet."""
+    """Watermark after the rows of this batch; event-time timers fire by it. None if there is none yet."""
     ended: bool = False
-    """No row will come any more: all event time has passed."""
+    """Whether no more rows will come: all event time has passed."""
     before: int | None = None
-    """The watermark before this batch: what rows were promised not to be earlier than."""
+    """The watermark before this batch: rows with an earlier event time are late."""
     horizon: int | None = None
-    """The latest event time that is believed; None: any is."""
+    """The latest plausible event time; None if every time is accepted."""
     skew: int = 0
-    """How far the batch clock is ahead of the host's."""
+    """How far the batch clock is ahead of the host's clock."""
 
     @property
     def wall(self) -> int:
-        """Processing time as the host's clock has it."""
+        """Processing time by the host's clock."""
         return self.now - self.skew
 
     def late(self, times: pa.Int64Array) -> pa.BooleanArray:
-        """Which rows with these event times are late: behind the watermark, or farther ahead than is believed."""
+        """Return which of these event times are late: behind the watermark, or implausibly far ahead."""
         behind = pc.less(times, _EARLIEST if self.before is None else self.before)
         ahead = pc.greater(times, _LATEST if self.horizon is None else self.horizon)
         return pc.or_(behind, ahead).fill_null(False)  # noqa: FBT003 - Arrow's own
 
 
 class KeyValueTable(Protocol):
-    """One table: keys to values, as bytes, in order of keys."""
+    """One table: keys to values, as bytes, ordered by key."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of these keys, None where there is none."""
+        """Return the values of these keys, None for missing ones."""
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""
 
     def forget(self) -> None:
-        """Take back what this batch has written."""
+        """Discard what this batch has written."""
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows in key order, from `start` to before `stop`, as they were when it was called."""
+        """Return the rows in key order, from `start` to before `stop`, as they were when it was called."""
 
 
 class TaskTables(Protocol):
     """The tables of one task."""
 
     def table(self, name: str) -> KeyValueTable:
-        """A table by name; one nothing was written to is empty."""
+        """Return a table by name; one that was never written to is empty."""

@@ -1,8 +1,8 @@
-"""Failures of a user's function in a step: typed errors, the failed row, and its dead letter.
+"""Failures of a user function in a step: typed errors, the failed row, and its dead letter.
 
-Errors name step and function and keep the last frames of the user's own traceback, so that the user finds the line to
-change; frames of Holdfast would only hide them. A dead letter has the row, the reason, the step, and where the row
-was read if that is known. Must not decide what happens next: the step stops the batch or puts the row aside.
+Errors name the step and the function and keep the last frames of the user's own traceback, so that the user finds the
+line to change; frames of Holdfast would only hide them. A dead letter has the row, the reason, the step, and where the
+row was read, if known. Must not decide what happens next: the step stops the batch or puts the row aside.
 """
 
 import traceback
@@ -23,7 +23,7 @@ _LONGEST_REASON = 1000
 
 
 class UserFunctionError(UserActionError):
-    """A user's function raised."""
+    """A user function raised an exception."""
 
     def __init__(self, message: str, step: str, function: str, frames: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -33,12 +33,12 @@ class UserFunctionError(UserActionError):
         """The innermost frames of the user's code, the failing one last."""
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str, tuple[str, ...]]]:
-        """It travels from a worker process to the driver."""
+        """Pickle all fields, because the error travels from a worker process to the driver."""
         return type(self), (str(self), self.step, self.function, self.frames)
 
     @classmethod
     def raised(cls, error: BaseException, step: str, function: str, about: str = "") -> "UserFunctionError":
-        """What to raise from the exception of a user's function; `about`: what it was called with, ` for key 'a'`."""
+        """Build the error from the exception of a user function; `about` says what the call was for, ` for key 'a'`."""
         frames = user_frames(error)
         where = f" at {frames[-1].split(', in ')[0]}" if frames else ""
         told = "".join(f"\n  {frame}" for frame in frames)
@@ -51,23 +51,23 @@ class UserFunctionError(UserActionError):
 
 
 class FunctionResultError(UserActionError):
-    """A user's function gave back what its step can't use: an unknown column, a wrong type, no rows at all."""
+    """A user function returned what its step can't use: an unknown column, a wrong type, something other than rows."""
 
 
 class ColumnValueError(FunctionResultError):
-    """A user's function gave back a value that its column can't hold: other rows may be good."""
+    """A user function returned a value that its column can't hold; other rows may be good."""
 
     def __init__(self, message: str, column: str) -> None:
         super().__init__(message)
         self.column = column
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        """It travels from a worker process to the driver."""
+        """Pickle all fields, because the error travels from a worker process to the driver."""
         return type(self), (str(self), self.column)
 
 
 def reason(error: Exception) -> str:
-    """In a line: what a function raised and where, or what is wrong with its result."""
+    """Return in one line what a function raised and where, or what is wrong with its result."""
     raised = error.__cause__ if isinstance(error, UserFunctionError) else None
     if raised is None:
         return _shortened(str(error) if isinstance(error, UserActionError) else _error_text(error))
@@ -77,12 +77,12 @@ def reason(error: Exception) -> str:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether the host is to blame rather than a row."""
+    """Whether the host's memory is to blame rather than a row."""
     return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
 
 
 def user_frames(error: BaseException) -> tuple[str, ...]:
-    """The innermost frames outside of Holdfast and of libraries, as `file:line, in function: source`."""
+    """Return the innermost frames outside Holdfast and libraries, as `file:line, in function: source`."""
     outside = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
     found = [frame for frame in outside if not _is_library(frame.filename)] or outside
     return tuple(
@@ -109,19 +109,19 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row that a step can't take, or a call without rows that failed."""
+    """A row that a step can't process, or a failed call without rows."""
 
     row: int | None
-    """Which of the rows that the step was given; None: it was called for the timers of a key."""
+    """The row's index among the step's input rows; None for a call for the timers of a key."""
     reason: str
     column: str | None = None
-    """The column that could not be computed, where one is to blame."""
+    """The column that could not be computed, if one is to blame."""
     key: bytes | None = None
-    """The key the function was called for, as records have it."""
+    """The key the function was called for, as in stream records."""
 
 
 def letters_of(step: str, given: TimedRows, failed: Sequence[FailedRow]) -> pa.RecordBatch:
-    """Their dead letters. The value is the row as JSON."""
+    """Return the dead letters of these rows. The value of each is the row as JSON."""
     rows = [one.row for one in failed]
     found = [None if row is None else given.origin(row) for row in rows]
     columns: dict[str, list[object] | pa.Array] = {
@@ -146,7 +146,7 @@ def letters_of(step: str, given: TimedRows, failed: Sequence[FailedRow]) -> pa.R
 
 
 def row_texts(rows: pa.RecordBatch, wanted: Sequence[int | None]) -> list[object]:
-    """These rows as JSON, None where none is meant or JSON can't express it."""
+    """Return these rows as JSON, None for a None or for a row that JSON can't express."""
     there = [row for row in wanted if row is not None]
     if not there:
         return [None] * len(wanted)
@@ -158,14 +158,14 @@ def _texts(rows: pa.RecordBatch) -> list[object]:
     try:
         return codec_for("json", rows.schema).encode(rows).to_pylist()  # type: ignore[no-any-return]
     except EncodeError:
-        # The row that can't be expressed must not hide why it failed, nor take others with it.
+        # A row that can't be expressed must not hide why it failed, nor spoil the others.
         if rows.num_rows == 1:
             return [None]
         return [text for at in range(rows.num_rows) for text in _texts(rows.slice(at, 1))]
 
 
 def row_named(given: TimedRows, row: int) -> str:
-    """A row in a message: its values, shortened, and where it was read if that is known."""
+    """Return the row for a message: its values, shortened, and where it was read, if known."""
     (text,) = row_texts(given.rows, [row])
     shown = text.decode() if isinstance(text, bytes) else str(text)
     shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."

@@ -1,7 +1,7 @@
-"""Calls of a `process` function one key at a time: one that fails changes nothing but becomes dead letters.
+"""Calls of a `process` function one key at a time, where a failing call changes nothing but becomes dead letters.
 
-Used for a batch in which some call has failed. A key whose call fails is given its rows again, one by one: each row
-that fails then is put aside, and leaves the key's state and timers as they were before it. Must not touch tables.
+Used for a batch in which some call has failed. A key whose call fails gets its rows again, one by one. Each failing row
+is put aside and leaves the key's state and timers as they were before it. Must not touch tables.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ class KeyCalls:
 
     step: str
     path: str
-    """Of the function, as the spec names it."""
+    """The function as the spec names it."""
     function: Function
     out: pa.Schema
     failed: list[FailedRow] = field(default_factory=list)
@@ -34,7 +34,7 @@ class KeyCalls:
     def rows(
         self, key: Any, record_key: bytes | None, again: Callable[[], Rows], at: list[int], state: KeyState
     ) -> Rows:
-        """What the function gives for the rows of a key; `again` makes them anew, `at` is where they stand."""
+        """Return the function's result for the rows of a key; `again` builds the rows anew, `at` has their indexes."""
         given, why = self._tried(key, again(), state)
         if why is None:
             return given
@@ -51,14 +51,14 @@ class KeyCalls:
         return found
 
     def timers(self, key: Any, record_key: bytes | None, state: KeyState) -> Rows:
-        """What it gives for the timers that have come; one that fails does not fire again."""
+        """Return the function's result for the fired timers; if the call fails, they do not fire again."""
         given, why = self._tried(key, [], state)
         if why is not None:
             self.failed.append(FailedRow(None, why, key=record_key))
         return given
 
     def _tried(self, key: Any, rows: Rows, state: KeyState) -> tuple[Rows, str | None]:
-        """What a call gives, or why it fails; then the state is as before."""
+        """Return the result of a call, or why it failed; after a failure the state is as before."""
         values, timers = deepcopy(dict(state)), _copied(state)
         try:
             return self._called(key, rows, state), None

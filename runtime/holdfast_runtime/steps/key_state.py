@@ -1,6 +1,6 @@
-"""The `state` a user's function is given: a dict of one key with its timers, and the times of the batch.
+"""The `state` that a user function gets: a dict of one key with its timers, and the times of the batch.
 
-The function sees nothing of tables: what it changes here is collected when all calls are done. Must not write.
+The function never sees tables: its changes are collected after all calls. Must not write.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,24 +31,24 @@ class Timer:
 
 @dataclass(slots=True)
 class BatchMoment:
-    """What all keys of a batch have in common."""
+    """What all keys of a batch share."""
 
     clock: StepClock
     ttl: int | None
     firing: bool = False
-    """Timers are served, and not rows."""
+    """Whether timers are being served rather than rows."""
     rows: Sequence[Mapping[str, Any]] = ()
-    """All rows that functions get now."""
+    """All rows that functions are given now."""
     late: frozenset[int] = frozenset()
-    """The identities of those that are late."""
+    """The `id()` of each late row."""
     _here: frozenset[int] | None = None
 
     def give(self, rows: Sequence[Mapping[str, Any]], late: Iterable[int]) -> None:
-        """From now on functions get these rows; `late`: which of them are."""
+        """Set the rows that functions get from now on; `late` holds the indexes of the late ones."""
         self.rows, self.late, self._here = rows, frozenset(id(rows[place]) for place in late), None
 
     def is_late(self, row: object) -> bool:
-        """Whether this very dict is a late row; raises for what is no row of the batch."""
+        """Whether this very dict is a late row; raises `ValueError` if it is not a row of the batch."""
         if self._here is None:
             self._here = frozenset(map(id, self.rows))
         if id(row) not in self._here:
@@ -58,45 +58,45 @@ class BatchMoment:
 
 
 Timers = tuple[dict[str, int], dict[str, int]]
-"""Name -> time, of event time and of processing time: in the order of `TimerKind`."""
+"""Name -> time, for event time and for processing time, in the order of `TimerKind`."""
 
 
 class KeyState(dict[Any, Any]):
-    """The state of one key: a dict, kept from batch to batch. Left empty, the key is forgotten."""
+    """The state of one key: a dict that is kept from batch to batch. If it is left empty, the key is forgotten."""
 
     __slots__ = ("_moment", "_timers", "fired")
 
     _moment: BatchMoment
     _timers: Timers | None
     fired: tuple[Timer, ...]
-    """The timers this call is for; then it has no rows."""
+    """The timers this call is for; such a call has no rows."""
 
     @property
     def now(self) -> int:
-        """Processing time of the batch, milliseconds since 1970: the same in a replay."""
+        """Processing time of the batch in milliseconds since 1970; a replay sees the same."""
         return self._moment.clock.wall
 
     @property
     def watermark(self) -> int | None:
-        """How far event time had come before this batch; in a call for timers, how far it has come with it.
+        """The watermark before this batch; in a call for timers, the watermark after it.
 
-        Milliseconds since 1970; None: not known yet.
+        In milliseconds since 1970, None if not known yet.
         """
         clock = self._moment.clock
         return clock.watermark if self._moment.firing else clock.before
 
     @property
     def ended(self) -> bool:
-        """Whether no row will come any more, for any key."""
+        """Whether no more rows will come, for any key."""
         return self._moment.clock.ended
 
     def is_late(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row of this call came behind the watermark, or farther ahead of the clock than is believed."""
+        """Whether a row of this call is behind the watermark, or implausibly far ahead of the clock."""
         return self._moment.is_late(row)
 
     @property
     def timers(self) -> tuple[Timer, ...]:
-        """The timers of the key that wait."""
+        """The key's pending timers."""
         kinds = (TimerKind.EVENT, TimerKind.PROCESSING)
         clock = self._moment.clock
         return tuple(
@@ -106,7 +106,7 @@ class KeyState(dict[Any, Any]):
     def at_event_time(self, when: When, name: str = "") -> None:
         """Call the function for this key when the watermark reaches this time."""
         if not (self._moment.clock.ended and self._moment.firing):
-            # At the end, a timer that sets the next one would never come to an end itself.
+            # At the end of the streams, a timer that always sets the next one would go on for ever.
             self._set(TimerKind.EVENT, milliseconds(when), name)
 
     def at_time(self, when: When, name: str = "") -> None:
@@ -121,11 +121,11 @@ class KeyState(dict[Any, Any]):
         self._set(TimerKind.PROCESSING, time + clock.skew, name)
 
     def cancel_event_time(self, name: str = "") -> None:
-        """Forget the event-time timer of this name; that there is none is fine."""
+        """Cancel the event-time timer of this name, if there is one."""
         self._cancel(TimerKind.EVENT, name)
 
     def cancel_time(self, name: str = "") -> None:
-        """Forget the processing-time timer of this name; that there is none is fine."""
+        """Cancel the processing-time timer of this name, if there is one."""
         self._cancel(TimerKind.PROCESSING, name)
 
     def _set(self, kind: TimerKind, time: int, name: str) -> None:
@@ -144,7 +144,7 @@ class KeyState(dict[Any, Any]):
 def key_states(
     values: Iterable[Mapping[Any, Any]], timers: Iterable[Timers | None], moment: BatchMoment
 ) -> list[KeyState]:
-    """Those of many keys, with copies of their values and timers; made here, at half the time of a constructor."""
+    """Build the states of many keys from copies of their values and timers, in half the time of a constructor."""
     made = list(map(KeyState, values))
     for state, waiting_for in zip(made, timers, strict=True):
         state._moment = moment  # noqa: SLF001 - hidden from users, not from steps
@@ -154,24 +154,24 @@ def key_states(
 
 
 def all_waiting(state: KeyState) -> Timers | None:
-    """The timers of a key, None where there is none."""
+    """Return the timers of a key, or None if it has none."""
     timers = state._timers  # noqa: SLF001
     return timers if timers and (timers[0] or timers[1]) else None
 
 
 def waiting(state: KeyState, kind: TimerKind) -> dict[str, int]:
-    """Those of one kind; what is changed here changes them."""
+    """Return the timers of one kind; changing the dict changes the key's timers."""
     timers = state._timers  # noqa: SLF001
     return timers[kind] if timers else {}
 
 
 def timer(kind: TimerKind, name: str, time: int, clock: StepClock) -> Timer:
-    """As users see it: by the host's clock."""
+    """Return a timer as users see it, by the host's clock."""
     return Timer(kind.name.lower(), name, time - clock.skew if kind is TimerKind.PROCESSING else time)
 
 
 def milliseconds(when: When) -> int:
-    """Of an instant; a datetime without a zone is in UTC, as in columns. Never before it: a timer is not early."""
+    """Convert to milliseconds, rounding up so that a timer is never early; a datetime without a zone is in UTC."""
     if isinstance(when, datetime):
         moment = when if when.tzinfo else when.replace(tzinfo=UTC)
         return -((_EPOCH - moment) // _MILLISECOND)

@@ -1,9 +1,9 @@
 """The two tables of a `process` step: one row per key, and an index of the instants at which something is due.
 
-State, last touch and timers of a key lie in one row, so that one read gets all: a list in MessagePack of state,
-touched or 0, event-time timers, processing-time timers; what is empty at the end is left out. `holdfast state` reads
-it too. The index follows from the rows alone, so it only ever changes together with them. Keys are loaded and saved
-many at a time. Must not call users' functions.
+State, last touch and timers of a key share one row, so that one read gets all. The row is a MessagePack list of state,
+touched (or 0), event-time timers, processing-time timers; empty values at the end are left out. `holdfast state` reads
+it too. The index is derived from the rows alone, so both always change together. Keys are loaded and saved many at a
+time. Must not call user functions.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,37 +24,37 @@ _LIST_CODE = 0xDD
 
 
 class KeyRow(NamedTuple):
-    """What is kept of a key."""
+    """The stored row of a key."""
 
     values: dict[Any, Any]
     touched: int
-    """When the function was last called for it, rounded up; 0: it has no ttl."""
+    """When the function was last called for it, rounded up; 0 if it has no ttl."""
     timers: Timers | None
 
 
 def row_key(key: bytes | None) -> bytes:
-    """A key in a table: null is a key like others, and no key is empty there."""
+    """Return the key in the table. Null is a valid key, and the prefix makes no key empty."""
     return _NULL if key is None else _THERE + key
 
 
 def key_of(row: bytes) -> bytes | None:
-    """What `row_key` was given."""
+    """Return what `row_key` was given."""
     return None if row[:1] == _NULL else row[1:]
 
 
 def write_row(values: dict[Any, Any], touched: int, timers: Timers | None) -> bytes:
-    """The row of a key."""
+    """Return the row of a key as bytes."""
     if timers is None:
         return pack([values, touched] if touched else [values])
-    # In order of names, or timers set in another order would look changed.
+    # Ordered by name, otherwise timers set in another order would look changed.
     return pack([values, touched, *(dict(sorted(named.items())) if len(named) > 1 else named for named in timers)])
 
 
 def read_rows(contents: Sequence[bytes | None]) -> list[KeyRow | None]:
-    """What `write_row` was given, many at once."""
+    """Parse many rows that `write_row` made."""
     there = [content for content in contents if content is not None]
     with parsing_state("the state of some keys"):
-        # Beside each other behind the head of a list they are one value: one call reads all of them.
+        # Concatenated behind a list header they form one value, so that one call reads all of them.
         found = unpack(_LIST.pack(_LIST_CODE, len(there)) + b"".join(there))
         new = tuple.__new__  # half the time of KeyRow(...)
         rows = [new(KeyRow, (one[0], 0, None)) if len(one) == 1 else _row(*one) for one in found]
@@ -75,7 +75,7 @@ _EXPIRED_AT_ONCE = 10_000
 _NONE = KeyRow({}, 0, None)
 
 Refuse = Callable[[bytes, UnsupportedValue | None], NoReturn]
-"""Told the row of a key whose state holds what can't be kept."""
+"""Called with the row key of a key whose state holds an unsupported value; raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +86,20 @@ class Ttl:
 
     @property
     def granule(self) -> int:
-        """Touches within so long are one: a key in use does not move in the index with each batch."""
+        """Touches within this time count as one, so that a busy key does not move in the index with each batch."""
         return max(self.length // _SHARES, _FINEST)
 
     def touch(self, now: int) -> int:
-        """The end of the granule: nothing is dropped early, and it is never 0, which says that nothing is noted."""
+        """Return the end of the granule, so that nothing is dropped early. It is never 0, which means no touch."""
         return (now // self.granule + 1) * self.granule
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedKeys:
-    """Keys in a batch, side by side: what was there, and the states their functions work on."""
+    """Keys of a batch as parallel sequences: the stored rows, and the states that functions work on."""
 
     keys: Sequence[bytes]
-    """In the table."""
+    """The keys in the table."""
     contents: Sequence[bytes | None]
     before: Sequence[KeyRow | None]
     states: Sequence[KeyState]
@@ -109,7 +109,7 @@ class KeyTable:
     """The keys of one step in one task, for one batch."""
 
     def __init__(self, name: str, tables: TaskTables, moment: BatchMoment) -> None:
-        """`name`: under which the step keeps its state."""
+        """`name` is the name under which the step keeps its state."""
         self._rows = tables.table(name)
         self.index = tables.table(name + TIMERS_SUFFIX)
         self._moment = moment
@@ -117,7 +117,7 @@ class KeyTable:
         self._touched = self._ttl.touch(moment.clock.now) if self._ttl else 0
 
     def load(self, keys: Sequence[bytes]) -> LoadedKeys:
-        """These keys; one whose time is over is as if it was never there."""
+        """Load these keys; an expired one looks as if it never existed."""
         contents = self._rows.get_many(keys)
         before = read_rows(contents)
         alive = [_NONE if one is None or self.expired(one.touched) else one for one in before]
@@ -125,11 +125,11 @@ class KeyTable:
         return LoadedKeys(keys, contents, before, states)
 
     def expired(self, touched: int) -> bool:
-        """Whether a key last touched then is over. Without a ttl, or touched when there was none: never."""
+        """Whether a key last touched then has expired. Never without a ttl, or if touched when there was none."""
         return touched != 0 and self._ttl is not None and self._moment.clock.now >= touched + self._ttl.length
 
     def save(self, held: LoadedKeys, refuse: Refuse) -> None:
-        """Write what has changed; an empty state without timers is no row. `refuse` raises."""
+        """Write what has changed; an empty state without timers gets no row. `refuse` raises."""
         keys: list[bytes] = []
         contents: list[bytes | None] = []
         index: dict[bytes, bytes | None] = {}
@@ -146,7 +146,7 @@ class KeyTable:
             if not state and not timers:
                 content, touched = None, 0
             else:
-                # A copy that is a plain dict, for it is packed by its exact type.
+                # A copy that is a plain dict, because packing looks at the exact type.
                 values = dict(state)
                 if not supported(values):
                     refuse(key, unsupported(values))
@@ -162,15 +162,15 @@ class KeyTable:
 
     @property
     def clock(self) -> StepClock:
-        """Of the batch."""
+        """The clock of the batch."""
         return self._moment.clock
 
     def due(self, kind: TimerKind, until: int, after: bytes, most: int) -> list[DueInstant]:
-        """The first that are due, in order."""
+        """Return the first due instants, in order."""
         return list(islice(due(self.index, kind, until, after), most))
 
     def expire(self) -> None:
-        """Drop keys whose time is over, a bounded number: the rest is seen as dropped by `load`, and goes later."""
+        """Drop expired keys, up to a limit: `load` already hides the rest, which goes in later batches."""
         if self._ttl is None:
             return
         over = self.due(TimerKind.TOUCHED, self._moment.clock.now - self._ttl.length, b"", _EXPIRED_AT_ONCE)
@@ -184,7 +184,7 @@ class KeyTable:
         self.index.put_many(list(index), list(index.values()))
 
     def wake(self, clock: StepClock) -> int | None:
-        """When something is due that no row will bring about."""
+        """Return when the step has to run even if no row comes, or None."""
         if clock.ended:
             return clock.now if self.due(TimerKind.EVENT, LATEST, b"", 1) else None
         times = [earliest(self.index, TimerKind.PROCESSING)]
@@ -199,7 +199,7 @@ class KeyTable:
 def _move(
     index: dict[bytes, bytes | None], key: bytes, before: KeyRow | None, timers: Timers | None, touched: int
 ) -> None:
-    """From the instants of what was there to those of what is."""
+    """Change the index from the instants of the old row to those of the new one."""
     was = before.touched if before else 0
     if was != touched:
         if was:
@@ -212,7 +212,7 @@ def _move(
     for kind in (TimerKind.EVENT, TimerKind.PROCESSING):
         old, new = had[kind] if had else {}, timers[kind] if timers else {}
         if old != new:
-            # Several names may have one time, and then share its instant.
+            # Several names may have the same time and then share its instant.
             gone, here = set(old.values()), set(new.values())
             index.update((index_key(kind, time, key), None) for time in gone - here)
             index.update((index_key(kind, time, key), b"") for time in here - gone)

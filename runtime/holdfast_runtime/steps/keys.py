@@ -1,9 +1,9 @@
 """Keys of `process` rows: a batch grouped by key, and column values read back from a key's bytes.
 
-Grouping puts the rows of one key beside each other without a step of Python per row: keys come in the order in which
-they first appear, the rows of a key in their own order. It must not look at values: two rows have one key if the
-bytes of their keys are equal. Reading back is the inverse of `key_bytes` for every type a key may have: a timer knows
-only these bytes, and the function wants values. Must not be used where rows are at hand.
+Grouping puts the rows of one key next to each other without Python code per row. Keys come in the order in which they
+first appear, the rows of a key in their own order. Grouping must not look at values: two rows have the same key if
+their key bytes are equal. Reading back is the inverse of `key_bytes` for every type a key may have: a timer knows only
+these bytes, and the function needs values. Must not be used where rows are available.
 """
 
 import base64
@@ -30,17 +30,17 @@ class KeyGroups:
     """Rows in groups of one key each."""
 
     keys: list[bytes | None]
-    """Of each group, as a stream's records have them; None: null."""
+    """The key of each group, as in stream records; None for null."""
     rows: pa.RecordBatch
     """All rows, group by group."""
     ends: list[int]
-    """Behind the last row of each group."""
+    """The index behind the last row of each group."""
     times: pa.Int64Array
     """The event times of these rows."""
     latest: pa.Int64Array
-    """The latest event time in each group, null where none of its rows has one."""
+    """The latest event time in each group, null if none of its rows has one."""
     order: npt.NDArray[np.intp] | None = None
-    """Where each row stood before; None: rows are where they were."""
+    """The original index of each row; None if no row moved."""
 
 
 def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
@@ -68,7 +68,7 @@ _Read = Callable[[Any], Any]
 
 
 class KeyReader:
-    """Reads keys made of some columns."""
+    """Reads keys that are made of these columns."""
 
     def __init__(self, schema: pa.Schema, by: Sequence[str]) -> None:
         kinds = [schema.field(name).type for name in by]
@@ -78,7 +78,7 @@ class KeyReader:
         self._binary = self._alone and _is_binary(kinds[0])
 
     def values(self, key: bytes | None) -> tuple[Any, ...]:
-        """One value per column."""
+        """Return one value per column."""
         if key is None:
             return (None,)
         if self._text:
@@ -90,7 +90,7 @@ class KeyReader:
 
 
 def _reader(kind: pa.DataType) -> _Read:  # noqa: PLR0911 - one per family of types
-    """From JSON as `streams.keys` writes it."""
+    """Return the inverse of the JSON that `streams.keys` writes."""
     if pa.types.is_dictionary(kind):
         return _reader(kind.value_type)
     if pa.types.is_timestamp(kind):

@@ -1,7 +1,6 @@
 """The verb `merge` outside of Spark SQL: the rows of all inputs one after the other, in the order of `from`.
 
-Columns are found by name as Spark resolves it. Must not decide whether they fit: that was checked before anything
-ran.
+Columns are matched by name with Spark's rules. Must not decide whether they fit: that was checked before anything ran.
 """
 
 from collections.abc import Sequence
@@ -12,13 +11,13 @@ from holdfast_runtime.steps.timed_rows import TimedRows
 
 
 def merge(parts: Sequence[TimedRows], schema: pa.Schema) -> TimedRows:
-    """All rows of all parts, their columns brought into the order of the schema, which has them all by name."""
+    """Return all rows of all parts with their columns in the order of the schema; each part has all columns."""
     there = [TimedRows(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
     return TimedRows.joined(there, schema)
 
 
 def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with the names, in the order, of this schema."""
+    """Return the same rows with the column names and order of this schema."""
     if rows.schema.equals(schema):
         return rows
     columns = [rows.column(find_column(rows.schema, name)) for name in schema.names]
@@ -26,7 +25,7 @@ def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def find_column(schema: pa.Schema, name: str) -> int | None:
-    """Where a column is, as Spark resolves it: the exact name first, then without regard to case."""
+    """Return the index of a column by Spark's rules, the exact name first, then ignoring case; None if missing."""
     if name in schema.names:
         return int(schema.names.index(name))
     folded = [one.casefold() for one in schema.names]

@@ -1,9 +1,9 @@
-"""The verb `process`: a user's function called per key and batch, with the rows of the key and its state.
+"""The verb `process`: a user function called per key and batch, with the rows of the key and its state.
 
-First the rows, then the timers whose time has come with this batch: first those of event time, then those of
-processing time, each in order of time and key; more than a batch can bear wait for the next ones, which follow at
-once. At the end of the streams all event time has passed, and processing time counts no more. Must not read a clock,
-and must not write anything but the two tables of its step.
+Rows come first. Then the timers that are due in this batch fire: first event time, then processing time, each ordered
+by time and key. Timers beyond the limit of a batch wait for the next batches, which follow at once. At the end of the
+streams all event time has passed, and processing-time timers no longer fire. Must not read a clock, and must not write
+anything but the two tables of its step.
 """
 
 import gc
@@ -36,20 +36,22 @@ from holdfast_runtime.streams.codecs import event_time_ms
 
 
 class StateValueError(UserActionError):
-    """A user's function left something in its state that can't be kept."""
+    """A user function left a value in its state that can't be stored."""
 
 
 Function = Callable[[Any, list[dict[str, Any]], KeyState], Iterable[dict[str, Any]] | None]
 
 _FIRED_AT_ONCE = 10_000
-"""So many timers are in memory together, however many are due."""
+"""How many timers are in memory at a time, however many are due."""
 _MOST_FIRED = 50_000
-"""So many calls for timers of a kind there are in a batch: what they write is in memory, and a batch is not to take
-minutes because many timers have one time."""
+"""How many timer calls of one kind a batch makes at most.
+
+Their results are in memory, and a batch should not take minutes because many timers have the same time.
+"""
 
 
 def _column(given: pa.Schema, name: str, step: str) -> str:
-    """A column as it is written where it comes from: Spark does not look at case."""
+    """Return the column's name as the input spells it: Spark ignores case."""
     found = [one for one in given.names if one == name] or [one for one in given.names if one.lower() == name.lower()]
     if not found:
         message = f"step {step}: the rows it is given have no column {name}, only {', '.join(given.names)}"
@@ -59,7 +61,7 @@ def _column(given: pa.Schema, name: str, step: str) -> str:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """So many dicts at once make Python look through all of them for cycles, again and again: a third of the time."""
+    """Pause Python's cycle collector: scanning so many new dicts again and again takes a third of the time."""
     running = gc.isenabled()
     gc.disable()
     try:
@@ -71,26 +73,26 @@ def _collector_paused() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Calls:
-    """What the calls of a batch gave."""
+    """The results of a batch's calls."""
 
     single: KeyCalls | None = None
-    """How keys are called where some call has failed."""
+    """Calls keys one by one, after some call has failed; None otherwise."""
     found: list[Any] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     """How many rows there were after each call."""
     times: list[int | None] = field(default_factory=list)
-    """Of the rows of each call."""
+    """The event time of the rows of each call."""
 
 
 @dataclass(frozen=True, slots=True)
 class InheritedNames:
-    """What a step takes over from what was there before it."""
+    """Names that a step takes over from what existed before it."""
 
     event_time: str | None = None
-    """A column that the function keeps, and that is the event time of its rows."""
+    """The event-time column, if the function keeps it."""
     state: str | None = None
-    """The name its state is kept under, if it is another one than its own."""
+    """The name its state is kept under, if not its own."""
 
 
 class ProcessStep:
@@ -108,12 +110,14 @@ class ProcessStep:
         self.name = name
         self.out = out
         self.wake: int | None = None
-        """After a run: when it must run next although no row comes; at or before its `now`: at once."""
+        """After a run: when it must run next even if no row comes; at or before `now` means at once."""
         self.late = 0
         """After a run: how many of its rows were late."""
         self.unfired: int | None = None
-        """After a run: the time of the first event-time timer that is due and has to wait for the next batch. What it
-        writes will be of that time, so nobody further on may be told that event time has passed it."""
+        """After a run: the time of the first event-time timer that is due but waits for the next batch.
+
+        Its rows will have that time, so nothing downstream may be told that event time has passed it.
+        """
         self._by = [_column(given, column, name) for column in verb.by]
         self._path = verb.function
         self._whose = f"step {name}: "
@@ -125,12 +129,12 @@ class ProcessStep:
         self._event_time = None if time is None else _column(out, time, name)
 
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
-        """One batch of one task."""
+        """Run one batch of one task."""
         with _collector_paused():
             return self._run(rows, tables, clock, _Calls())
 
     def run_apart(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> tuple[TimedRows, list[FailedRow]]:
-        """The same, but calls that fail change nothing; the rows they were for, and what was wrong."""
+        """Run one batch, where failing calls change nothing; return also their rows and reasons."""
         unusable: dict[int, FailedRow] = {}
         try:
             return self.run(rows, tables, clock), []
@@ -149,7 +153,7 @@ class ProcessStep:
         return made, [*unusable.values(), *failed]
 
     def _unusable(self, rows: TimedRows) -> dict[int, FailedRow]:
-        """Rows that can't be given to any function, by their place."""
+        """Return the rows that no function can be given, by index."""
         found = {}
         for place in range(rows.count):
             try:
@@ -175,7 +179,7 @@ class ProcessStep:
         return self._results(calls)
 
     def look(self, tables: TaskTables, clock: StepClock) -> int | None:
-        """What `wake` would be if it ran now without rows: for the first batch after a restart."""
+        """Return what `wake` would be after a run without rows, for the first batch after a restart."""
         return KeyTable(self._kept_as, tables, BatchMoment(clock, self._ttl)).wake(clock)
 
     def _call_rows(self, rows: TimedRows, table: KeyTable, calls: _Calls, moment: BatchMoment) -> None:
@@ -214,7 +218,7 @@ class ProcessStep:
     def _anew(
         self, groups: KeyGroups, late: "npt.NDArray[np.intp]", moment: BatchMoment, start: int, end: int
     ) -> list[dict[str, Any]]:
-        """The rows of one key again: a call that failed may have changed the dicts that it was given."""
+        """Build the rows of one key again: a failed call may have changed the dicts it was given."""
         made = row_dicts(groups.rows.slice(start, end - start), self._whose)
         moment.give(made, late[(late >= start) & (late < end)] - start)
         return made
@@ -228,7 +232,7 @@ class ProcessStep:
         states: Sequence[KeyState],
         calls: _Calls,
     ) -> None:
-        # The same as `_call_timers`, without a call of Python more for each key.
+        # The same as `_call_timers`, without one more Python call for each key.
         function, found, ends, start = self._function, calls.found, calls.ends, 0
         key = given = None
         try:
@@ -244,16 +248,16 @@ class ProcessStep:
             self._failed(error, key, given, f", whose first row here is {row_named(rows, first)}")
 
     def _keys(self, dicts: list[dict[str, Any]], starts: list[int]) -> list[Any]:
-        """Of groups that start there."""
+        """Return the keys of groups that start at these rows."""
         if len(self._by) == 1:
             (name,) = self._by
             return [dicts[start][name] for start in starts]
         return [tuple(dicts[start][name] for name in self._by) for start in starts]
 
     def _fire(self, kind: TimerKind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> bool:
-        """Serve what is due, the earliest first; whether that was all of it.
+        """Serve due timers, the earliest first; return whether all were served.
 
-        A timer set meanwhile fires now if it is later than the one that set it, else later.
+        A timer set meanwhile fires now if it is later than the one that set it, otherwise in a later batch.
         """
         after, left = b"", _MOST_FIRED
         while served := table.due(kind, until, after, min(left, _FIRED_AT_ONCE)):

@@ -1,11 +1,11 @@
-"""Rows as Python dicts: an Arrow batch as the dicts a user's function wants, and the dicts it gives as a batch.
+"""Rows as Python dicts: an Arrow batch as the dicts a user function gets, and the dicts it returns as a batch.
 
-To dicts at a fraction of the price of Arrow's own way: columns become lists first, by numpy where it has the type,
-then a row is one display of a dict. Same values as `RecordBatch.to_pylist`, but times with a zone are in
+To dicts is several times faster than Arrow's own way: columns become lists first, with numpy where it has the type, and
+then each row is one dict display. Values are those of `RecordBatch.to_pylist`, except that times with a zone are in
 `datetime.UTC`, those without are naive, and a time Python has no `datetime` for is an error, never a number. Back to
-Arrow with types asked of whole columns: Arrow alone would cut 1.5 to 1, take a number for a timestamp and leave out
-unknown fields without a word. Must not know what the rows are for, nor which call gave which row: whoever calls finds
-it by the row's number.
+Arrow checks the Python types of whole columns: Arrow alone would cut 1.5 to 1, take a number for a timestamp and drop
+unknown fields silently. Must not know what the rows are for, nor which call returned which row: the caller finds it by
+the row's index.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ class TimeUnusableError(UserActionError):
 
 
 def row_dicts(rows: pa.RecordBatch, whose: str = "") -> list[dict[str, Any]]:
-    """A dict per row; raises `TimeUnusableError`, which says whose rows they are."""
+    """Return a dict per row; raise `TimeUnusableError`, whose message begins with `whose`."""
     names = rows.schema.names
     for name, column in zip(names, rows.columns, strict=True):
         path = outside_years(column, name)
@@ -49,7 +49,7 @@ def row_dicts(rows: pa.RecordBatch, whose: str = "") -> list[dict[str, Any]]:
 
 @cache
 def _maker(width: int) -> Callable[[Sequence[str], Sequence[list[Any]]], list[dict[str, Any]]]:
-    """Makes dicts of so many columns, seven times as fast as `dict(zip(...))`, which no loop over names can be."""
+    """Return a function that makes dicts of `width` columns, seven times as fast as `dict(zip(...))`."""
     names, values = ([f"{letter}{place}" for place in range(width)] for letter in "nv")
     row = ", ".join(map("{}: {}".format, names, values))
     loops = f"for ({', '.join(names)},) in [names] for ({', '.join(values)},) in zip(*columns)"
@@ -57,7 +57,7 @@ def _maker(width: int) -> Callable[[Sequence[str], Sequence[list[Any]]], list[di
 
 
 def column_values(column: pa.Array) -> list[Any]:
-    """The values of a column, None where it is null."""
+    """Return the values of a column, None for nulls."""
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         wall = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
@@ -71,7 +71,7 @@ def column_values(column: pa.Array) -> list[Any]:
 
 
 def _is_number(kind: pa.DataType, column: pa.Array) -> bool:
-    """With nulls numpy makes floats of integers, and NaN of nothing."""
+    """Whether numpy can convert the column. With nulls it would turn integers into floats, and null into NaN."""
     return column.null_count == 0 and bool(
         pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_float32(kind) or pa.types.is_boolean(kind)
     )
@@ -97,14 +97,14 @@ _LONGEST = 80
 
 @dataclass(frozen=True, slots=True)
 class RowFault:
-    """What is wrong, with which row."""
+    """The index of a faulty row, and what is wrong with it."""
 
     row: int
     message: str
 
 
 def result_rows(found: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch | RowFault:
-    """A column that a row leaves out is null."""
+    """Return the dicts as rows of this schema, or what is wrong. A column that a row leaves out is null."""
     if not set(map(type, found)) <= {dict}:
         fault = _not_dicts(found)
         if fault is not None:
@@ -147,7 +147,7 @@ def _column(values: list[Any], field: pa.Field) -> "pa.Array | RowFault":
 
 
 def _wrong(kind: pa.DataType, values: Sequence[Any], path: str) -> tuple[str, Any] | None:
-    """The first value of a Python type that does not belong into this column, and where."""
+    """Return the path and the value of the first Python type that does not fit this column, or None."""
     kinds = set(map(type, values))
     kinds.discard(type(None))
     accepts = _accepts(kind)
@@ -230,7 +230,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def short(value: Any) -> str:
-    """A value in a message."""
+    """Return a value shortened for a message."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 

@@ -1,8 +1,8 @@
-"""State values as MessagePack: each value a function keeps is read back with the type it was written with.
+"""State values as MessagePack: each value is read back with the type it was written with.
 
-Extensions cover the types of Python's standard library that rows and arithmetic produce. Bytes can't become code when
-they are read, whatever they hold, and other programs can read them. What would come back as something else (a
-subclass, a bytearray, a numpy scalar) is refused when it is written. Must not know keys, steps or tables.
+Extensions cover the types of Python's standard library that rows and arithmetic produce. Reading never runs code,
+whatever the bytes hold, and other programs can read them too. Whatever would come back as something else (a subclass, a
+bytearray, a numpy scalar) is refused when it is written. Must not know keys, steps or tables.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,27 +35,27 @@ class ValueUnsupportedError(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedValue:
-    """What can't be kept, and why."""
+    """A value that can't be stored, and why."""
 
     path: str
-    """Where it is in the state, e.g. `seen[3]`."""
+    """Its place in the state, e.g. `seen[3]`."""
     why: str
 
 
 def pack(value: Any) -> bytes:
-    """Bytes of a value that has nothing unsupported in it; equal values of equal order give equal bytes."""
+    """Return the bytes of a supported value; equal values in equal order give equal bytes."""
     return _PACKER.pack(value)  # type: ignore[no-any-return]
 
 
 def unpack(content: bytes) -> Any:
-    """What was packed; raises `ValueError` for anything else."""
+    """Return what was packed; raise `ValueError` for anything else."""
     return msgpack.unpackb(
         content, ext_hook=_extension, strict_map_key=False, unicode_errors="surrogatepass", use_list=True
     )
 
 
 def supported(values: dict[Any, Any]) -> bool:
-    """Whether all of it can be packed. Asked of every state of a batch, so the usual ones cost no step of Python."""
+    """Whether everything can be packed. Asked for every state of a batch, so usual ones need no Python loop."""
     kinds = set(map(type, values.values()))
     if kinds <= _SIMPLE and _SIMPLE.issuperset(map(type, values)):
         return not (kinds & _ZONED) or not _bad_zone(values.values())
@@ -63,7 +63,7 @@ def supported(values: dict[Any, Any]) -> bool:
 
 
 def same_values(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    """Whether these are the very objects of before, none of which could have changed: cheaper than to pack them."""
+    """Whether these are the same immutable objects as before, which is cheaper to find out than packing them."""
     if len(values) != len(before):
         return False
     for (name, value), (name_before, value_before) in zip(values.items(), before.items(), strict=True):
@@ -73,7 +73,7 @@ def same_values(values: dict[Any, Any], before: dict[Any, Any]) -> bool:
 
 
 def unsupported(values: dict[Any, Any]) -> UnsupportedValue | None:
-    """The first thing that can't be packed."""
+    """Return the first value that can't be packed, or None."""
     return next(_faults(dict(values), "", 0), None)
 
 
@@ -106,7 +106,7 @@ def _known_zone(zone: tzinfo | None) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """What MessagePack has no form for."""
+    """Convert what MessagePack has no form for."""
     writer = _WRITERS.get(type(value))
     if writer is None:
         message = f"{type(value).__name__} can't be kept in state"
@@ -140,7 +140,7 @@ def _zone_of(stored: int | str | None) -> tzinfo | None:
 
 
 def _inner(value: Any) -> bytes:
-    """A packer is in use while it calls for an extension."""
+    """Pack with a new packer: the shared one is busy while it asks for an extension."""
     return msgpack.packb(value, default=_plain, strict_types=True, unicode_errors="surrogatepass")  # type: ignore[no-any-return]
 
 
@@ -163,7 +163,7 @@ def _read_time(content: bytes) -> time:
 
 
 def _write_set(value: Iterable[Any]) -> bytes:
-    # Sets have no order of their own: sorted, or an unchanged one would look changed.
+    # Sets have no order: without sorting, an unchanged one would look changed.
     return b"".join(sorted(map(_inner, value)))
 
 
@@ -184,7 +184,7 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], bytes]]] = {
     tuple: (_TUPLE, lambda value: _inner(list(value))),
     set: (_SET, _write_set),
     frozenset: (_FROZEN, _write_set),
-    # MessagePack's own end at 64 bits.
+    # Integers beyond MessagePack's 64 bits.
     int: (_INTEGER, lambda value: value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)),
     UUID: (_UUID, lambda value: value.bytes),
 }
@@ -200,5 +200,5 @@ _READERS: dict[int, Callable[[bytes], Any]] = {
     _INTEGER: lambda content: int.from_bytes(content, "big", signed=True),
     _UUID: lambda content: UUID(bytes=content),
 }
-# Made once: making one costs more than packing a small state. Not to be used by what it calls itself: see `_inner`.
+# Made once: making one costs more than packing a small state. It can't be used recursively: see `_inner`.
 _PACKER = msgpack.Packer(default=_plain, strict_types=True, unicode_errors="surrogatepass")

@@ -15,11 +15,11 @@ from holdfast.tasks.partitions import StreamPartition
 
 @dataclass(frozen=True, slots=True)
 class RowOrigin:
-    """Where rows that stand beside each other were read."""
+    """Where a run of consecutive rows was read."""
 
     partition: StreamPartition
     offsets: pa.Int64Array
-    """Of each row."""
+    """The offset of each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class TimedRows:
     times: pa.Int64Array
     """Milliseconds since 1970, null where a row has none."""
     origins: tuple[RowOrigin, ...] = ()
-    """Where the rows were read, in their order, as long as no step has changed them; none: nobody knows any more."""
+    """Where the rows were read, in order, as long as no step has changed them; empty if no longer known."""
 
     @classmethod
     def nothing(cls, schema: pa.Schema) -> "TimedRows":
-        """No rows."""
+        """Return no rows, with the columns of this schema."""
         return cls(pa.RecordBatch.from_pylist([], schema), pa.array([], pa.int64()))
 
     @classmethod
     def joined(cls, parts: "Sequence[TimedRows]", schema: pa.Schema) -> "TimedRows":
-        """All rows of several, in their order."""
+        """Return the rows of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -50,7 +50,7 @@ class TimedRows:
         return cls(rows, pa.concat_arrays([part.times for part in parts]), origins)
 
     def origin(self, row: int) -> tuple[StreamPartition, int] | None:
-        """The partition and the offset where a row was read, if that is known."""
+        """Return the partition and the offset of a row, or None if unknown."""
         for one in self.origins:
             if row < len(one.offsets):
                 return one.partition, int(one.offsets[row].as_py())
@@ -58,7 +58,7 @@ class TimedRows:
         return None
 
     def part(self, start: int, end: int) -> "TimedRows":
-        """The rows from `start` to before `end`."""
+        """Return the rows from `start` to before `end`."""
         origins, at = [], 0
         for one in self.origins:
             first, last = max(start - at, 0), min(end - at, len(one.offsets))
@@ -68,7 +68,7 @@ class TimedRows:
         return TimedRows(self.rows.slice(start, end - start), self.times.slice(start, end - start), tuple(origins))
 
     def where(self, kept: "npt.NDArray[np.bool_]") -> "TimedRows":
-        """Those of its rows."""
+        """Return the rows for which `kept` is true."""
         origins, at = [], 0
         for one in self.origins:
             here = pa.array(kept[at : at + len(one.offsets)])
@@ -79,5 +79,5 @@ class TimedRows:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return int(self.rows.num_rows)

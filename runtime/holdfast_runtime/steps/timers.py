@@ -1,8 +1,8 @@
 """The index of due timers: one row per key and instant in an ordered table.
 
-What is due is found at the front of it, however many keys wait behind. A row is a kind, the time in eight bytes whose
-order is that of time, and the key; names and the rest are in the row of the key. The times of the last touch lie here
-too, as a kind of their own, because state expires by them. Must not know what is done when a time has come.
+Whatever is due is at the front, however many keys wait behind it. A row is a kind, the time in eight bytes that sort by
+time, and the key; names and the rest are in the row of the key. The times of the last touch are here too, as a kind of
+their own, because state expires by them. Must not know what happens when a time has come.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ LATEST = _BIAS - 1
 
 
 class TimerKind(IntEnum):
-    """What a time is a time of."""
+    """What an instant stands for: a timer of one kind, or the last touch of a key."""
 
     EVENT = 0
     PROCESSING = 1
@@ -29,25 +29,25 @@ class TimerKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class DueInstant:
-    """An instant and the key it belongs to, in the order in which they are served."""
+    """An instant and its key, in the order in which they are served."""
 
     time: int
     key: bytes
 
 
 def index_key(kind: TimerKind, time: int, key: bytes) -> bytes:
-    """The row of this instant."""
+    """Return the index row of this instant."""
     return _FRONT.pack(kind, time + _BIAS) + key
 
 
 def parse_index_key(row: bytes) -> tuple[TimerKind, int, bytes]:
-    """What `index_key` was given."""
+    """Return what `index_key` was given."""
     kind, time = _FRONT.unpack_from(row)
     return TimerKind(kind), time - _BIAS, row[_KEY_AT:]
 
 
 def due(index: KeyValueTable, kind: TimerKind, until: int, after: bytes = b"") -> Iterator[DueInstant]:
-    """What is at most at `until`, in order of time and key; `after`: only rows behind this one."""
+    """Yield the instants up to `until`, by time and key; with `after`, only those behind that index row."""
     prefix = bytes((kind,))
     stop = index_key(kind, until + 1, b"") if until < LATEST else None
     start = after + b"\x00" if after else b""
@@ -58,6 +58,6 @@ def due(index: KeyValueTable, kind: TimerKind, until: int, after: bytes = b"") -
 
 
 def earliest(index: KeyValueTable, kind: TimerKind) -> int | None:
-    """The first time there is."""
+    """Return the earliest time of this kind, or None."""
     first = next(due(index, kind, LATEST), None)
     return None if first is None else first.time

@@ -1,1 +1,1 @@
-"""Streams: the protocol by which records are read and written, and the systems that speak it."""
+"""Streams: the protocol for reading and writing records, and the systems that implement it."""

@@ -45,17 +45,17 @@ class AppStreams(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamsEnvironment:
-    """What of a host the systems need."""
+    """The host's resources that the systems need."""
 
     log: Path | None
-    """The directory of the embedded log; None: there is none, as hosts are many."""
+    """The directory of the embedded log; None on a cluster, which has many hosts."""
     paces: Mapping[str, Pace]
     """Generator system -> how many rows it has made by when."""
     sync: bool = False
     """Whether an append to the log waits for the disk."""
     secrets: Path | None = None
-    """A folder with a folder for each Secret, a file for each of its entries."""
+    """A folder with a subfolder for each Secret and a file for each of its entries."""
     limits: Mapping[str, Mapping[str, TopicLimits]] = field(default_factory=dict)
-    """Kafka system -> topic -> what it takes, of those that are written."""
+    """Kafka system -> topic -> its limits, for topics that are written."""
     before: Mapping[str, TaskMarkers] = field(default_factory=dict)
     """Kafka system -> what earlier attempts of the run have written into it."""

@@ -1,8 +1,8 @@
-"""Generator systems: streams without a broker, whose rows a user's function makes at a chosen rate.
+"""Generator systems: streams without a broker, whose rows a user function makes at a chosen rate.
 
 Rows are a function of partition and offset, and the end of a partition is a function of time and rate alone, so a
-replay and every restart find the same. Such streams can't be written. `Pace` must not look at a clock, and rows
-must not depend on one; only the end of a partition does, by the clock that is passed in.
+replay and every restart get the same. Such streams can't be written. `Pace` must not look at a clock, and rows must not
+depend on one; only the end of a partition does, by the clock that is passed in.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """So many rows up to a time, and so many a second from then on. The caller keeps it where a restart finds it."""
+    """The number of rows up to a time, and the rate from then on. The caller stores it, so that a restart finds it."""
 
     rows_per_second: int
     since: int
@@ -40,32 +40,32 @@ class Pace:
     """Rows made before `since`, over all partitions."""
 
     def total(self, now: int) -> int:
-        """Rows over all partitions; a clock before `since` makes none."""
+        """Return the rows over all partitions; a clock before `since` adds none."""
         return self.before + self.rows_per_second * max(0, now - self.since) // _SECOND
 
     def changed(self, rows_per_second: int, now: int) -> "Pace":
-        """Another rate from now on; what was made stays made."""
+        """Return the pace with another rate from now on; rows made so far stay."""
         if rows_per_second == self.rows_per_second:
             return self
         return Pace(rows_per_second, max(now, self.since), self.total(now))
 
     def end(self, partition: int, partitions: int, now: int) -> int:
-        """The end offset of a partition: rows are dealt to partitions in turn."""
+        """Return the end offset of a partition: rows are dealt to partitions in turn."""
         return max(0, self.total(now) - partition + partitions - 1) // partitions
 
     def due(self, rows: Numbers) -> Numbers:
-        """When rows, counted over all partitions, were due; those from before `since`, at `since`."""
+        """Return when rows, counted over all partitions, were due; those from before `since` at `since`."""
         return self.since + np.maximum(0, rows - self.before + 1) * _SECOND // self.rows_per_second
 
 
 Make = Callable[[int, int, int], pa.RecordBatch]
-"""From partition, first offset and count to rows."""
+"""Makes rows from partition, first offset and count."""
 Encode = Callable[[pa.RecordBatch], pa.Array]
-"""From rows to the values of their records."""
+"""Encodes rows as record values."""
 
 
 class GeneratorFunctionError(UserActionError):
-    """A generator's function does not do what it must."""
+    """A generator's function breaks its contract."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class GeneratedStream:
     partitions: int
     key: tuple[str, ...] | None
     encode: Encode
-    """How its values are written, for whoever wants records rather than rows."""
+    """Encodes its values, for readers that want records rather than rows."""
 
 
 class Generator:
@@ -98,13 +98,13 @@ class Generator:
         self._pace, self._clock = pace, clock
 
     def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
-        """What has been made of each partition by now."""
+        """Return what exists of each partition by now."""
         check_partition(StreamPartition(stream, 0), self._counts)
         count, now = self._counts[stream], self._clock()
         return {StreamPartition(stream, i): OffsetBounds(0, self._pace.end(i, count, now)) for i in range(count)}
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Exactly the records of a range. Not held against the clock: a replay must not depend on it."""
+        """Return exactly the records of a range. The clock is not checked: a replay must not depend on it."""
         rows, stream = self.rows(wanted), self._streams[wanted.partition.stream]
         offsets = np.arange(wanted.start, wanted.end, dtype=np.int64)
         due = self._pace.due(offsets * stream.partitions + wanted.partition.partition)
@@ -112,7 +112,7 @@ class Generator:
         return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
 
     def rows(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """The rows of a range as the function makes them, never encoded: the short way for the app's own inputs."""
+        """Return the rows of a range as the function makes them, without encoding, for the app's own inputs."""
         partition, start, end = wanted
         check_partition(partition, self._counts)
         check_range(wanted, OffsetBounds(0, max(end, start)))
@@ -129,7 +129,7 @@ class Generator:
         return rows
 
     def check_pure(self, wanted: OffsetRange) -> None:
-        """Refuse a function whose rows depend on more than partition and offset: whole, again, and in two parts."""
+        """Refuse a function whose rows depend on more than partition and offset: compare whole, repeat and halves."""
         whole = self.rows(wanted)
         middle = (wanted.start + wanted.end) // 2
         parts = [
@@ -141,7 +141,7 @@ class Generator:
             raise self._error(wanted, "gave other rows when asked again; they may depend on partition and offset only")
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
-        """Refused."""
+        """Raise `ReadOnlyError`."""
         message = (
             f"{partition} can't be written ({records.num_rows} records{f' of {marker.task}' if marker else ''}): "
             f"{self._path} makes its rows up"

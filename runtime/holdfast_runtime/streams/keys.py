@@ -1,9 +1,9 @@
-"""Record keys: their bytes from columns, and the partition each belongs to, exactly as Kafka's clients place them.
+"""Record keys: their bytes from columns, and the partition of each key, exactly as Kafka's clients place them.
 
-A key must come out the same wherever it is made, or rows that belong together never meet. One text is its UTF-8,
-one binary itself, as other producers write them. Anything else is its compact JSON, several columns a JSON list of
-theirs; the key of one null column is null. Works on whole batches. Must not reorder records of one key: joins and
-state rely on their order.
+A key must be the same wherever it is made, otherwise rows that belong together never meet. A single text is its UTF-8,
+a single binary is itself, as other producers write them. Anything else is compact JSON, several columns a JSON list;
+the key of one null column is null. Works on whole batches. Must not reorder records of one key: joins and state rely on
+their order.
 """
 
 import base64
@@ -22,7 +22,7 @@ from holdfast_runtime.columns.hashes import Numbers, crc32, murmur2
 
 
 def key_bytes(rows: pa.RecordBatch, columns: Sequence[str] | None) -> pa.Array:
-    """The key of each row; without columns, no row has one."""
+    """Return the key of each row; without columns, no row has one."""
     if not columns:
         return pa.nulls(rows.num_rows, pa.binary())
     if len(columns) == 1:
@@ -42,7 +42,7 @@ def _alone(column: pa.Array) -> pa.Array:
 
 
 def _json(column: pa.Array) -> pa.Array:
-    """Each value as compact JSON; nulls stay null."""
+    """Return each value as compact JSON; nulls stay null."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
@@ -78,9 +78,9 @@ _SIGN_OFF = np.uint32(0x7FFFFFFF)
 
 
 def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, position: int = 0) -> Numbers:
-    """The partition of each key among `count`. Null keys go round in turn, starting from `position`.
+    """Return the partition of each key among `count`. Null keys go round in turn, starting from `position`.
 
-    Where the partitioner is `none`, nobody knows how others placed their keys; Holdfast takes murmur2.
+    With the partitioner `none` it is unknown how others placed their keys; Holdfast uses murmur2.
     """
     hashes = crc32(keys) if partitioner == "crc32" else murmur2(keys) & _SIGN_OFF
     places = (hashes % np.uint32(count)).astype(np.int64)
@@ -91,16 +91,16 @@ def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, p
 
 
 def misplaced(keys: pa.Array, partition: int, count: int, partitioner: Partitioner) -> int:
-    """How many keys in a partition belong to another one. What has no key belongs anywhere."""
+    """Return how many keys in a partition belong to another one. A null key may be in any."""
     known = keys.drop_null()
     if partitioner == "crc32":
-        # librdkafka's default partitioner takes an empty key for none.
+        # librdkafka's default partitioner treats an empty key as no key.
         known = known.filter(pc.greater(pc.binary_length(known), 0))
     return int(np.count_nonzero(place(known, count, partitioner) != partition))
 
 
 def split(records: pa.RecordBatch, places: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Partition by partition, the records placed there, in their order."""
+    """Yield each partition with the records placed there, in order."""
     order = np.argsort(places, kind="stable")
     found, starts = np.unique(places[order], return_index=True)
     ordered = records.take(pa.array(order))

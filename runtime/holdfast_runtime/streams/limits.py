@@ -17,20 +17,20 @@ _MARGIN = 300_000
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """What one topic takes."""
+    """The limits of one topic."""
 
     record_bytes: int | None = None
-    """Of a batch of records, as it is sent; None: not known."""
+    """Limit of a batch of records as sent; None if unknown."""
     ahead: int = DEFAULT_AHEAD
-    """How far ahead of the broker's clock a timestamp may be, milliseconds."""
+    """Milliseconds that a timestamp may be ahead of the broker's clock."""
     behind: int = ANY_TIME
-    """And how far behind it."""
+    """Milliseconds that it may be behind that clock."""
 
     def timestamps(self, times: pa.Array, now: int) -> pa.Array:
-        """The nearest that the topic takes: a row keeps its own time, in the column that it stands in."""
+        """Return the nearest timestamps the topic accepts. A row keeps its own time in its column."""
         lowest = max(
             1, now - self.behind + min(_MARGIN, self.behind)
-        )  # to Kafka, 0 is no time, and less is none at all
+        )  # for Kafka, 0 is "no time", and negative times are invalid
         highest = min(ANY_TIME, now + self.ahead - min(_MARGIN, self.ahead))
         values = times.to_numpy()
         if not len(values) or (values.min() >= lowest and values.max() <= highest):

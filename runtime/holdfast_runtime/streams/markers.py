@@ -1,8 +1,8 @@
 """Writers and the markers of their batches: who writes, whether a batch is written already, whose history it is of.
 
-One rule for all systems. A batch is there if its marker has the digest of what is to be written. Any other marker
-that is not of an earlier batch was left by somebody this checkpoint does not know, and to skip the batch would lose
-its rows. Names the writer too (an attempt, a slot of it), so that the batch loop and its slots need not import a
+There is one rule for all systems. A batch is written if its marker has the digest of what is to be written. Any other
+marker that is not of an earlier batch was left by a writer this checkpoint does not know, and skipping the batch would
+lose its rows. Also names the writer (an attempt, a slot of it), so that the batch loop and its slots need not import a
 system. Must not read or write streams.
 """
 
@@ -17,7 +17,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.records import Marker
 
 TaskMarkers = Mapping[str, Marker]
-"""Task -> the marker of the last of its batches that is written."""
+"""Task -> the marker of its last written batch."""
 _CURES = (
     "Nothing more was written. Bring back the checkpoint that these outputs were written with, or start under a new "
     "spec.runId, which begins without state (docs/operations.md, Backup)"
@@ -29,11 +29,11 @@ class OutputsAheadError(UserActionError):
 
 
 class OutputsBehindError(UserActionError):
-    """Outputs hold less than the checkpoint's history has written there: an older copy of them was put back."""
+    """Outputs hold less than the checkpoint's history has written: an older copy of them was put back."""
 
 
 class PlacedMarker(NamedTuple):
-    """A marker and where it stands."""
+    """A marker and its place."""
 
     place: str
     marker: Marker
@@ -44,13 +44,13 @@ class EarlierWrites:
     """What earlier attempts of a run have written."""
 
     kafka: Mapping[str, TaskMarkers] = field(default_factory=dict)
-    """By system."""
+    """The markers by Kafka system."""
     log: tuple[PlacedMarker, ...] = ()
-    """In each partition of the embedded log."""
+    """The markers in each partition of the embedded log."""
 
     @property
     def markers(self) -> list[PlacedMarker]:
-        """All of them."""
+        """All markers."""
         kafka = (
             PlacedMarker(f"Kafka system {name}", marker)
             for name, turns in self.kafka.items()
@@ -60,7 +60,7 @@ class EarlierWrites:
 
     @property
     def last(self) -> dict[str, PlacedMarker]:
-        """Task -> the marker of the last of its batches of which something is written."""
+        """Task -> the marker of the last batch of which anything is written."""
         found: dict[str, PlacedMarker] = {}
         for placed in sorted(self.markers, key=lambda placed: placed.marker.batch):
             found[placed.marker.task] = placed
@@ -68,7 +68,7 @@ class EarlierWrites:
 
 
 def newest(markers: Iterable[Marker]) -> dict[str, Marker]:
-    """The marker of each task's last batch."""
+    """Return the marker of each task's last batch."""
     found: dict[str, Marker] = {}
     for marker in markers:
         if marker.task not in found or marker.batch > found[marker.task].batch:
@@ -77,7 +77,7 @@ def newest(markers: Iterable[Marker]) -> dict[str, Marker]:
 
 
 def is_written(marker: Marker, there: Marker | None, place: str) -> bool:
-    """Whether the batch is written, by the task's last marker there; raises `OutputsAheadError`."""
+    """Whether the batch is written, judged by the task's last marker; raises `OutputsAheadError`."""
     if there is None or (there.life == marker.life and there.batch < marker.batch):
         return False
     if (there.life, there.batch, there.digest) == (marker.life, marker.batch, marker.digest):
@@ -89,7 +89,7 @@ def is_written(marker: Marker, there: Marker | None, place: str) -> bool:
 
 
 def outputs_ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
-    """What to raise for a marker that the checkpoint can't have led to."""
+    """Return the error for a marker that the checkpoint's history can't have produced."""
     place, marker = placed
     return OutputsAheadError(
         f"{place} holds batch {marker.batch} of {marker.task} of {marker.owner} by attempt {marker.epoch}, {why}. "
@@ -98,7 +98,7 @@ def outputs_ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
 
 
 def outputs_behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
-    """What to raise for a partition whose last marker is of an earlier batch than the task has written there."""
+    """Return the error for a partition whose last marker is older than what the task has written there."""
     return OutputsBehindError(
         f"{place} holds what {there.task} of {there.owner} wrote up to its batch {there.batch}, and it had written "
         f"batch {turn} there: an older copy was put back, and rows would be missing. Nothing more was written. Bring "
@@ -107,7 +107,7 @@ def outputs_behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
 
 
 def marker_topic(app: str) -> str:
-    """The marker topic of an app. No stream that an app makes for itself has a dot in its name."""
+    """Return the name of an app's marker topic. The dot keeps it apart from streams that an app makes for itself."""
     return f"{app}.holdfast"
 
 
@@ -121,11 +121,11 @@ class AttemptId:
 
     @property
     def owner(self) -> str:
-        """Whose batches it writes."""
+        """The owner of its batches."""
         return f"{self.app}/{self.run}"
 
     def transactional_id(self, slot: int) -> str:
-        """In whose name a slot writes."""
+        """Return the transactional id under which a slot writes."""
         return f"{marker_topic(self.app)}/{self.run}/{self.number}/{slot}"
 
 
@@ -136,7 +136,7 @@ WriteHook = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AttemptSlot:
-    """Who writes."""
+    """A slot of an attempt, as a writer."""
 
     who: AttemptId
     slot: int

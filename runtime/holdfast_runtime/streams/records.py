@@ -1,8 +1,8 @@
 """The protocol of stream systems: offset ranges, record batches, markers, and the errors of reading them.
 
-The embedded log, generators and Kafka all speak it. Records are fetched by exact ranges, so that a replayed batch
-reads what it read before, and written together with a marker, so that a replayed batch is not written twice. Must
-not know any system.
+The embedded log, generators and Kafka all implement it. Records are fetched by exact ranges, so that a replayed batch
+reads what it read before, and written together with a marker, so that a replayed batch is not written twice. Must not
+know any system.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +29,11 @@ READ_LESS = (
 )
 """What to do about a range that is too large."""
 _MOST_BYTES = 2**31 - 1
-"""What one column of one Arrow batch can hold."""
+"""The most bytes that one column of one Arrow batch can hold."""
 
 
 class OffsetBounds(NamedTuple):
-    """What there is of a partition: offsets from `oldest`, below `end`."""
+    """The existing offsets of a partition: from `oldest`, below `end`."""
 
     oldest: int
     end: int
@@ -52,18 +52,18 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Says in a partition that the records of a batch are there, all of them."""
+    """A note in a partition that all records of a batch are written."""
 
     owner: str
-    """Whose batches and epochs these are, e.g. `ad-clicks/1` for app and run: apart from it they mean nothing."""
+    """The app and run, e.g. `ad-clicks/1`. Batches and epochs have no meaning without it."""
     task: str
     batch: int
     epoch: int
     """The attempt that writes."""
     life: str
-    """Of the checkpoint that the batch was planned in."""
+    """The life of the checkpoint in which the batch was planned."""
     digest: str
-    """Of the delta that holds what is written: the same content has the same."""
+    """The digest of the delta that holds what is written; equal content has an equal digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,62 +73,62 @@ class RecordLimit:
     most: int
     """Bytes of key and value together."""
     where: str
-    """Which setting of what says so."""
+    """The setting that limits it, and where it is set."""
 
 
 class StreamSource(Protocol):
     """A system that can be read."""
 
     def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
-        """What there is of each partition of a stream, now."""
+        """Return the current offsets of each partition of a stream."""
         ...
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Exactly the records of a range, as `FETCHED`."""
+        """Return exactly the records of a range, as `FETCHED`."""
         ...
 
 
 class StreamMissingError(WorldChangeError):
-    """There is no such stream, or it has no such partition."""
+    """The stream or the partition does not exist."""
 
 
 class OffsetAgedOutError(UserActionError):
-    """Records that were to be read are no longer kept. Only a user can accept their loss."""
+    """Records to be read are no longer kept. Only a user can accept their loss."""
 
 
 class OffsetNotWrittenError(UserActionError):
-    """Records that were to be read were never written: the stream is not the one it was."""
+    """Records to be read were never written: the stream is not the one it was."""
 
 
 class RangeTooLargeError(UserActionError):
-    """More bytes in one range than an Arrow batch can hold."""
+    """One range holds more bytes than an Arrow batch can."""
 
 
 class ReadOnlyError(UserActionError):
-    """A system that can't be written was to be written."""
+    """A write to a system that can't be written."""
 
 
 class FencedError(HoldfastError):
-    """A newer attempt has taken over. There is no way back for this one: end."""
+    """A newer attempt has taken over. This one can't recover and must end."""
 
 
 def written_batch(
     keys: "Sequence[bytes | None] | pa.Array", values: "Sequence[bytes | None] | pa.Array", timestamps: object
 ) -> pa.RecordBatch:
-    """Records to write; `timestamps` is one for all, or one for each."""
+    """Return records to write; `timestamps` is one for all, or one for each."""
     keys, values = (x if isinstance(x, pa.Array) else pa.array(x, pa.binary()) for x in (keys, values))
     times = np.full(len(keys), timestamps) if isinstance(timestamps, int) else timestamps
     return pa.RecordBatch.from_arrays([keys, values, pa.array(times, pa.int64())], schema=WRITTEN)
 
 
 def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    """Written records as they are fetched: offsets count up from `first`."""
+    """Return written records as they are fetched: offsets count up from `first`."""
     offsets = pa.array(np.arange(first, first + records.num_rows, dtype=np.int64))
     return pa.RecordBatch.from_arrays([offsets, *records.columns], schema=FETCHED)
 
 
 def joined(parts: Sequence[pa.RecordBatch], wanted: OffsetRange) -> pa.RecordBatch:
-    """One batch of several, in their order."""
+    """Return all parts as one batch, in order."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -141,14 +141,14 @@ def joined(parts: Sequence[pa.RecordBatch], wanted: OffsetRange) -> pa.RecordBat
 
 
 def check_order(wanted: OffsetRange) -> None:
-    """Refuse what can't be a range of any partition."""
+    """Refuse a range that no partition can have."""
     if wanted.start > wanted.end or wanted.start < 0:
         message = f"{wanted} is no range: it must not start below 0 or end before it starts"
         raise ValueError(message)
 
 
 def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
-    """Refuse a range that is not there as a whole."""
+    """Refuse a range that does not exist as a whole."""
     check_order(wanted)
     partition, start, end = wanted
     if start == end:
@@ -170,7 +170,7 @@ def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
 
 
 def check_partition(partition: StreamPartition, counts: Mapping[str, int]) -> None:
-    """Refuse a partition that is not there."""
+    """Refuse a partition that does not exist."""
     count = counts.get(partition.stream)
     if count is None or not 0 <= partition.partition < count:
         has = "there is no such stream" if count is None else f"{partition.stream} has {count} partitions, from 0"

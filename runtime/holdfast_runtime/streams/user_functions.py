@@ -1,6 +1,6 @@
-"""A user's functions by name: from the modules in the spec first, then from what is installed.
+"""A user's functions by name: from the modules in the spec first, then from installed ones.
 
-Importing runs the user's code, so it belongs to the runtime and never to the operator. Must not call what it finds.
+Importing runs the user's code, so it belongs to the runtime and never to the operator. Must not call the functions.
 """
 
 import importlib
@@ -22,7 +22,7 @@ _TEXT = "__holdfast_text__"
 
 
 class FunctionMissingError(UserActionError):
-    """A function the spec names can't be had: no such module, no such name in it, or its module fails."""
+    """A function that the spec names is not available: no such module, no such name in it, or its import fails."""
 
 
 class _Inline(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -50,7 +50,7 @@ _inline = _Inline()
 
 
 def load_function(path: str, code: Mapping[str, str] | None = None) -> Callable[..., Any]:
-    """The function `package.module:function` means."""
+    """Return the function that `package.module:function` names."""
     name, _, attribute = path.partition(":")
     module = _module(name, path, code or {})
     found: Callable[..., Any] | None = getattr(module, attribute, None)
@@ -63,10 +63,10 @@ def load_function(path: str, code: Mapping[str, str] | None = None) -> Callable[
 
 
 def require_functions(spec: AppSpec) -> None:
-    """Import what the app calls, before anything expensive starts; raises `FunctionMissingError`."""
+    """Import the functions the app calls, before anything expensive starts; raise `FunctionMissingError`."""
     verbs = [verb for step in spec.steps if (verb := step.apply or step.process) is not None]
     made = [system.generator for system in spec.systems if system.generator is not None]
-    # What a module prints as it is imported is not for whoever reads our output.
+    # What a module prints during its import must not mix with our output.
     with redirect_stdout(sys.stderr):
         for path in dict.fromkeys(one.function for one in (*verbs, *made)):
             load_function(path, spec.runtime.code)
@@ -92,7 +92,7 @@ def _module(name: str, path: str, code: Mapping[str, str]) -> ModuleType:
 
 
 def _line(error: BaseException, name: str) -> str:
-    """The last line of the module that had to do with it; what it imports may be to blame further down."""
+    """Return the last line of the module in the traceback; the true cause may be in a module it imports."""
     file = f"runtime.code.{name}" if name in _inline.texts else getattr(importlib.util.find_spec(name), "origin", None)
     if isinstance(error, SyntaxError) and error.filename == file:
         return f" (line {error.lineno})"
@@ -101,14 +101,14 @@ def _line(error: BaseException, name: str) -> str:
 
 
 def _install(code: Mapping[str, str]) -> None:
-    """Put these modules before installed ones; those of an app that was here before give way."""
+    """Put these modules before installed ones, and drop those of an earlier app."""
     _inline.texts = dict(code)
     if _inline not in sys.meta_path:
         sys.meta_path.insert(0, _inline)
     inline = [name for name, module in list(sys.modules.items()) if hasattr(module, _TEXT)]
     shadowed = [name for name in code if name in sys.modules and name not in inline]
     stale = [name for name in inline if getattr(sys.modules[name], _TEXT) != code.get(name)]
-    # One that imported a changed module holds its old functions: all of them are loaded anew.
+    # A module that imported a changed one holds its old functions, so all of them are loaded again.
     for name in [*shadowed, *(inline if stale else [])]:
         del sys.modules[name]
 

@@ -1,8 +1,8 @@
 """Codecs: the only place that turns bytes of records into columns of rows, and back.
 
-One codec per `format` of a stream, whole batches at a time. A record that can't be decoded never spoils its
-neighbours: it comes back with its index and a reason, and `on_bad` decides by the stream's `onDecodeError`. Must
-not know where records come from, keep state that changes results, or talk to Spark.
+There is one codec per `format` of a stream, and it works on whole batches. A record that can't be decoded never spoils
+its neighbours: it is returned with its index and a reason, and `on_bad` applies the stream's `onDecodeError`. Must not
+know where records come from, keep state that changes results, or talk to Spark.
 """
 
 from typing import Literal, assert_never
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def codec_for(kind: Format, schema: pa.Schema) -> Codec:
-    """The codec of a stream's `format` for its columns; raises `SchemaUnsupportedError` where they do not fit."""
+    """Return the codec of a stream's `format` for its columns; raise `SchemaUnsupportedError` if they do not fit."""
     match kind:
         case "json":
             return JsonCodec(schema)

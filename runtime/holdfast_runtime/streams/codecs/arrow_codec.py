@@ -1,9 +1,9 @@
-"""The codec of `format: arrow`: a record's value is an Arrow IPC stream, for producers that have columns already.
+"""The codec of `format: arrow`: a record's value is an Arrow IPC stream, for producers that already have columns.
 
-A record may hold many rows, and should: one row per record costs far more bytes and time than JSON. Holdfast writes
-one row per record, since rows are partitioned one by one. Must not trust a byte: what a record would grow into is
-read from the headers of its messages (flatbuffers, whose structure pyarrow has verified) and bounded before pyarrow
-decompresses it, and what is read is validated in full before anything computes.
+A record may hold many rows, and should: one row per record costs far more bytes and time than JSON. Holdfast writes one
+row per record, because rows are partitioned one by one. Must not trust any byte: the decompressed size of a record is
+read from its message headers (flatbuffers, whose structure pyarrow has verified) and limited before pyarrow
+decompresses it, and everything read is validated in full before anything computes with it.
 """
 
 import sys
@@ -19,15 +19,15 @@ from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, prese
 
 _SHORT, _OFFSET, _BACK, _LONG, _SPAN = (Struct(form) for form in ("<H", "<I", "<i", "<q", "<qq"))
 _HEADER, _DATA = 2, 1
-"""Numbers of fields in their tables, of Arrow's `Message.fbs` and `Schema.fbs`: the message's, a dictionary batch's,"""
+"""Field numbers in the tables of Arrow's `Message.fbs` and `Schema.fbs`: of a message and a dictionary batch,"""
 _BUFFERS, _COMPRESSION = 2, 3
-"""a record batch's"""
+"""of a record batch,"""
 _BYTE_ORDER = 0
-"""and a schema's."""
+"""and of a schema."""
 
 
 def unpacked_size(message: pa.Message) -> int:
-    """The bytes of a batch once pyarrow holds them; raises `ValueError` or `struct.error` where its header is none."""
+    """Return the decompressed size of a batch; raise `ValueError` or `struct.error` if its header is invalid."""
     content = memoryview(message.metadata)
     table = _child(content, _OFFSET.unpack_from(content)[0], _HEADER)
     if message.type == "dictionary":
@@ -38,19 +38,19 @@ def unpacked_size(message: pa.Message) -> int:
     spans = _child(content, table, _BUFFERS)
     (count,) = _OFFSET.unpack_from(content, spans)
     buffers = _SPAN.iter_unpack(content[spans + 4 : spans + 4 + count * _SPAN.size])
-    # Each begins with its length, which is -1 where it is not compressed.
+    # Each buffer begins with its uncompressed length, or -1 if it is not compressed.
     return sum(max(length, _LONG.unpack_from(body, at)[0]) for at, length in buffers if length)
 
 
 def is_of_this_byte_order(schema: pa.Message) -> bool:
-    """Whether the numbers behind this schema stand as they do here, and need not be turned around."""
+    """Whether the data behind this schema has this machine's byte order, so that no bytes need swapping."""
     content = memoryview(schema.metadata)
     order = _field(content, _child(content, _OFFSET.unpack_from(content)[0], _HEADER), _BYTE_ORDER)
     return (order != 0 and _SHORT.unpack_from(content, order)[0] == 1) == (sys.byteorder == "big")
 
 
 def _field(content: memoryview, table: int, number: int) -> int:
-    """Where a field of a table is; 0: it is left out."""
+    """Return the position of a table's field, or 0 if the field is absent."""
     fields = table - _BACK.unpack_from(content, table)[0]
     place = 4 + 2 * number
     if place >= _SHORT.unpack_from(content, fields)[0]:
@@ -60,7 +60,7 @@ def _field(content: memoryview, table: int, number: int) -> int:
 
 
 def _child(content: memoryview, table: int, number: int) -> int:
-    """What a field of a table points to."""
+    """Return the position that a table's field points to."""
     place = _field(content, table, number)
     if not place:
         message = "a message has no header"
@@ -69,24 +69,24 @@ def _child(content: memoryview, table: int, number: int) -> int:
 
 
 MOST_ROWS = 100_000
-"""Of a record: a column of nulls takes no byte, whatever its length."""
+"""Limit per record: a column of nulls takes no bytes, whatever its length."""
 DICTIONARY = "dictionary"
 BODIES = frozenset({DICTIONARY, "record batch"})
 
 
 class BatchTooLargeError(UserActionError):
-    """Each record of a batch can be read, and their rows together are more than pyarrow can hold."""
+    """Each record of a batch can be read, but their rows together are more than pyarrow can hold."""
 
 
 class ArrowCodec:
-    """`format: arrow`. Remembers the last schema that it read, which changes speed and never results."""
+    """`format: arrow`. Caches the last schema it read, which affects speed but never results."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._known: tuple[pa.Buffer, ColumnMapping] | None = None
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
-        """The rows of all records; a record is read as a whole or not at all."""
+        """Return the rows of all records; a record is read as a whole or not at all."""
         here, index, nulls = present(values)
         read: list[tuple[int, list[pa.RecordBatch]]] = []
         bad: list[BadRecord] = []
@@ -106,7 +106,7 @@ class ArrowCodec:
         return DecodedBatch(rows, good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One IPC stream per row."""
+        """Return one IPC stream per row."""
         require_schema(rows, self.schema)
         start = self.schema.serialize().to_pybytes()
         end = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -134,7 +134,7 @@ class ArrowCodec:
     def _read(self, value: pa.Buffer) -> tuple[ColumnMapping, list[pa.RecordBatch]]:
         messages = list(pa.ipc.MessageReader.open_stream(value))
         kinds = [message.type for message in messages]
-        # Asked for a schema or a batch, pyarrow takes whatever message it is given for one.
+        # pyarrow does not check the kind of a message when it is asked to read a schema or a batch.
         if kinds[:1] != ["schema"] or not BODIES.issuperset(kinds[1:]):
             message = f"its messages are {', '.join(kinds[:3]) or 'none'}, and not a schema and batches"
             raise ValueError(message)
@@ -150,7 +150,7 @@ class ArrowCodec:
 
     def _fitting_of(self, message: pa.Message) -> ColumnMapping:
         if self._known is None or not self._known[0].equals(message.metadata):
-            # A copy: the message is a part of all records of its batch, and would keep them.
+            # A copy: the message is a slice of all records of its batch, and would keep them in memory.
             header = pa.py_buffer(message.metadata.to_pybytes())
             self._known = header, ColumnMapping.of(self.schema, pa.ipc.read_schema(message))
         return self._known[1]

@@ -1,9 +1,9 @@
-"""The columns of Arrow records as those of their stream: found by name, of kindred types, with values that steps take.
+"""The columns of Arrow records converted to those of their stream: matched by name, of kindred types.
 
-Columns that are missing are null, others are ignored, one of a type that is no kin makes the record bad. Kindred
-types differ in layout or width and lose nothing, inside of lists, maps and structs as outside. What Arrow itself
-allows and nobody after it (null keys of a map, times outside of the years 1 to 9999, times of day finer than
-microseconds, intervals at the end of 64 bits) makes a record bad. Must not read messages.
+Missing columns are null and extra ones are ignored; a column of an unrelated type makes the record bad. Kindred types
+differ in layout or width and lose nothing, also inside lists, maps and structs. Values that Arrow allows but no later
+step can use make a record bad too: null keys of a map, times outside of the years 1 to 9999, times of day finer than
+microseconds, intervals at the limit of 64 bits. Must not read messages.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from holdfast_runtime.streams.codecs.times import outside_years, parts
 
 MOST_BYTES = 64 << 20
-"""A record may take so much when it is unpacked, or as much as it has itself."""
+"""Limit on a decompressed record, unless the record itself is larger."""
 MOST_VALUES = 10_000_000
-"""So many elements may the lists of a column have, at any depth: null ones take no byte."""
+"""Limit on the elements in the lists of a column, at any depth: null ones take no bytes."""
 NANOS_PER_MICRO = 1000
 LONGEST_DAYS = 106_751_991
 LONGEST = LONGEST_DAYS * 86_400_000_000
-"""Microseconds; what is longer by a part of a day Arrow can express, and not read back from Python."""
+"""Microseconds. Arrow can hold intervals up to a day longer, but they can't be read back from Python."""
 VIEWS = (pa.string_view(), pa.binary_view())
 
 
@@ -35,19 +35,19 @@ class ColumnMapping:
     """How the columns of a stream come from those of records with one schema."""
 
     schema: pa.Schema
-    """Of the stream."""
+    """The stream's schema."""
     found: pa.Schema
-    """Of the records."""
+    """The records' schema."""
     places: tuple[int | None, ...]
-    """Where each column is."""
+    """Index of each column in the records, None if missing."""
     growing: frozenset[int]
-    """Those whose values may be more than their bytes."""
+    """Columns whose values may be larger than their bytes."""
     foreign: frozenset[int]
-    """Those of a kindred type."""
+    """Columns of a kindred type, which are cast."""
 
     @classmethod
     def of(cls, schema: pa.Schema, found: pa.Schema) -> "ColumnMapping":
-        """Raises `RefusedError` where a column is there twice, or of a type that is no kin."""
+        """Map the columns; raise `RefusedError` if one appears twice or has an unrelated type."""
         places = tuple(_place(found, field) for field in schema)
         kinds = [(at, found.field(place).type) for at, place in enumerate(places) if place is not None]
         growing = frozenset(at for at, kind in kinds if pa.types.is_nested(kind) or kind in VIEWS)
@@ -55,7 +55,7 @@ class ColumnMapping:
         return cls(schema, found, places, growing, foreign)
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The stream's columns; raises `RefusedError` where values do not fit. The batch must be valid."""
+        """Return the stream's columns; raise `RefusedError` if values do not fit. The batch must be valid."""
         columns = []
         for at, place in enumerate(self.places):
             field = self.schema.field(at)
@@ -70,7 +70,7 @@ class ColumnMapping:
 
 
 def unusable(rows: pa.RecordBatch) -> str | None:
-    """What Arrow allows in one of the columns and nobody after it. Asked of many records at once, since it is rare."""
+    """Return why later steps can't use these rows, or None. Checked for many records at once, as it is rare."""
     found = (_unusable(column, field.name) for field, column in zip(rows.schema, rows.columns, strict=True))
     return next((one for one in found if one is not None), None)
 
@@ -87,14 +87,14 @@ def _place(found: pa.Schema, field: pa.Field) -> int | None:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         made = column.cast(field.type)
-        made.validate()  # what pyarrow makes of arrays of nulls is none
+        made.validate()  # what pyarrow makes of arrays of nulls can be invalid
     except pa.ArrowException:
         _refuse(f"field {field.name} should be {field.type}, found {column.type} with values that do not fit")
     return made
 
 
 def kindred(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one type are written as another's without a loss, but for values that do not fit."""
+    """Whether values of one type convert to another without loss, except for single values that do not fit."""
     if found == wanted or any(all(test(kind) for kind in (found, wanted)) for test in KINDRED):
         return True
     if pa.types.is_struct(found) and pa.types.is_struct(wanted):
@@ -107,7 +107,7 @@ def kindred(found: pa.DataType, wanted: pa.DataType) -> bool:
 def _require_bounded(column: pa.Array, path: str) -> None:
     kind = column.type
     if kind in VIEWS:
-        # Views of texts may all be of the same one.
+        # Many text views may point at the same bytes.
         lengths = np.frombuffer(column.buffers()[1], np.int32)[4 * column.offset :: 4][: len(column)]
         size = int(lengths.sum(dtype=np.int64, where=column.is_valid().to_numpy(zero_copy_only=False)))
         if size > MOST_BYTES:
@@ -140,7 +140,7 @@ def _unusable(column: pa.Array, path: str) -> str | None:
 
 
 def _size(micros: pa.Array) -> pa.Array:
-    """Without its sign, which the smallest one can't lose."""
+    """Return the absolute values, without overflow on the smallest number."""
     return pc.max_element_wise(micros, pc.bit_wise_not(micros), skip_nulls=False)
 
 

@@ -1,7 +1,7 @@
 """The Arrow schema of a stream's columns: from Spark DDL to exactly the Arrow types in which Spark takes rows.
 
-Says the same as `pyspark.sql.pandas.types.to_arrow_schema(schema, timezone="UTC")`, without needing Spark. Must not
-invent a type for what Arrow can't carry: that is refused by name.
+Gives the same result as `pyspark.sql.pandas.types.to_arrow_schema(schema, timezone="UTC")`, without Spark. Must not
+invent a type for what Arrow can't carry: such a column is refused by name.
 """
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ class SchemaUnsupportedError(UserActionError):
 
 
 def arrow_schema(rows: RowType) -> pa.Schema:
-    """The Arrow schema in which Spark hands over and takes rows of these columns."""
+    """Return the Arrow schema in which Spark exchanges rows of these columns."""
     fields = []
     for column in rows.columns:
         kind = parse_type(column.type)
@@ -47,7 +47,7 @@ def arrow_schema(rows: RowType) -> pa.Schema:
 
 
 def _arrow(kind: SparkType, column: str) -> pa.DataType:  # noqa: PLR0911 - one per family of types
-    """Every part may be null but the key of a map."""
+    """Return the Arrow type. Every part is nullable except the key of a map."""
     if kind.word == "STRUCT":
         pairs = zip(kind.names, kind.inner, strict=True)
         return pa.struct([pa.field(name, _arrow(inner, f"{column}.{name}")) for name, inner in pairs])

@@ -1,8 +1,8 @@
-"""The promise of every codec: decoded batches, bad records, encoding; and what becomes of bad records.
+"""The protocol of every codec: decoded batches, bad records, encoding; and the handling of bad records.
 
-The batch loop need not know formats. A bad record comes back with its index and a reason, and the stream's
-`onDecodeError` decides: stop, skip, or dead letter. That is a pure function; whoever calls it counts, writes and
-stops. Must not hold the rules of a single format, and must not lose a record in silence: each is counted.
+The batch loop need not know formats. A bad record is returned with its index and a reason, and the stream's
+`onDecodeError` decides: stop, skip, or dead letter. That decision is a pure function; the caller counts, writes and
+stops. Must not contain rules of a single format, and must not lose a record silently: each is counted.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class EncodeError(UserActionError):
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that can't be decoded: where it stood in the batch, and why, naming the field where one is to blame."""
+    """A record that can't be decoded: its index in the batch, and a reason that names the faulty field, if any."""
 
     index: int
     reason: str
@@ -32,41 +32,41 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """What a batch of record values turned into. Each record is in `good`, `bad` or `nulls`, or (arrow) has no rows."""
+    """A decoded batch of record values. Each record is in `good`, `bad` or `nulls`, or (arrow) has no rows."""
 
     rows: pa.RecordBatch
     """The rows of all good records, in the order of the records."""
     good: Indices
-    """For each row the index of its record. Rises; repeats only where a record may hold several rows (arrow)."""
+    """The index of each row's record. Ascending; repeats only if a record may hold several rows (arrow)."""
     bad: tuple[BadRecord, ...]
-    """The records without rows because they can't be read, by index."""
+    """The records that can't be read, by index."""
     nulls: Indices
-    """The records whose value is null: a delete for a table, nothing for a step, which skips and counts them."""
+    """The records with a null value: a delete for a table; a step skips and counts them."""
 
 
 class Codec(Protocol):
-    """Bytes to rows and back, a batch at a time."""
+    """Converts bytes to rows and back, a batch at a time."""
 
     @property
     def schema(self) -> pa.Schema:
         """The columns it reads and writes."""
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
-        """The rows of these record values. Never raises for what a record holds."""
+        """Return the rows of these record values. Never raises because of a record's content."""
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One record value per row; raises `EncodeError` where a value can't be expressed."""
+        """Return one record value per row; raise `EncodeError` if a value can't be expressed."""
 
 
 def present(values: pa.BinaryArray) -> tuple[pa.BinaryArray, Indices, Indices]:
-    """The values that are there, their indices, and the indices of those that are null."""
+    """Return the non-null values, their indices, and the indices of the null ones."""
     here = values.is_valid().to_numpy(zero_copy_only=False)
     kept = values.drop_null() if values.null_count else values
     return kept, np.flatnonzero(here).astype(np.int64), np.flatnonzero(~here).astype(np.int64)
 
 
 def stacked(pieces: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """One batch of all pieces, in their order."""
+    """Return all pieces as one batch, in order."""
     if len(pieces) == 1:
         return pieces[0]
     if pieces:
@@ -75,14 +75,14 @@ def stacked(pieces: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 
 
 def require_schema(rows: pa.RecordBatch, schema: pa.Schema) -> None:
-    """Refuse rows of other columns: written under these names they would be read as something else."""
+    """Refuse rows with other columns: written under these names, they would be misread."""
     if not rows.schema.equals(schema):
         message = f"the rows to write have the columns ({listed(rows.schema)}), the stream has ({listed(schema)})"
         raise EncodeError(message)
 
 
 def listed(schema: pa.Schema) -> str:
-    """Its columns, for messages."""
+    """Return the columns as text for messages."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
@@ -103,7 +103,7 @@ DEAD_LETTER_SCHEMA = pa.schema(
         ("column", pa.string()),
     ]
 )
-"""Columns of a dead letter: why, where it stood, and the record as it was; step and column where a step made it."""
+"""Columns of a dead letter: the reason, its origin, and the original record; step and column if a step made it."""
 
 
 class DecodeError(UserActionError):
@@ -121,7 +121,7 @@ class DecodeError(UserActionError):
 
 @dataclass(frozen=True, slots=True)
 class BadBatch:
-    """The records of one stream partition that one `decode` was given, and those it found bad."""
+    """The records of one stream partition that were decoded together, and the bad ones among them."""
 
     stream: str
     partition: int
@@ -131,19 +131,19 @@ class BadBatch:
     timestamps: pa.TimestampArray
     bad: Sequence[BadRecord]
     headers: pa.ListArray | None = None
-    """Of each record; None: none has any."""
+    """The headers of each record; None if no record has any."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecordsOutcome:
-    """How many records are left out, and the dead letters to write for them (no rows when they are skipped)."""
+    """How many records are left out, and the dead letters to write for them (no rows if they are skipped)."""
 
     count: int
     letters: pa.RecordBatch
 
 
 def on_bad(batch: BadBatch, mode: Mode) -> BadRecordsOutcome:
-    """What to do with the bad records of a batch; raises `DecodeError` for the first when the stream says `Fail`."""
+    """Apply the mode to the bad records of a batch; with `Fail`, raise `DecodeError` for the first."""
     match mode:
         case "Fail":
             if batch.bad:

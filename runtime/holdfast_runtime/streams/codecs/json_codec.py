@@ -1,9 +1,9 @@
 """The codec of `format: json`: one JSON object per record, read by blocks and written by columns.
 
-Reads a batch at once; where that fails it halves the batch until the records in doubt are few, and judges those one
-by one. So a bad record costs a second reading of about one batch, and never the rows around it. Whether a record is
-good does not depend on its neighbours: the judge decides it, and the fast reader refuses whatever it might read
-otherwise. Must not be lenient in silence: a value of the wrong type is a bad record.
+It reads a batch at once. If that fails, it halves the batch until few records are in doubt, and judges those one by
+one. So a bad record costs about a second reading of one batch, and never the rows around it. Whether a record is good
+does not depend on its neighbours: the judge decides, and the fast reader refuses whatever it might read differently.
+Must not be silently lenient: a value of the wrong type makes a bad record.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from holdfast_runtime.streams.codecs.json_writer import json_objects
 
 
 class JsonCodec:
-    """`format: json`. Remembers how the producer writes timestamps, which changes speed and never results."""
+    """`format: json`. Remembers how the producer writes timestamps, which affects speed but never results."""
 
     def __init__(self, schema: pa.Schema) -> None:
         for field in schema:
@@ -29,7 +29,7 @@ class JsonCodec:
         self._reader = None if any(_has_map(field.type) for field in schema) else JsonReader(schema)
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
-        """One row for each record that is a JSON object of fitting values."""
+        """Return one row for each record that is a JSON object of fitting values."""
         here, index, nulls = present(values)
         pieces: list[pa.RecordBatch] = []
         places: list[Indices] = []
@@ -54,7 +54,7 @@ class JsonCodec:
         return DecodedBatch(stacked(pieces, self.schema), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One JSON object per row, without the columns that are null."""
+        """Return one JSON object per row, without null columns."""
         require_schema(rows, self.schema)
         return json_objects(rows).cast(pa.binary())
 
@@ -67,7 +67,7 @@ class JsonCodec:
             try:
                 made.append(self._judge(raw))
             except UnfitError as error:
-                # Had the record come with other neighbours, it may have been good; then it must be good here.
+                # With other neighbours, the fast reader may have accepted the record; then it must be good here too.
                 row = self._reader.read_alone(block.slice(at, 1)) if self._reader and not error.sure else None
                 if row is None:
                     unfit.append((at, str(error)))

@@ -1,9 +1,9 @@
-"""The careful reader of one JSON record: either its values or a reason that names the field.
+"""The careful reader of one JSON record: it returns the values, or a reason that names the field.
 
-Used for the few records near one that the fast reader refused, and for schemas with a MAP, which it can't read. It
-accepts all that the fast reader does, with equal values, and some more ("NaN" as text, a key twice): or neighbours
-would decide what is good. Where it can't tell (nested too deeply for Python, `Inf`) it says so, and the fast reader
-is asked about that record alone. Must not be on the way of a batch of plainly good records.
+Used for the few records near one that the fast reader refused, and for schemas with a MAP, which it can't read. The
+judge accepts everything the fast reader does, with equal values, and some more ("NaN" as text, a key twice); otherwise
+neighbours would decide what is good. If it can't tell (nested too deeply for Python, `Inf`), it says so, and the fast
+reader is asked about that record alone. Must not be used for a batch of plainly good records: it is slow.
 """
 
 import json
@@ -28,11 +28,11 @@ NOT_FINITE = {
     "-Infinity": "-inf", "-INF": "-inf",
 }  # fmt: skip
 USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3}|\.[0-9]{6})?Z\Z")
-"""Times that Python reads, and twenty times faster than pyarrow reads a single one."""
+"""Times that Python reads twenty times faster than pyarrow reads a single one."""
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 DIGITS = Context(prec=80)
 DEEPEST = 400
-"""So many levels Python's reader takes wherever it is called from; its own limit counts the caller's too."""
+"""A nesting depth that Python's reader always accepts; its own limit counts the caller's frames too."""
 MARKS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
 ValueReader = Callable[[Any, str], Any]
 
@@ -44,7 +44,7 @@ class JsonNumber(str):
 
 
 class UnfitError(Exception):
-    """The record can't be decoded; the message is the reason. Not `sure`: the fast reader may know better."""
+    """The record can't be decoded; the message is the reason. If not `sure`, the fast reader may accept it."""
 
     def __init__(self, reason: str, *, sure: bool = True) -> None:
         super().__init__(reason)
@@ -52,7 +52,7 @@ class UnfitError(Exception):
 
 
 def judge_of(schema: pa.Schema) -> Callable[[bytes], dict[str, Any]]:
-    """A function from a record to the values of its columns; raises `UnfitError`."""
+    """Return a function from a record to the values of its columns; it raises `UnfitError`."""
     read = {field.name: reader_of(field.type) for field in schema}
 
     def judge(raw: bytes) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def judge_of(schema: pa.Schema) -> Callable[[bytes], dict[str, Any]]:
 
 
 def parsed(raw: bytes) -> Any:
-    """What the record holds, numbers as their text."""
+    """Parse the record, keeping numbers as text."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -84,7 +84,7 @@ def parsed(raw: bytes) -> Any:
 
 
 def _depth(text: str) -> int:
-    """How many arrays and objects are open at once, at most."""
+    """Return how many arrays and objects are open at once, at most."""
     depth = deepest = 0
     for mark in MARKS.findall(text):
         depth += (mark in "[{") - (mark in "]}")
@@ -93,7 +93,7 @@ def _depth(text: str) -> int:
 
 
 def reader_of(kind: pa.DataType) -> ValueReader:  # noqa: PLR0911 - one per family of types
-    """How a JSON value becomes a value of this type."""
+    """Return the function that converts JSON values to this type."""
     if pa.types.is_struct(kind):
         return _struct(kind)
     if pa.types.is_map(kind):
@@ -110,7 +110,7 @@ def reader_of(kind: pa.DataType) -> ValueReader:  # noqa: PLR0911 - one per fami
 
 
 def shown(value: Any) -> str:
-    """The value as JSON, cut short."""
+    """Return the value as shortened JSON."""
     if isinstance(value, JsonNumber):
         text = str(value)
     elif isinstance(value, dict | list):
@@ -186,7 +186,7 @@ def _floating(kind: pa.DataType) -> ValueReader:
             _wrong(path, "a number", value)
         if isinf(float(value)):
             _wrong(path, wanted, value)
-        # By pyarrow: a FLOAT by way of a Python float would be rounded twice.
+        # Converted by pyarrow: a FLOAT that goes through a Python float would be rounded twice.
         found = float(pa.scalar(str(value)).cast(kind).as_py())
         if isinf(found):
             _wrong(path, wanted, value)
@@ -207,7 +207,7 @@ def _decimal(kind: pa.Decimal128Type) -> ValueReader:
             scaled = number.quantize(unit, context=DIGITS)
         except InvalidOperation:
             _wrong(path, wanted, value)
-        # Not abs(): that rounds to the digits of the thread, 28, and may come out larger.
+        # Not abs(): it rounds to the 28 digits of the thread's context, so the result may be larger.
         if scaled != number or scaled.copy_abs() > largest(kind):
             _wrong(path, wanted, value)
         return scaled

@@ -1,11 +1,10 @@
 """The fast reader of JSON records: a whole block at once in pyarrow's C++ reader, or not at all.
 
-pyarrow reads JSON objects and knows nothing of records: `_lines` keeps the two in step, and keeps out a block that
-starts with `null`, which crashes pyarrow. `risky_decimals` finds numbers whose digits are more than 76 away from
-the scale of a DECIMAL: pyarrow 26 looks them up behind the end of a table (1e-999999999 ends the process); it may
-only err towards too many. What is read here the judge must read alike, so infinities, which pyarrow makes of
-numbers too long for it, and times outside of the years 1 to 9999 are refused. Must not judge single records or give
-reasons.
+pyarrow reads JSON objects and knows nothing of records: `_lines` keeps the two aligned, and keeps out a block that
+starts with `null`, which crashes pyarrow. `risky_decimals` finds numbers whose digits are more than 76 places away from
+the scale of a DECIMAL: pyarrow 26 looks them up beyond the end of a table (1e-999999999 ends the process). It may err
+only by finding too many. The judge must read the same values, so infinities, which pyarrow makes of numbers too long
+for it, and times outside of the years 1 to 9999 are refused. Must not judge single records or give reasons.
 """
 
 from collections.abc import Iterator
@@ -24,31 +23,33 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 PIECE = 1 << 18
-"""What numpy makes of so many bytes stays in the processor's cache: twice as fast as all at once."""
+"""numpy's intermediate results for this many bytes fit in the processor's cache: twice as fast as all at once."""
 STRIDE = 16
-"""A run of 48 digits has three in a row of each 16th byte. So 47 digits stand behind a point at most, and with an
-exponent down to -29 that makes 76."""
+"""A run of 48 digits has three digits among every 16th byte.
+
+So at most 47 digits follow a point undetected, and with an exponent down to -29 that makes 76.
+"""
 OVERLAP = 3 * STRIDE
 _E, _MINUS, _POINT, _ZERO, _THREE, _BACKSLASH, _U = (ord(one) for one in "e-.03\\u")
 _AROUND = np.isin(np.arange(256), list(b'":,[]{} \t\n'))
-"""For each byte, whether it may stand before or behind a number."""
+"""For each byte, whether it may be next to a number."""
 _AHEAD = np.arange(1, 16)
 _CASE = ord("a") ^ ord("A")
 _IN_NUMBERS = {f"{ord(one):04x}".encode() for one in "0123456789eE-.+"}
 
 
 def holds(text: Bytes, char: str) -> bool:
-    """Whether a character of ASCII is anywhere in it."""
+    """Whether the text contains an ASCII character."""
     return any((piece == ord(char)).any() for piece in _pieces(text))
 
 
 def risky_decimals(text: Bytes) -> bool:
-    """Whether there may be a number in it that is too far from any scale."""
+    """Whether the text may contain a number that is too far from any scale."""
     return any(_long_run(piece) or _small(piece) or _escaped(piece) for piece in _pieces(text))
 
 
 def _small(text: Bytes) -> bool:
-    """An exponent of -30 or less, or of more than two digits."""
+    """Whether there is an exponent of -30 or less, or of more than two digits."""
     signs = text[1:-3] == _MINUS
     signs &= (text[:-4] | _CASE) == _E
     if not signs.any():
@@ -61,7 +62,7 @@ def _small(text: Bytes) -> bool:
 
 
 def _ending(text: Bytes, at: Places) -> Places:
-    """Those of these signs whose digits can end a number: ids have an `e-` among digits, too."""
+    """Return those minus signs whose digits can end a number: ids may contain `e-` among digits too."""
     behind = text[np.minimum(at[:, None] + _AHEAD, len(text) - 1)]
     first = behind[np.arange(len(at)), np.argmin(_digits(behind), axis=1)]
     kept: Places = at[_AROUND[first] | _digits(first)]
@@ -69,7 +70,7 @@ def _ending(text: Bytes, at: Places) -> Places:
 
 
 def _begins(before: bytes) -> bool:
-    """Whether a number can begin with the digits that this ends with."""
+    """Whether the digits at the end of this text can begin a number."""
     head = before.rstrip(b"0123456789.")
     head = head[:-1] if head.endswith((b"+", b"-")) else head
     return not head or bool(_AROUND[head[-1]])
@@ -86,7 +87,7 @@ def _long_run(text: Bytes) -> bool:
 
 
 def _escaped(text: Bytes) -> bool:
-    r"""A character of a number written as `\u0065`, which no encoder does of itself."""
+    r"""Whether a character of a number is written as `\u0065`, which no encoder does on its own."""
     slashes = text[:-5] == _BACKSLASH
     if not slashes.any():
         return False
@@ -96,7 +97,7 @@ def _escaped(text: Bytes) -> bool:
 
 
 def _pieces(text: Bytes) -> Iterator[Bytes]:
-    """Each with a little of the next one, so that nothing is cut in two everywhere."""
+    """Yield pieces that overlap a little, so that every match is whole in at least one of them."""
     return (text[start : start + PIECE + OVERLAP] for start in range(0, len(text), PIECE))
 
 
@@ -112,7 +113,7 @@ WHITESPACE = " \t\r\n"
 
 
 class TimestampStyle(Enum):
-    """How a producer writes timestamps. All three may be read always; this is what is tried first."""
+    """How a producer writes timestamps. All three are always accepted; this is only what is tried first."""
 
     ISO = "text of at most six digits behind the second, read by pyarrow"
     TEXT = "text with more digits, cut to microseconds"
@@ -120,7 +121,7 @@ class TimestampStyle(Enum):
 
 
 class JsonReader:
-    """Reads blocks of records that are all plainly good."""
+    """Reads blocks in which every record is plainly good."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -141,10 +142,10 @@ class JsonReader:
         self._decimals = any(_contains(kind, pa.types.is_decimal) for kind in self._types)
 
     def read(self, block: pa.BinaryArray) -> pa.RecordBatch | None:
-        """One row per record, or None if any record is not plainly good."""
+        """Return one row per record, or None if any record is not plainly good."""
         rows = self._read(block, self._likely)
         if rows is None and len(block) > FEW and self._read(block.slice(0, 1), self._likely) is None:
-            # Which way this producer writes timestamps shows in one record; reading the block thrice would be dear.
+            # One record shows this producer's timestamp style; reading the whole block three times would be expensive.
             for way in self._parse:
                 if way is not self._likely and self._read(block.slice(0, 1), way) is not None:
                     self._likely = way
@@ -152,7 +153,7 @@ class JsonReader:
         return rows
 
     def read_alone(self, record: pa.BinaryArray) -> pa.RecordBatch | None:
-        """The row of a single record in whatever way it can be read, so that no earlier block decides."""
+        """Return the row of a single record in any style, so that no earlier block decides."""
         return next((rows for way in self._parse if (rows := self._read(record, way)) is not None), None)
 
     def _read(self, block: pa.BinaryArray, way: TimestampStyle) -> pa.RecordBatch | None:
@@ -178,13 +179,13 @@ class JsonReader:
 
 
 def _lines(block: pa.BinaryArray) -> pa.Buffer | None:
-    """The records joined by line feeds, or None where objects and records could get out of step.
+    """Return the records joined by line feeds, or None if objects and records could get out of step.
 
-    Each record starts with { and ends with }, and } can stand before { in valid JSON only between two whole objects:
-    inside, a comma or colon must separate them, and inside a string the line feed between the records is illegal.
-    So every record holds at least one whole object, and as many objects as records means one each.
-    Line feeds inside records become tabs, equally blank between tokens and equally illegal inside strings.
-    A zero byte would end pyarrow's reading early.
+    Each record starts with { and ends with }, and } can precede { in valid JSON only between two whole objects: inside,
+    a comma or colon must separate them, and inside a string the line feed between the records is illegal. So every
+    record holds at least one whole object, and as many objects as records means one each. Line feeds inside records
+    become tabs, which are also blank between tokens and illegal inside strings. A zero byte would end pyarrow's reading
+    early.
     """
     text = block.cast(pa.string())
     if not _braced(text):
@@ -212,7 +213,7 @@ def _offsets(text: pa.StringArray) -> np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
 def _braced(text: pa.StringArray) -> bool:
-    """Whether each starts with { and ends with }."""
+    """Whether each text starts with { and ends with }."""
     offsets = _offsets(text)
     if (np.diff(offsets) < 2).any():  # noqa: PLR2004 - {}
         return False
@@ -226,7 +227,7 @@ def _contains(kind: pa.DataType, test: object) -> bool:
 
 
 def _readable(kind: pa.DataType, way: TimestampStyle) -> pa.DataType:
-    """What pyarrow is asked for in place of a type that it does not read as Spark writes it."""
+    """Return the type to ask pyarrow for instead of one that it does not read as Spark writes it."""
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, _readable(field.type, way)) for field in kind])
     if pa.types.is_list(kind):
@@ -244,7 +245,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _finished(array: pa.Array, kind: pa.DataType, way: TimestampStyle) -> pa.Array:  # noqa: PLR0911 - one per family
-    """The column in its own type; raises `ArrowInvalid` where a value is none of it."""
+    """Convert the column to its own type; raise `ArrowInvalid` if a value does not fit."""
     if pa.types.is_struct(kind):
         if kind.num_fields == 0:
             return array

@@ -1,6 +1,6 @@
 """Values that JSON has no type for (times, dates, bytes): one function each, for both readers and the writer.
 
-All take and give whole columns and raise `ArrowInvalid` for a value that is none. Must not guess.
+All take and return whole columns, and raise `ArrowInvalid` for an invalid value. Must not guess.
 """
 
 import base64
@@ -17,9 +17,9 @@ ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def instants(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Timestamps from ISO 8601: `2024-01-31T12:00:00.5+01:00`, a blank for the T, or less than a full time of day.
+    """Parse timestamps from ISO 8601: `2024-01-31T12:00:00.5+01:00`, a blank for the T, or a shorter time of day.
 
-    Without a zone it is UTC. Digits behind microseconds are cut off, as Spark does.
+    Without a zone it is UTC. Digits beyond microseconds are cut off, as in Spark.
     """
     texts = pc.replace_substring_regex(texts, pattern=TOO_FINE, replacement=r"\1")
     zoned = pc.match_substring_regex(texts, pattern=ZONED)
@@ -31,12 +31,12 @@ def instants(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def dates(texts: pa.StringArray) -> pa.Date32Array:
-    """Dates from `2024-01-31`."""
+    """Parse dates like `2024-01-31`."""
     return texts.cast(pa.date32())
 
 
 def from_base64(texts: pa.StringArray) -> pa.BinaryArray:
-    """Bytes from base64 with padding, as Spark reads and writes them. The one type read value by value: it is rare."""
+    """Decode base64 with padding, as Spark does. The only type read value by value, because it is rare."""
     try:
         return pa.array(
             [None if text is None else base64.b64decode(text, validate=True) for text in texts.to_pylist()], pa.binary()
@@ -47,19 +47,19 @@ def from_base64(texts: pa.StringArray) -> pa.BinaryArray:
 
 
 def to_base64(values: pa.BinaryArray) -> pa.StringArray:
-    """Base64 with padding."""
+    """Encode as base64 with padding."""
     return pa.array(
         [None if raw is None else base64.b64encode(raw).decode() for raw in values.to_pylist()], pa.string()
     )
 
 
 def largest(kind: pa.Decimal128Type) -> Decimal:
-    """The largest number of this decimal type."""
+    """Return the largest number of this decimal type."""
     return Decimal((0, (9,) * kind.precision, -kind.scale))
 
 
 def within_years(times: pa.Array) -> pa.Array:
-    """The same times; those outside of the years 1 to 9999 are none."""
+    """Return the same times; raise `ArrowInvalid` for one outside of the years 1 to 9999."""
     if outside_years(times, "") is not None:
         message = "a time outside of the years 1 to 9999"
         raise pa.ArrowInvalid(message)
@@ -70,5 +70,5 @@ MICROS_PER_MILLI = 1000
 
 
 def from_millis(numbers: pa.Int64Array, kind: pa.DataType) -> pa.Array:
-    """Timestamps from milliseconds since 1970; raises `ArrowInvalid` where one does not fit."""
+    """Convert milliseconds since 1970 to timestamps; raise `ArrowInvalid` if one does not fit."""
     return pc.multiply_checked(numbers, MICROS_PER_MILLI).cast(kind)

@@ -1,9 +1,9 @@
 """The writer of JSON records: rows become text column by column, each step over whole columns in pyarrow's C++.
 
-Writes what Spark's `to_json` writes: nulls are left out, NaN and the infinities are text, BINARY is base64,
-decimals are numbers. Other than Spark it keeps microseconds: times are ISO 8601 in UTC with three digits behind the
-second, or six where needed. Must not depend on neighbours: the same row is the same bytes in any batch, or a replay
-would write other records.
+It writes what Spark's `to_json` writes: nulls are left out, NaN and the infinities are text, BINARY is base64, decimals
+are numbers. Unlike Spark it keeps microseconds: times are ISO 8601 in UTC with three fractional digits, or six if
+needed. Must not depend on neighbours: the same row gives the same bytes in any batch, otherwise a replay would write
+other records.
 """
 
 import json
@@ -22,7 +22,7 @@ _SPECIAL = np.isin(np.arange(256), [*range(0x20), ord('"'), ord("\\")])
 
 
 def json_objects(rows: pa.RecordBatch) -> pa.StringArray:
-    """One JSON object per row."""
+    """Return one JSON object per row."""
     return _object(rows.schema.names, rows.columns, rows.num_rows, "")
 
 
@@ -30,8 +30,8 @@ def _object(names: list[str], columns: list[pa.Array], length: int, path: str) -
     members = [(name, one) for name, one in zip(names, columns, strict=True) if not pa.types.is_null(one.type)]
     if not members:
         return pa.array(["{}"] * length, pa.string())
-    # Each member brings its comma, and the first is taken out again where the first column may not be in an object: of
-    # arrays that are null throughout, pyarrow's join that skips nulls makes no rows at all.
+    # Each member brings its comma, and the first comma is removed again if the first column may be absent: pyarrow's
+    # join that skips nulls makes no rows at all from arrays that are all null.
     first_is_sure = members[0][1].null_count == 0
     parts: list[pa.Array | str] = ["{"]
     for number, (name, column) in enumerate(members):
@@ -50,7 +50,7 @@ def _object(names: list[str], columns: list[pa.Array], length: int, path: str) -
 
 
 def _fewer(parts: list[pa.Array | str]) -> list[pa.Array | str]:
-    """The same with texts beside each other as one."""
+    """Return the same parts with adjacent texts merged."""
     found: list[pa.Array | str] = []
     for part in parts:
         if isinstance(part, str) and found and isinstance(found[-1], str):
@@ -61,7 +61,7 @@ def _fewer(parts: list[pa.Array | str]) -> list[pa.Array | str]:
 
 
 def _text(array: pa.Array, path: str, head: str = "") -> pa.StringArray:  # noqa: PLR0911 - one per family of types
-    """The JSON text of each value behind `head`; null where it is null."""
+    """Return the JSON text of each value behind `head`; null stays null."""
     kind = array.type
     if pa.types.is_string(kind):
         return _around(f'{head}"', _escaped(array), '"')
@@ -98,14 +98,14 @@ def _around(before: str, texts: pa.StringArray, after: str = "") -> pa.StringArr
 
 
 def _elements(values: pa.Array, path: str) -> pa.StringArray:
-    """Inside arrays and maps a null keeps its place."""
+    """Return the texts of elements; inside arrays and maps a null keeps its place."""
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), pa.string())
     return pc.fill_null(_text(values, path), "null")
 
 
 def _joined(lists: pa.Array, elements: pa.StringArray) -> pa.StringArray:
-    """The elements of each list with commas between; `elements` are those of all lists that are not null."""
+    """Join the elements of each list with commas; `elements` are those of all non-null lists."""
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), elements, mask=lists.is_null()), ",")
@@ -123,7 +123,7 @@ def _escaped(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _any_special(texts: pa.StringArray) -> bool:
-    """Whether there is anything to escape: a look at all bytes, which most batches need only once."""
+    """Whether there is anything to escape: one scan of all bytes, after which most batches are done."""
     _, ends, data = texts.buffers()
     if not len(texts) or data is None:
         return False
@@ -133,7 +133,7 @@ def _any_special(texts: pa.StringArray) -> bool:
 
 
 def _floating(array: pa.Array) -> pa.StringArray:
-    """The shortest text that reads back as the same number."""
+    """Return the shortest text that reads back as the same number."""
     texts = array.cast(pa.string())
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return texts
@@ -156,7 +156,7 @@ def _time(array: pa.Array, path: str) -> pa.StringArray:
 
 
 def _moments(array: pa.Array) -> pa.StringArray:
-    """As pyarrow writes them. Of UTC too it asks the rules of the time zone for each, at thirty times the time."""
+    """Format like pyarrow, but for UTC without its time zone lookup per value, which takes thirty times as long."""
     if array.type.tz != "UTC":
         return array.cast(pa.string())
     return pc.binary_join_element_wise(array.view(pa.timestamp(array.type.unit)).cast(pa.string()), "Z", "")

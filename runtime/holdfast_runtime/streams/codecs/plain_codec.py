@@ -1,4 +1,4 @@
-"""The codecs of `format: string` and `format: binary`: text or bytes of somebody else's format, as one column `value`.
+"""The codecs of `format: string` and `format: binary`: text or bytes in any other format, as one column `value`.
 
 Must not look inside.
 """
@@ -17,12 +17,12 @@ class BinaryCodec:
         self.schema = _only_value(schema, pa.binary(), "binary", "BINARY")
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
-        """Every value is a row, unless it is null."""
+        """Return every non-null value as a row."""
         here, good, nulls = present(values)
         return DecodedBatch(pa.RecordBatch.from_arrays([here], schema=self.schema), good, (), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """The column itself; a null value makes a null record."""
+        """Return the column itself; a null value makes a null record."""
         require_schema(rows, self.schema)
         return rows.column(0)
 
@@ -34,7 +34,7 @@ class StringCodec:
         self.schema = _only_value(schema, pa.string(), "string", "STRING")
 
     def decode(self, values: pa.BinaryArray) -> DecodedBatch:
-        """Every value that is UTF-8 is a row. The batch is checked at once and cut into halves only where it fails."""
+        """Return every UTF-8 value as a row. The batch is checked at once, and halved only if that fails."""
         here, index, nulls = present(values)
         pieces, spans, bad = [], [], []
         stack = [(0, len(here))]
@@ -55,13 +55,13 @@ class StringCodec:
         return DecodedBatch(stacked(pieces, self.schema), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """The column's UTF-8; a null value makes a null record."""
+        """Return the column as UTF-8; a null value makes a null record."""
         require_schema(rows, self.schema)
         return rows.column(0).cast(pa.binary())
 
 
 def not_utf8(raw: bytes) -> str:
-    """The reason, with the place of the first byte that is wrong."""
+    """Return the reason, with the position of the first wrong byte."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:

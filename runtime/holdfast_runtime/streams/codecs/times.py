@@ -1,10 +1,9 @@
-"""Times in columns: the years 1 to 9999 that a time may lie in, and event time in milliseconds.
+"""Times in columns: the years 1 to 9999 that a time must be in, and event time in milliseconds.
 
-Spark SQL, ISO 8601 and Python's `datetime` end with these years; Arrow goes on for 292 000 years, where
-microseconds taken for milliseconds come to lie. They are looked for wherever rows come in (records, generators,
-functions), inside of structs, lists and maps too, since whoever meets such a time later stops on it. Watermarks,
-windows and joins count milliseconds, streams hold microseconds. Must not drop rows or say what becomes of them: the
-caller does, and counts.
+Spark SQL, ISO 8601 and Python's `datetime` end with these years. Arrow goes on for 292 000 years, which is where
+microseconds mistaken for milliseconds end up. Times are checked wherever rows come in (records, generators, functions),
+also inside structs, lists and maps, because otherwise a later step would stop on them. Watermarks, windows and joins
+count milliseconds, streams hold microseconds. Must not drop rows or decide about them: the caller does, and counts.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 
 
 def outside_years(column: pa.Array, path: str) -> str | None:
-    """The path of the first time outside of the years 1 to 9999 in this column; None: there is none."""
+    """Return the path of the first time outside of the years 1 to 9999 in this column, or None."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return None if _between(column.cast(pa.timestamp("us", kind.tz)), FIRST_MICROS, LAST_MICROS) else path
@@ -33,14 +32,14 @@ def outside_years(column: pa.Array, path: str) -> str | None:
 
 
 def has_times(kind: pa.DataType) -> bool:
-    """Whether a type is, or holds, timestamps or dates."""
+    """Whether a type is, or contains, timestamps or dates."""
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return True
     return any(has_times(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def parts(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """What a nested column is made of, and how its path goes on; without what stands behind nulls."""
+    """Yield the parts of a nested column with their path suffixes, without values hidden behind nulls."""
     kind = column.type
     if pa.types.is_map(kind):
         entries = compact(column).cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
@@ -52,7 +51,7 @@ def parts(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def compact(array: pa.Array) -> pa.Array:
-    """The same values in memory of their own: pyarrow's `flatten` and `cast` can abort on slices of nested arrays."""
+    """Copy the values into their own memory: pyarrow's `flatten` and `cast` can abort on slices of nested arrays."""
     return array.take(pa.array(np.arange(len(array))))
 
 
@@ -65,17 +64,17 @@ MICROS_PER_MILLI = 1000
 
 
 def event_time_ms(rows: pa.RecordBatch, column: str) -> pa.Int64Array:
-    """Milliseconds since 1970 UTC, rounded down, also before 1970; null where the column is."""
+    """Return milliseconds since 1970 UTC, rounded down, also before 1970; null where the column is null."""
     times = rows.column(column)
     if not pa.types.is_timestamp(times.type):
         message = f"event time needs a TIMESTAMP column; {column} is {times.type}"
         raise TypeError(message)
     micros = times.cast(pa.timestamp("us", tz=times.type.tz)).view(pa.int64())
-    # Casting to milliseconds would round towards zero: half a millisecond before 1970 would be later than it is.
+    # Casting to milliseconds would round towards zero: half a millisecond before 1970 would become later than it is.
     values = np.floor_divide(micros.fill_null(0).to_numpy(), MICROS_PER_MILLI)
     return pa.array(values, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
 
 
 def without_event_time(times: pa.Int64Array) -> Indices:
-    """The rows that have no event time."""
+    """Return the indices of rows without event time."""
     return np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False)).astype(np.int64)

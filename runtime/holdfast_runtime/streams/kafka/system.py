@@ -1,7 +1,7 @@
 """One Kafka cluster as the runtime sees it: its clients, opened when they are used, once per process.
 
-Puts reading, writing and administration together; they do not know each other. Must not be carried across a fork:
-each process makes its own.
+Combines reading, writing and administration, which do not know each other. Must not be carried across a fork: each
+process makes its own.
 """
 
 import pickle
@@ -33,17 +33,17 @@ Parts = Sequence[tuple[pa.RecordBatch, Marker]]
 
 @dataclass(frozen=True, slots=True)
 class WriterFactory:
-    """Makes what writes for a process."""
+    """Makes the writer of a process."""
 
     settings: KafkaSettings
     app: str
     exactly_once: bool
     before: TaskMarkers
     request_bytes: int = REQUEST_BYTES
-    """How much it may put into one batch of records."""
+    """The most bytes in one batch of records."""
 
     def __call__(self) -> Writer:
-        """Without any connection yet."""
+        """Return a writer that has no connection yet."""
         if not self.exactly_once:
             return PlainWriter(self.settings, self.request_bytes)
         markers = MarkerTopic(self.settings, marker_topic(self.app))
@@ -60,11 +60,11 @@ class KafkaCluster:
     before: TaskMarkers = field(default_factory=dict)
     """What earlier attempts of the run have written into it."""
     replication: int | None = None
-    """How many brokers hold each record of topics that are made here; None: as they like."""
+    """The number of replicas of topics that are created here; None for the brokers' default."""
     limits: Mapping[str, TopicLimits] = field(default_factory=dict)
-    """What topics take that are written, as the attempt found it when it began."""
+    """The limits of written topics, as the attempt found them when it began."""
     timed: Collection[str] = ()
-    """Topics whose records have event times as their timestamps: these go as they are."""
+    """Topics whose record timestamps are event times and stay unchanged."""
     _topics: KafkaTopics | None = None
     _fetcher: RangeFetcher | None = None
     _bounds: TopicBounds | None = None
@@ -72,35 +72,35 @@ class KafkaCluster:
     _writer: Writer | None = None
 
     def bounds(self, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
-        """What there is of each partition of these topics, now, as far as it is committed."""
+        """Return the current committed offsets of each partition of these topics."""
         return self._asked().bounds(topics)
 
     def topic_id(self, topic: str) -> str:
-        """The id of a topic: another one than before, if it was made anew."""
+        """Return the id of a topic. It changes if the topic is created anew."""
         return self._asked().topic_id(topic)
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Exactly the records of a range; the stream of its partition is the topic."""
+        """Return exactly the records of a range; the stream of its partition is the topic."""
         topic, number = wanted.partition
         found = self._reader().fetch(topic, number, wanted.start, wanted.end)
         at = found.schema.get_field_index("timestamp")
         return found.set_column(at, found.schema.field(at), event_times(found.column(at)))
 
     def expect(self, wanted: Sequence[OffsetRange]) -> None:
-        """Have these ranges fetched side by side."""
+        """Start fetching these ranges in parallel."""
         if len(wanted) > 1:
             self._reader().begin((*one.partition, one.start) for one in wanted)
 
     def ensure(self, topic: str, partitions: int, use: TopicUse, retention: str | None = None) -> None:
-        """The topic, made as the spec says if it is not there, refused if it is otherwise."""
+        """Create the topic as the spec says if it does not exist; refuse it if it differs."""
         self._made().ensure(topic, wanted(use, partitions, self.replication, retention))
 
     def limits_of(self, topics: Iterable[str]) -> dict[str, TopicLimits]:
-        """What topics take, now."""
+        """Return the current limits of topics."""
         return {topic: self._made().limits(topic) for topic in topics}
 
     def begin(self, who: AttemptId, slots: int, owner: str) -> TaskMarkers:
-        """From here on only this attempt writes, for this owner; what earlier ones of its run had written."""
+        """Shut out earlier attempts and other owners; return what earlier attempts of the run had written."""
         if not self.exactly_once:
             return {}
         markers = MarkerTopic(self.settings, marker_topic(self.app))
@@ -113,7 +113,7 @@ class KafkaCluster:
             markers.close()
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
-        """Write what has not been written; all of it is there when this returns."""
+        """Write what has not been written; everything is written when this returns."""
         if self._writer is None:
             size = request_bytes(self.limits, REQUEST_BYTES)
             make, found = WriterFactory(self.settings, self.app, self.exactly_once, self.before, size), agent()
@@ -121,25 +121,25 @@ class KafkaCluster:
         self._writer.send(sender, {place: self._taken(place, parts) for place, parts in writes.items()}, at)
 
     def record_limit(self, topic: str) -> RecordLimit:
-        """How large a record of a topic may be."""
+        """Return how large a record of a topic may be."""
         return record_limit(topic, self.limits.get(topic, TopicLimits()), self.settings)
 
     def tidy(self, read: NextOffsets, own: NextOffsets) -> None:
-        """Say how far the app has read, and delete what it has read of its own."""
+        """Publish how far the app has read, and delete what it has read of its own streams."""
         if self._tidying is None:
             self._tidying = TopicHousekeeping(self.settings)
         self._tidying.publish(self.app, {**read, **own})
         self._tidying.delete(own)
 
     def close(self) -> None:
-        """Give up all clients."""
+        """Close all clients."""
         for client in (self._fetcher, self._writer, self._tidying):
             if client is not None:
                 client.close()
         self._fetcher = self._writer = self._tidying = self._bounds = self._topics = None
 
     def _taken(self, place: StreamPartition, parts: Parts) -> Parts:
-        """Records with timestamps that their topic takes now: as they were decided, it may have been another time."""
+        """Return records with timestamps that their topic accepts now; the time of the decision may have passed."""
         if place.stream in self.timed:
             return parts
         limits, at, moment = self.limits.get(place.stream, TopicLimits()), WRITTEN.get_field_index("timestamp"), now()

@@ -1,9 +1,9 @@
 """The embedded log: streams on one host with nothing but files, for laptops and tests, as safe as a broker.
 
-A stream is a folder of partitions with a file that says how many there are; it appears whole, by one rename, and
-grows under a lock. Any number of processes read and append at once. They must see each other's process ids: not
-from two containers, and not over a network file system. Must not keep what other processes may change: counts are
-read from the file each time.
+A stream is a folder of partitions with a file that holds their number. It is created by one rename, so nobody sees half
+of it, and grows under a lock. Any number of processes read and append at once, if they see each other's process ids: so
+not from two containers, and not over a network file system. Must not cache what other processes may change: the number
+of partitions is read from the file each time.
 """
 
 import fcntl
@@ -27,19 +27,19 @@ from holdfast_runtime.streams.log.open_partitions import open_partition
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, StreamMissingError, check_partition
 
 MAP_SIZE = 16 << 30
-"""How large a partition may become. It costs addresses, not memory or disk; all processes must use the same."""
+"""How large a partition may become. It costs address space, not memory or disk; all processes must use the same."""
 _FORMAT = 2
 _META, _LOCK = "stream.json", ".lock"
 _LONGEST_NAME = 255
 
 
 class PartitionCountError(UserActionError):
-    """A stream has another number of partitions than it should have."""
+    """A stream has a different number of partitions than it should have."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamMeta:
-    """What the file of a stream says."""
+    """The content of a stream's file."""
 
     stream: str
     partitions: int
@@ -53,22 +53,22 @@ class EmbeddedLog:
     """The streams in a directory. Cheap: it opens partitions when they are used, once per process."""
 
     def __init__(self, directory: Path, *, sync: bool = True) -> None:
-        """`sync`: an append is on the disk when it returns. Without, it survives the process, not the machine."""
+        """With `sync`, an append is on disk when it returns; without, it survives the process but not the machine."""
         self._directory, self._sync = directory, sync
 
     def streams(self) -> list[StreamMeta]:
-        """All streams there are, by name."""
+        """Return all existing streams, by name."""
         if not self._directory.is_dir():
             return []
         folders = (path for path in sorted(self._directory.iterdir()) if not path.name.startswith("."))
         return sorted((self._read_meta(path) for path in folders if path.is_dir()), key=lambda meta: meta.stream)
 
     def has(self, stream: str) -> bool:
-        """Whether there is such a stream."""
+        """Whether such a stream exists."""
         return self._path(stream).is_dir()
 
     def meta(self, stream: str) -> StreamMeta:
-        """What is known of a stream."""
+        """Return the file content of a stream."""
         path = self._path(stream)
         if not path.is_dir():
             message = f"there is no stream {stream} in {self._directory}"
@@ -80,7 +80,7 @@ class EmbeddedLog:
         return found
 
     def ensure(self, stream: str, partitions: int, *, now: int, map_size: int = MAP_SIZE) -> StreamMeta:
-        """The stream with so many partitions: created if it is not there, refused if it has another count."""
+        """Return the stream with this many partitions: create it if missing, refuse it if the count differs."""
         if partitions < 1:
             message = f"{stream} needs at least one partition, not {partitions}"
             raise ValueError(message)
@@ -97,7 +97,7 @@ class EmbeddedLog:
         return found
 
     def grow(self, stream: str, partitions: int) -> StreamMeta:
-        """More partitions for a stream; those there are keep their records."""
+        """Add partitions to a stream; existing ones keep their records."""
         with self._locked(stream) as path:
             found = self.meta(stream)
             if partitions < found.partitions:
@@ -114,46 +114,46 @@ class EmbeddedLog:
             return grown
 
     def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
-        """What there is of each partition of a stream, now."""
+        """Return the current offsets of each partition of a stream."""
         return {partition.partition: partition.bounds() for partition in self._all(stream)}
 
     def record_bytes(self, stream: str) -> float:
-        """What a record takes on disk, on average."""
+        """Return the average size of a record on disk."""
         all_ = self._all(stream)
         records = sum(bounds.end - bounds.oldest for bounds in (one.bounds() for one in all_))
         return sum(one.size() for one in all_) / records if records else 0.0
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Exactly the records of a range."""
+        """Return exactly the records of a range."""
         return self._known(wanted.partition).fetch(wanted)
 
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
-        """Write records and marker, both or neither; False: this batch is already there."""
+        """Write records and marker, both or neither; return False if this batch is already written."""
         return self.append_all(partition, [(records, marker)])[0]
 
     def append_all(
         self, partition: StreamPartition, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]
     ) -> list[bool]:
-        """The same for several tasks at once."""
+        """Write the records of several tasks at once, as `append` does."""
         return self._known(partition).append_all(writes)
 
     def written(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
-        """The last marker of a task."""
+        """Return the last marker of a task."""
         return self._known(partition).written(owner, task)
 
     def fence(self, streams: Sequence[str], owner: str, epoch: int) -> None:
-        """From now on, refuse what earlier epochs of this owner want to write to these streams."""
+        """From now on, refuse writes to these streams by earlier epochs of this owner."""
         for stream in streams:
-            with self._locked(stream):  # or partitions that are being added would miss it
+            with self._locked(stream):  # otherwise partitions that are being added would miss it
                 for partition in self._all(stream):
                     partition.fence(owner, epoch)
 
     def markers(self, stream: str, owner: str) -> dict[StreamPartition, list[Marker]]:
-        """The last marker of each task of an owner, in each partition."""
+        """Return the last marker of each task of an owner, in each partition."""
         return {partition.partition: partition.markers(owner) for partition in self._all(stream)}
 
     def trim(self, partition: StreamPartition, before: int) -> OffsetBounds:
-        """Forget the records below an offset."""
+        """Delete the records below an offset."""
         return self._known(partition).trim(before)
 
     def trim_to(self, partition: StreamPartition, records: int) -> OffsetBounds:
@@ -161,11 +161,11 @@ class EmbeddedLog:
         return self._known(partition).trim_to(records)
 
     def trim_older(self, partition: StreamPartition, timestamp: int) -> OffsetBounds:
-        """Forget records as long as they are older than a time; those written together with a newer one stay."""
+        """Delete records older than a time; those written together with a newer one stay."""
         return self._known(partition).trim_older(timestamp)
 
     def size(self, stream: str) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         return sum(partition.size() for partition in self._all(stream))
 
     def _all(self, stream: str) -> list[LogPartition]:
@@ -202,14 +202,14 @@ class EmbeddedLog:
         except OSError:
             if not path.is_dir():
                 raise
-            # Another process was faster; `ensure` looks at what it made.
+            # Another process was faster; `ensure` checks what it made.
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _add_partition(self, path: Path, partition: StreamPartition, meta: StreamMeta) -> None:
         target = path / str(partition.partition)
         if target.is_dir():
-            return  # an earlier growth came this far and did not end; nobody could write there
+            return  # an earlier, interrupted growth made it; nobody could write there
         draft = Path(tempfile.mkdtemp(prefix=".creating-", dir=path))
         try:
             create_partition(draft / "new", partition, map_size=meta.map_size)

@@ -1,7 +1,7 @@
 """The entries of a log partition's LMDB file: keys, values with checksums, markers of batches and fences of owners.
 
-Each value carries a checksum over its key and itself, so a damaged entry is refused by name and none can pass for
-another. Works inside the caller's transaction; must not begin or end one.
+Each value carries a checksum over its key and itself, so a damaged entry is refused by name and no entry can be taken
+for another. Works inside the caller's transaction; must not begin or end one.
 """
 
 import json
@@ -27,11 +27,11 @@ AFTER_CHUNKS = b"d"
 PAIR = struct.Struct(">qq")
 _SUM = struct.Struct("<I")
 _FITS = 0x2144DF1C
-"""The CRC-32 of anything with its own CRC-32 behind it."""
+"""The CRC-32 of any content followed by its own CRC-32."""
 
 
 def put_marker(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: StreamPartition) -> bool:
-    """Write the marker of a task's batch; False where it is written. Raises `FencedError`."""
+    """Write the marker of a task's batch; return False if it is already written. Raises `FencedError`."""
     fence = fence_of(txn, marker.owner)
     if marker.epoch < fence:
         message = (
@@ -49,19 +49,19 @@ def put_marker(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: Stream
 
 
 def marker_of(txn: "lmdb.Transaction[bytes]", owner: str, task: str) -> Marker | None:
-    """The marker of a task, if there is one."""
+    """Return the marker of a task, or None."""
     found = get_entry(txn, marker_key(owner, task))
     return None if found is None else Marker(owner, task, *json.loads(found))
 
 
 def fence_of(txn: "lmdb.Transaction[bytes]", owner: str) -> int:
-    """The newest attempt of an owner that wrote here; 0: none."""
+    """Return the newest attempt of an owner that wrote here, or 0."""
     found = get_entry(txn, fence_key(owner))
     return 0 if found is None else int(PAIR.unpack(found)[0])
 
 
 def put_entry(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None:
-    """Write a value with its checksum behind it, which is over the key too: an entry can't pass for another."""
+    """Write a value, followed by a checksum over key and value, so that no entry can be taken for another."""
     found = crc32(key)
     for part in value:
         found = crc32(part, found)
@@ -69,13 +69,13 @@ def put_entry(txn: "lmdb.Transaction[bytes]", key: bytes, *value: bytes) -> None
 
 
 def get_entry(txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
-    """The value of a key; raises `FileDamagedError`."""
+    """Return the value of a key, or None; raise `FileDamagedError` if it is damaged."""
     stored = txn.get(key)
     return None if stored is None else checked_value(key, stored).tobytes()
 
 
 def checked_value(key: bytes, stored: bytes) -> memoryview:
-    """A stored value without its checksum; raises `FileDamagedError` where it does not fit."""
+    """Return a stored value without its checksum; raise `FileDamagedError` if the checksum is wrong."""
     if len(stored) < _SUM.size or crc32(stored, crc32(key)) != _FITS:
         message = f"the entry {key!r} does not fit its checksum"
         raise FileDamagedError(message)
@@ -83,22 +83,22 @@ def checked_value(key: bytes, stored: bytes) -> memoryview:
 
 
 def chunk_key(last: int) -> bytes:
-    """The key of the chunk that ends with this offset."""
+    """Return the key of the chunk that ends with this offset."""
     return CHUNK_KEY + last.to_bytes(8, "big")
 
 
 def offset_of_chunk(key: bytes) -> int:
-    """The last offset of the chunk that has this key."""
+    """Return the last offset of the chunk that has this key."""
     return int.from_bytes(key[1:], "big")
 
 
 def fence_key(owner: str) -> bytes:
-    """The key of an owner's fence."""
+    """Return the key of an owner's fence."""
     return _named(FENCE_KEY + owner.encode())
 
 
 def marker_key(owner: str, task: str) -> bytes:
-    """The key of the marker of an owner's task."""
+    """Return the key of the marker of an owner's task."""
     return _named(MARKER_KEY + owner.encode() + b"\0" + task.encode())
 
 

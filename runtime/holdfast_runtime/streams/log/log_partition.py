@@ -1,10 +1,10 @@
 """One stream partition of the embedded log: an LMDB environment whose every transaction leaves it whole.
 
-Records lie in chunks, each one value under the offset of its last record: a fetch is a seek and a few slices, an
-append one put. Where a process dies does not matter; LMDB shows the old or the new state and frees the dead
-writer's lock. The file is walked when it is opened (`lmdb_file`): what was damaged on the disk is refused by name,
-as nothing can restore it; no record is wrong, and no process ends by it. Must not be carried across a fork, nor be
-opened twice in one process: `open_partitions` sees to both.
+Records are stored in chunks, each one value under the offset of its last record: a fetch is a seek and a few slices, an
+append is one put. A process may die at any point: LMDB shows the old or the new state and frees the dead writer's lock.
+The file is checked when it is opened (`lmdb_file`): disk damage is refused by name, because nothing can restore it. So
+no record is wrong, and no process crashes because of it. Must not be carried across a fork, nor be opened twice in one
+process: `open_partitions` ensures both.
 """
 
 import json
@@ -55,16 +55,16 @@ from holdfast_runtime.streams.records import (
 _READERS = 1024
 _CHUNK_ROWS, _CHUNK_BYTES = 16_384, 8 << 20
 _SMALL_ROWS, _SMALL_BYTES = 256, 16 << 10
-"""A last chunk below both is written anew with the records that follow, or single appends would make slow fetches."""
+"""A last chunk below both limits is rewritten with the records that follow; single appends would make slow fetches."""
 _SLACK_PAGES = 16
-"""Pages at the end that LMDB took and gave back in one transaction are counted but not in the file."""
+"""Pages at the end that LMDB took and returned in one transaction are counted but not in the file."""
 _DATA = "data.mdb"
 _HEAD = struct.Struct(">qq")  # first offset, highest timestamp
 _LOOKS = 100
 
 
 class LogDamagedError(UserActionError):
-    """Files of the log that are not as the log wrote them."""
+    """Files of the log are not as the log wrote them."""
 
 
 class LogFullError(UserActionError):
@@ -90,16 +90,16 @@ class LogPartition:
             raise
 
     def close(self) -> None:
-        """Give up files and memory."""
+        """Release files and memory."""
         self._env.close()
 
     def bounds(self) -> OffsetBounds:
-        """What there is."""
+        """Return the current offsets."""
         with self._reading() as txn:
             return self._bounds(txn)
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Exactly the records of a range."""
+        """Return exactly the records of a range."""
         parts = []
         with self._reading() as txn:
             check_range(wanted, self._bounds(txn))
@@ -121,7 +121,7 @@ class LogPartition:
         return joined(parts, wanted)
 
     def append_all(self, writes: Sequence[tuple[pa.RecordBatch, Marker | None]]) -> list[bool]:
-        """Records and markers of several tasks in one transaction."""
+        """Write records and markers of several tasks in one transaction."""
         with self._writing() as txn:
             done = [marker is None or put_marker(txn, marker, self.partition) for _, marker in writes]
             batches = [records for (records, _), new in zip(writes, done, strict=True) if new and records.num_rows]
@@ -130,12 +130,12 @@ class LogPartition:
             return done
 
     def written(self, owner: str, task: str) -> Marker | None:
-        """The last marker of a task."""
+        """Return the last marker of a task."""
         with self._reading() as txn:
             return marker_of(txn, owner, task)
 
     def markers(self, owner: str) -> list[Marker]:
-        """The last marker of each task of an owner."""
+        """Return the last marker of each task of an owner."""
         prefix = marker_key(owner, "")
         with self._reading() as txn:
             cursor = txn.cursor()
@@ -148,7 +148,7 @@ class LogPartition:
             return found
 
     def fences(self) -> dict[str, int]:
-        """The lowest epoch that may still write, by owner."""
+        """Return the lowest epoch that may still write, by owner."""
         with self._reading() as txn:
             cursor = txn.cursor()
             found = {}
@@ -165,7 +165,7 @@ class LogPartition:
                 put_entry(txn, fence_key(owner), PAIR.pack(epoch, 0))
 
     def trim(self, before: int) -> OffsetBounds:
-        """Forget the records below an offset."""
+        """Delete the records below an offset."""
         with self._writing() as txn:
             bounds = self._bounds(txn)
             oldest = min(max(bounds.oldest, before), bounds.end)
@@ -178,7 +178,7 @@ class LogPartition:
         return self.trim(self.bounds().end - records)
 
     def trim_older(self, timestamp: int) -> OffsetBounds:
-        """Forget records as long as they are older than a time; stops at the first chunk that holds a newer one."""
+        """Delete records older than a time, up to the first chunk that holds a newer one."""
         with self._writing() as txn:
             bounds, cursor = self._bounds(txn), txn.cursor()
             oldest, more = bounds.oldest, cursor.set_range(CHUNK_KEY)
@@ -194,7 +194,7 @@ class LogPartition:
         return OffsetBounds(oldest, bounds.end)
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         return (self.path / _DATA).stat().st_size
 
     def _add(self, txn: "lmdb.Transaction[bytes]", batches: list[pa.RecordBatch]) -> None:
@@ -223,7 +223,7 @@ class LogPartition:
         put_entry(txn, BOUNDS_KEY, PAIR.pack(oldest, self._bounds(txn).end))
 
     def _settle(self) -> None:
-        """One more commit: LMDB uses pages again from the transaction after next, and a full partition has none."""
+        """Commit once more: LMDB reuses pages only after the next transaction, and a full partition has no others."""
         with self._writing() as txn:
             put_entry(txn, BOUNDS_KEY, PAIR.pack(*self._bounds(txn)))
 
@@ -244,7 +244,7 @@ class LogPartition:
     def _check(self) -> None:
         info, stat = self._env.info(), self._env.stat()
         pages = (self.path / _DATA).stat().st_size // stat["psize"]
-        # Reading a page that is not there would end the process by a signal.
+        # Reading a missing page would end the process by a signal.
         if pages + _SLACK_PAGES < info["last_pgno"] + 1:
             self._damaged(f"it was cut off: {pages} of {info['last_pgno'] + 1} pages are there")
         if not any(self._whole() for _ in range(_LOOKS)):
@@ -257,7 +257,7 @@ class LogPartition:
             self._damaged(f"it has {says}, and should be {self.partition}")
 
     def _whole(self) -> bool:
-        """Look at all pages, and at all entries that nobody would miss; False: somebody wrote meanwhile."""
+        """Check all pages, and all entries whose loss nobody would notice; return False if somebody wrote meanwhile."""
         with self._reading() as txn:
             if not check_pages(self.path / _DATA, txn.id()):
                 return False
@@ -266,7 +266,7 @@ class LogPartition:
             while more:
                 kind = cursor.key()[:1]
                 if kind == CHUNK_KEY:
-                    # Records are looked at when they are fetched, and one that is not there is noticed.
+                    # Records are checked when they are fetched, and a missing one is noticed then.
                     more = cursor.set_range(AFTER_CHUNKS)
                     continue
                 if kind not in ENTRY_KINDS:
@@ -311,7 +311,7 @@ class LogPartition:
         ) as error:
             self._damaged(str(error), error)
         except (lmdb.Error, OSError) as error:
-            # LMDB says "Input/output error" too when a full disk took the first half of a write.
+            # LMDB also says "Input/output error" when a full disk cut a write short.
             message = (
                 f"{self.partition}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free"
             )
@@ -319,7 +319,7 @@ class LogPartition:
 
 
 def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -> None:
-    """A new, empty partition in a folder that nobody reads yet."""
+    """Create a new, empty partition in a folder that nobody reads yet."""
     path.mkdir(parents=True)
     env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=False)
     with env.begin(write=True) as txn:
@@ -344,12 +344,12 @@ def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:
         raise LogDamagedError(message)
     check_metas(path / _DATA)
     env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=sync, create=False)
-    env.reader_check()  # slots of readers that were killed would run out
+    env.reader_check()  # otherwise slots of killed readers would run out
     return env
 
 
 def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a good size: small ones together, large ones cut."""
+    """Yield the same rows in batches of a good size: small ones joined, large ones split."""
     for whole in pa.Table.from_batches(batches, WRITTEN).combine_chunks().to_batches():
         per_row = max(1, whole.nbytes // whole.num_rows)
         rows = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // per_row))

@@ -1,7 +1,7 @@
 """The open log partitions of a process: LMDB allows one environment per path and process, none across a fork.
 
-Whoever opens a partition asks here. Must not be asked to close one that may be in use: partitions stay open until
-the process ends or a test is over.
+Partitions must be opened here. Must not close one that may be in use: partitions stay open until the process ends or a
+test is over.
 """
 
 import os
@@ -15,7 +15,7 @@ from holdfast_runtime.streams.log.log_partition import LogPartition
 
 
 class OpenedOtherwiseError(UserActionError):
-    """One process wants a partition both with and without waiting for the disk."""
+    """One process opens a partition both with and without waiting for the disk."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ _state = _Open(os.getpid())
 
 
 def open_partition(path: Path, partition: StreamPartition, *, map_size: int, sync: bool) -> LogPartition:
-    """The partition of this path, opened by this process."""
+    """Return the partition at this path, opened by this process."""
     path = path.absolute()
     here = _own()
     with here.lock:
@@ -40,7 +40,9 @@ def open_partition(path: Path, partition: StreamPartition, *, map_size: int, syn
                     message = f"{path} is open with sync={found.sync} in this process; open the log the same way"
                     raise OpenedOtherwiseError(message)
                 return found
-            del here.partitions[path]  # removed, perhaps made anew: what is open is a file without a name
+            del here.partitions[
+                path
+            ]  # the files were removed, perhaps made again: the open one is a file without a name
             found.close()
         opened = LogPartition(path, partition, map_size=map_size, sync=sync)
         here.partitions[path] = opened, _identity(path)
@@ -48,7 +50,7 @@ def open_partition(path: Path, partition: StreamPartition, *, map_size: int, syn
 
 
 def close_all() -> None:
-    """Close all partitions of this process; nobody may be using one."""
+    """Close all partitions of this process; none may be in use."""
     here = _own()
     with here.lock:
         while here.partitions:
@@ -56,7 +58,7 @@ def close_all() -> None:
 
 
 def close_under(folder: Path) -> None:
-    """Close the partitions of this process whose files lie below a folder; nobody may be using one."""
+    """Close the partitions of this process whose files are below a folder; none may be in use."""
     here, folder = _own(), folder.absolute()
     with here.lock:
         for path in [path for path in here.partitions if path.is_relative_to(folder)]:
@@ -66,7 +68,7 @@ def close_under(folder: Path) -> None:
 def _own() -> _Open:
     global _state  # noqa: PLW0603 - a process has one set of environments, as LMDB has it
     if _state.process != os.getpid():
-        # After a fork: the parent's environments are not ours, nor is its lock, which may be held for ever. LMDB's own
+        # After a fork, the parent's environments must not be used, nor its lock, which may be held for ever. LMDB's own
         # clean-up knows that they belong to another process.
         _state = _Open(os.getpid())
     return _state

@@ -1,1 +1,1 @@
-"""The stream systems of an app put together: which system holds which stream. Knows the log, generators and Kafka."""
+"""The stream systems of an app: which system holds which stream. Knows the log, generators and Kafka."""

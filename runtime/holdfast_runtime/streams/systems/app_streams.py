@@ -1,4 +1,4 @@
-"""An app's streams by their names, whatever system holds them: the one place that reads and writes all kinds.
+"""An app's streams by name, whatever system holds them: the one place that reads and writes all kinds.
 
 Built from the spec alone, in the driver and in every worker. Must not decide what is read or written.
 """
@@ -35,13 +35,13 @@ from holdfast_runtime.streams.systems.system_factory import (
 )
 
 LARGE_RECORD = float(1 << 20)
-"""As large as a record of Kafka is where nobody has set it otherwise: brokers do not say how large theirs are."""
+"""Kafka's default for the largest record, because brokers do not report how large their records are."""
 _OWN = "the app makes for itself"
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A stream and who holds it."""
+    """The topic of a stream, and the system that holds it."""
 
     topic: str
     system: StreamSystem
@@ -56,7 +56,7 @@ class Streams:
     def __init__(
         self, app: str, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
     ) -> None:
-        """`app`: its name."""
+        """`app` is the name of the app."""
         declared = {stream.name: stream for stream in spec.streams}
         timed = {one.topic for one in plan.streams if is_timed(one, declared.get(one.name))}
         systems = {
@@ -67,7 +67,7 @@ class Streams:
             if any(stream.system == system.name for stream in spec.streams)
         }
         written = spec.dead_letters.union(plan.producers)
-        # What an app makes for itself goes where hosts can share it, if it has such a place.
+        # Streams that the app makes for itself go to Kafka, which hosts can share, if there is such a system.
         shared = next((one for one in systems.values() if isinstance(one, KafkaCluster)), None)
 
         def held(name: str, topic: str) -> _Held:
@@ -81,7 +81,7 @@ class Streams:
         self._held = {stream.name: held(stream.name, stream.topic) for stream in plan.streams}
 
     def bounds(self, streams: Collection[str]) -> dict[StreamPartition, OffsetBounds]:
-        """What there is of each partition of these streams, now."""
+        """Return the current offsets of each partition of these streams."""
         found: dict[StreamPartition, OffsetBounds] = {}
         of_kafka: dict[KafkaCluster, dict[str, str]] = {}
         for stream in streams:
@@ -98,7 +98,7 @@ class Streams:
         return found
 
     def assumed_bytes(self, streams: Collection[str]) -> dict[str, float]:
-        """What records of these streams are taken to have as long as none has been read."""
+        """Return the assumed record size of these streams, used until records have been read."""
         return {stream: self._assumed_bytes(self._held[stream]) for stream in streams}
 
     @staticmethod
@@ -112,19 +112,19 @@ class Streams:
                 return 0.0
 
     def ids(self, streams: Collection[str]) -> dict[str, str]:
-        """The ids of the topics of these streams, where their system gives one."""
+        """Return the topic ids of these streams, if their system has ids."""
         held = {stream: self._held[stream] for stream in streams}
         return {
             name: one.system.topic_id(one.topic) for name, one in held.items() if isinstance(one.system, KafkaCluster)
         }
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Exactly the records of a range, as they are stored."""
+        """Return exactly the records of a range, as they are stored."""
         held = self._held[wanted.partition.stream]
         return held.system.fetch(_in(held, wanted))
 
     def expect(self, wanted: Sequence[OffsetRange]) -> None:
-        """Say which ranges are fetched next, where that makes them come sooner."""
+        """Announce which ranges are fetched next, so that a system can prefetch them."""
         of_kafka: dict[KafkaCluster, list[OffsetRange]] = {}
         for one in wanted:
             held = self._held[one.partition.stream]
@@ -134,12 +134,12 @@ class Streams:
             system.expect(ranges)
 
     def rows(self, wanted: OffsetRange) -> pa.RecordBatch | None:
-        """The rows of a range where a system has rows rather than records; None: fetch and decode them."""
+        """Return the rows of a range if the system has rows rather than records; None means fetch and decode."""
         held = self._held[wanted.partition.stream]
         return held.system.rows(_in(held, wanted)) if isinstance(held.system, Generator) else None
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
-        """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
+        """Write a slot's outputs, skipping batches that are already written. `at` is called at each step."""
         of_kafka: dict[KafkaCluster, dict[StreamPartition, Sequence[tuple[pa.RecordBatch, Marker]]]] = {}
         for partition, parts in writes.items():
             held = self._written(partition.stream)
@@ -153,19 +153,19 @@ class Streams:
             system.write(sender, some, at)
 
     def in_log(self, stream: str) -> bool:
-        """Whether the embedded log holds it."""
+        """Whether the embedded log holds the stream."""
         held = self._held.get(stream)
         return held is not None and isinstance(held.system, EmbeddedLog)
 
     def log_marker(self, partition: StreamPartition, owner: str, task: str) -> Marker | None:
-        """The last marker of a task in a partition of the embedded log; None too where another system has it."""
+        """Return the last marker of a task in a partition; None also if another system than the log holds it."""
         held = self._held.get(partition.stream)
         if held is None or not isinstance(held.system, EmbeddedLog):
             return None
         return held.system.written(StreamPartition(held.topic, partition.partition), owner, task)
 
     def ensure(self, stream: str, partitions: int, now: int) -> None:
-        """Make a stream with so many partitions if it is not there; one of the log that has fewer grows."""
+        """Create a stream with this many partitions if it is missing; a smaller one in the log grows."""
         held = self._held[stream]
         if isinstance(held.system, KafkaCluster):
             held.system.ensure(held.topic, partitions, held.use, held.retention)
@@ -176,9 +176,9 @@ class Streams:
         held.system.ensure(held.topic, partitions, now=now)
 
     def begin(self, streams: Sequence[str], who: AttemptId, slots: int, owner: str) -> EarlierWrites:
-        """From now on, refuse what earlier attempts want to write to these streams; what they have written.
+        """From now on, refuse writes to these streams by earlier attempts; return what those have written.
 
-        `slots`: how many this attempt has at most; `owner`: whose the app is.
+        `slots` is the most slots this attempt has; `owner` is the owner of the app.
         """
         kafkas: dict[str, KafkaCluster] = {}
         logs: dict[str, EmbeddedLog] = {}
@@ -189,7 +189,7 @@ class Streams:
                 logs[held.topic] = held.system
             elif isinstance(held.system, KafkaCluster):
                 kafkas[held.system.settings.system] = held.system
-        # After all fences: from there on nothing is added.
+        # After all fences: from now on nothing is added.
         found = [one for topic, log in logs.items() for one in log.markers(topic, who.owner).items()]
         return EarlierWrites(
             {name: system.begin(who, slots, owner) for name, system in kafkas.items()},
@@ -197,7 +197,7 @@ class Streams:
         )
 
     def limits(self, streams: Sequence[str]) -> dict[str, dict[str, TopicLimits]]:
-        """What the topics of these streams take, by Kafka system."""
+        """Return the limits of these streams' topics, by Kafka system."""
         topics: dict[KafkaCluster, list[str]] = {}
         for stream in streams:
             held = self._held[stream]
@@ -206,12 +206,12 @@ class Streams:
         return {system.settings.system: system.limits_of(some) for system, some in topics.items()}
 
     def record_limit(self, stream: str) -> RecordLimit | None:
-        """How large a record of a stream may be; None: as large as it likes."""
+        """Return how large a record of a stream may be, or None if there is no limit."""
         held = self._held[stream]
         return held.system.record_limit(held.topic) if isinstance(held.system, KafkaCluster) else None
 
     def tidy(self, positions: Mapping[StreamPartition, int]) -> None:
-        """Everything before these positions is processed for good: tell whoever wants to know, and clear up."""
+        """Take everything before these positions as processed for good: publish the positions and clean up."""
         found: dict[KafkaCluster, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
         for partition, offset in positions.items():
             held = self._held.get(partition.stream)
@@ -222,7 +222,7 @@ class Streams:
             system.tidy(read, own)
 
     def partitions(self, stream: str) -> int | None:
-        """How many partitions a stream has in its system; None: it is not there yet."""
+        """Return the number of partitions of a stream in its system, or None if it does not exist yet."""
         held = self._held[stream]
         if isinstance(held.system, EmbeddedLog):
             return held.system.meta(held.topic).partitions if held.system.has(held.topic) else None
@@ -237,7 +237,7 @@ class Streams:
 
 
 def is_timed(planned: PlannedStream, declared: Stream | None) -> bool:
-    """Whether readers know event times by the timestamps of records alone, or may: they must arrive as they left."""
+    """Whether readers may know event times only by record timestamps, so that these must arrive unchanged."""
     if declared is None or declared.control:
         return True
     return planned.role == "intermediate" and declared.event_time is None

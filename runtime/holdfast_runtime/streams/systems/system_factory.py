@@ -1,8 +1,7 @@
-"""The stream systems of an app, made from its spec and from what a host has: embedded log, generators, Kafka.
+"""The stream systems of an app, made from its spec and from the host's resources: embedded log, generators, Kafka.
 
-The one place that knows which kinds there are and what each needs: folders, secrets, rates, and what the attempt
-found when it began. On a cluster there is no embedded log, since hosts are many and it belongs to one. Must not
-read records.
+The one place that knows which kinds exist and what each needs: folders, secrets, rates, and what the attempt found when
+it began. On a cluster there is no embedded log, because it belongs to one host. Must not read records.
 """
 
 from collections.abc import Callable, Collection
@@ -23,14 +22,14 @@ from holdfast_runtime.streams.user_functions import load_function
 
 
 class SystemNotBuiltError(UserActionError):
-    """A kind of system that can't be had here."""
+    """A kind of system that is not available here."""
 
 
 StreamSystem = EmbeddedLog | Generator | KafkaCluster
 
 
 def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
-    """How many partitions an app's streams in Kafka have, by stream; None: there is no such topic."""
+    """Return the partition counts of an app's streams in Kafka, by stream; None if the topic does not exist."""
     found: dict[str, int | None] = {}
     for system in spec.systems:
         if system.kafka is not None:
@@ -42,7 +41,7 @@ def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
 
 
 def make_kafka(system: System, app: str, where: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
-    """The Kafka cluster of a system, asked for nothing yet."""
+    """Return the Kafka cluster of a system, without contacting it."""
     kafka = system.kafka
     assert kafka is not None  # noqa: S101 - its kind says so
     return KafkaCluster(
@@ -59,14 +58,14 @@ def make_kafka(system: System, app: str, where: StreamsEnvironment, timed: Colle
 def make_single_host(
     system: System, spec: AppSpec, plan: Plan, where: StreamsEnvironment, clock: Callable[[], int]
 ) -> EmbeddedLog | Generator:
-    """The embedded log or the generator of a system."""
+    """Return the embedded log or the generator of a system."""
     if system.generator is not None:
         return _generator(system, spec, plan, where, clock)
     return make_embedded_log(where, f"system {system.name}")
 
 
 def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
-    """The embedded log of this host; refused where an app has no host of its own."""
+    """Return the embedded log of this host; raise `SystemNotBuiltError` on a cluster."""
     if where.log is None:
         message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
         raise SystemNotBuiltError(message)

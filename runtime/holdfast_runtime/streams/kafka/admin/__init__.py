@@ -1,1 +1,1 @@
-"""Kafka topics: making and checking them, asking for their bounds, housekeeping behind the batches."""
+"""Kafka topics: creating and checking them, asking for their bounds, housekeeping after batches."""

@@ -1,7 +1,7 @@
 """The bounds of Kafka partitions: where each begins, and up to where it is committed.
 
-One client per process and system asks for all topics of an app at once: ends each time, what changes slowly (oldest
-offsets, counts of partitions, ids of topics) now and then. Must not create topics by asking.
+One client per process and system asks for all topics of an app at once: for ends each time, for what changes slowly
+(oldest offsets, partition counts, topic ids) now and then. Must not create topics by asking.
 """
 
 import os
@@ -21,9 +21,9 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 _FRESH = 10.0
-"""Seconds for which what changes slowly is believed."""
+"""Seconds for which slowly changing facts are cached."""
 _GRACE = 0.5
-"""The client ends its own wait; this is how late that may be seen."""
+"""Seconds to allow on top of the client's own timeout."""
 _PAUSE = 0.1
 """Seconds before a question is asked again."""
 _ASK_OLDEST, _ASK_END = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Topic:
-    """What is believed of a topic for a while."""
+    """What is cached of a topic."""
 
     id: str
     partitions: int
@@ -46,7 +46,7 @@ class TopicBounds:
     """Asks about the topics of one system."""
 
     def __init__(self, settings: KafkaSettings, timeout: float = 10.0) -> None:
-        """`timeout`: seconds until a question without an answer is given up."""
+        """`timeout`: seconds until an unanswered question is given up."""
         self._settings, self._timeout = settings, timeout
         self._lock, self._process = Lock(), os.getpid()
         self._said = ConnectionState(settings)
@@ -54,11 +54,11 @@ class TopicBounds:
         self._known: dict[str, _Topic] = {}
 
     def bounds(self, topics: Collection[str]) -> dict[str, dict[int, OffsetBounds]]:
-        """What there is of each partition of these topics, now, as far as it is committed."""
+        """Return the current committed offsets of each partition of these topics."""
         return self._patiently(topics, lambda: self._bounds(sorted(set(topics))))
 
     def topic_id(self, topic: str) -> str:
-        """The id of a topic: another one than before, if it was made anew. At most 10 s old."""
+        """Return the id of a topic, at most 10 s old. It changes if the topic is created anew."""
 
         def asked() -> str:
             self._describe([topic])
@@ -67,7 +67,7 @@ class TopicBounds:
         return self._patiently([topic], asked)
 
     def _patiently(self, topics: Collection[str], ask: Callable[[], _T]) -> _T:
-        """The answer; asked again while brokers are in a moment of change."""
+        """Return the answer, asking again while brokers are in a moment of change."""
         if self._process != os.getpid():  # after a fork
             if self._client is not None:
                 keep_for_ever(self._client)
@@ -81,7 +81,8 @@ class TopicBounds:
                     if time.monotonic() >= deadline:
                         raise
                 except StreamMissingError:
-                    # Known topics that are gone, or have fewer partitions, were made anew; the rest never was there.
+                    # Known topics that are gone, or have fewer partitions, were created anew; unknown ones never
+                    # existed.
                     if not any(self._known.pop(topic, None) for topic in topics):
                         raise
                 time.sleep(_PAUSE)
@@ -104,7 +105,7 @@ class TopicBounds:
         return found
 
     def _describe(self, topics: list[str]) -> list[str]:
-        """Know counts and ids of these topics; those whose oldest offsets must be asked for, too."""
+        """Learn counts and ids of these topics; return those whose oldest offsets must be asked for, too."""
         if "" in topics:  # the client refuses to ask for it
             raise trouble(
                 KafkaError.UNKNOWN_TOPIC_OR_PART, f"Kafka system {self._settings.system}: no topic has no name"
@@ -116,7 +117,7 @@ class TopicBounds:
             futures = self._connected().describe_topics(TopicCollection(stale), request_timeout=self._timeout)
             for topic, found in self._answered(futures, stale).items():
                 self._known[topic] = _Topic(str(found.topic_id), len(found.partitions), now, {})
-        # Asked for its id alone, a topic is known without its oldest offsets.
+        # If only its id was asked for, a topic is known without its oldest offsets.
         return [topic for topic in topics if len(self._known[topic].oldest) < self._known[topic].partitions]
 
     def _offsets(self, topics: Iterable[str], which: OffsetSpec) -> _Offsets:
@@ -135,7 +136,7 @@ class TopicBounds:
         return {at: found.offset for at, found in self._answered(futures, topics).items()}
 
     def _answered(self, futures: Mapping[Any, "Future[Any]"], topics: Collection[str]) -> dict[Any, Any]:
-        """All answers, or the first refusal."""
+        """Return all answers, or raise the first refusal."""
         if not answered(self._connected(), self._said, futures.values(), self._timeout + _GRACE):
             raise self._silent(topics)
         for asked, future in futures.items():
@@ -149,7 +150,7 @@ class TopicBounds:
 
     def _refused(self, asked: object, error: KafkaError, topics: Collection[str]) -> Exception:
         code = error.code()
-        # What is asked for was described a moment ago: the client can't reach who leads it.
+        # The topic was described a moment ago, so the client can't reach its leader.
         if code in {KafkaError._TIMED_OUT, KafkaError._TRANSPORT} or is_unknown(code):  # noqa: SLF001 - no other names
             return self._silent(topics)
         of = f"{asked.topic}/{asked.partition}" if isinstance(asked, TopicPartition) else str(asked)

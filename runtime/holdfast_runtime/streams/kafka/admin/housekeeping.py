@@ -1,8 +1,9 @@
-"""Housekeeping at the brokers once batches are processed: published consumer offsets, and deletion of what was read.
+"""Housekeeping at the brokers after batches: published consumer offsets, and deletion of processed records.
 
-How far an app has read is published as offsets of the consumer group of its name, so that tools that show lag know
+How far an app has read is published as offsets of the consumer group with its name, so that tools that show lag know
 it; nobody reads them back. Records of the streams an app makes for itself are deleted once it has read them: their
-times are event times, by which nothing would ever be old, or all of it at once. Must not be in the path of a batch.
+timestamps are event times, by which retention would delete nothing, or everything at once. Must not be in the path of a
+batch.
 """
 
 import time
@@ -24,27 +25,27 @@ NextOffsets = Mapping[tuple[str, int], int]
 
 @dataclass(slots=True)
 class TopicHousekeeping:
-    """Of one Kafka system."""
+    """The housekeeping of one Kafka system."""
 
     settings: KafkaSettings
     _client: AdminClient | None = None
     _committer: Consumer | None = None
     _said: list[KafkaError | None] = field(default_factory=list)
-    """What became of commits; None: all is well."""
+    """Results of commits; None is success."""
     _done: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    """Deed, topic and partition -> up to where it was done last."""
+    """Action, topic and partition -> the offset it was last done for."""
 
     def publish(self, group: str, places: NextOffsets) -> None:
-        """Say that this group has read so far."""
+        """Publish how far this group has read."""
         if moved := self._moved("publish", places):
-            # Not as an administrator: librdkafka ends the process when its question about a group is not answered in
+            # Not with an admin client: librdkafka ends the process if its question about a group is not answered in
             # time (librdkafka issue 4605, seen with 2.16).
             self._consumer(group).commit(offsets=moved, asynchronous=True)
             self._await_commit(group)
             self._remember("publish", moved)
 
     def delete(self, places: NextOffsets) -> None:
-        """Delete what is before these offsets."""
+        """Delete the records before these offsets."""
         if moved := self._moved("delete", places):
             for place, asked in self._admin().delete_records(moved, request_timeout=_PATIENCE).items():
                 try:
@@ -54,7 +55,7 @@ class TopicHousekeeping:
             self._remember("delete", moved)
 
     def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         if self._committer is not None:
             self._committer.close()
         self._committer = self._client = None

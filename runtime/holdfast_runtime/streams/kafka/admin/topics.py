@@ -1,9 +1,8 @@
-"""The topics an app writes: made as planned, and taken as they are only where they fit what the spec asks for.
+"""The topics an app writes: created as planned, and accepted as they are only if they fit what the spec asks for.
 
-What a topic needs for its use and what the spec asks for stand in one place; where the spec says nothing, brokers
-decide and nothing is checked. A topic appears at one broker before it does at another, so whoever makes one waits
-until it can be used. Must not change a topic of others that is there; the app's own marker topic may get more
-partitions.
+What a topic needs for its use and what the spec asks for are defined in one place; where the spec says nothing, brokers
+decide and nothing is checked. A topic appears at one broker before another, so its creator waits until it can be used.
+Must not change an existing topic of others; the app's own marker topic may get more partitions.
 """
 
 import time
@@ -35,8 +34,8 @@ FOR_EVER = "-1"
 _RETENTION = "retention.ms"
 MARKERS = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 TIMED = {TYPE: "CreateTime", AHEAD: str(ANY_TIME), BEHIND: str(ANY_TIME)}
-"""Of topics in whose records' timestamps event times travel: whatever they are, and as they are."""
-# By event times, a history that is read again would be old at once.
+"""For topics whose record timestamps are event times: accept any time, and keep it unchanged."""
+# Retention goes by event time, so a history that is read again would expire at once.
 INTERMEDIATE = {_RETENTION: FOR_EVER, **TIMED}
 
 
@@ -44,11 +43,11 @@ class TopicUse(Enum):
     """What a topic is for."""
 
     READ = auto()
-    """Others write it: how many brokers hold it is theirs to say."""
+    """Others write it, and they decide on its replication."""
     WRITTEN = auto()
     """The app writes it for others."""
     TIMED = auto()
-    """The app writes it, and readers know event times by the timestamps of its records."""
+    """The app writes it, and readers take event times from the timestamps of its records."""
     INTERMEDIATE = auto()
     """The app writes and reads it."""
     MARKERS = auto()
@@ -57,25 +56,25 @@ class TopicUse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """How a topic is to be."""
+    """The required properties of a topic."""
 
     partitions: int
     replication: int | None
-    """None: as brokers make it."""
+    """None: the brokers' default."""
     config: Mapping[str, str]
-    """What it gets if it is made."""
+    """Settings for creating it."""
     checked: Mapping[str, str]
-    """What of it must be so too if it is there."""
+    """Those of them that an existing topic must have too."""
     others: bool = False
-    """Whether others decide about its replicas where it is there."""
+    """Whether others decide about the replicas of an existing topic."""
 
 
 def wanted(use: TopicUse, partitions: int, replication: int | None, retention: str | None = None) -> TopicSpec:
-    """A topic of this use, as the spec says of its system and of itself."""
+    """Return the spec of a topic for this use, with the settings of its system and stream."""
     if use is TopicUse.MARKERS:
         return TopicSpec(partitions, replication, MARKERS, {})
     if use is TopicUse.INTERMEDIATE:
-        # Checked unasked: records would be gone before they are read, or event times be others, or be refused.
+        # Always checked: otherwise records could be deleted before they are read, or event times changed or refused.
         return TopicSpec(partitions, replication, INTERMEDIATE, INTERMEDIATE)
     kept = _kept(retention)
     if use is TopicUse.TIMED:
@@ -96,20 +95,20 @@ _FIELDS = "kafka.replication of the system, retention of the stream"
 
 
 class TopicPartitionsError(UserActionError):
-    """A topic has another number of partitions than it must have."""
+    """A topic has a different number of partitions than it must have."""
 
 
 class TopicDiffersError(UserActionError):
-    """A topic has other replicas, or another retention, than the spec asks for."""
+    """A topic has a different replication or retention than the spec asks for."""
 
 
 class TooFewBrokersError(WorldChangeError):
-    """The cluster has fewer brokers than a topic is to have replicas."""
+    """The cluster has fewer brokers than a topic needs replicas."""
 
 
 @dataclass(slots=True)
 class KafkaTopics:
-    """The topics of one Kafka system, to be made."""
+    """Creates and checks the topics of one Kafka system."""
 
     settings: KafkaSettings
     _client: AdminClient | None = None
@@ -119,22 +118,22 @@ class KafkaTopics:
         self._said = ConnectionState(self.settings)
 
     def count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None: it is not there."""
+        """Return the number of partitions of a topic, or None if it does not exist."""
         with self._explained(topic):
             found = self._found(topic)
         return None if found is None else len(found)
 
     def ensure(self, topic: str, wanted: TopicSpec, *, ours: bool = False) -> int:
-        """The topic, made as it is wanted if it is not there; how many partitions it has.
+        """Create the topic if it does not exist, check it, and return its number of partitions.
 
-        `ours`: nobody else uses it; more partitions are well, and where they are fewer it gets more.
+        `ours` says that nobody else uses it: more partitions are fine, and missing ones are added.
         """
         with self._explained(topic):
             replicas = self._found(topic)
             if not replicas:
                 self._make(topic, wanted)
                 replicas = self._awaited(topic)
-            # Also one that was just made: somebody else may have been sooner.
+            # Check a new one too: somebody else may have created it first.
             self._check(topic, wanted, replicas)
             if ours and len(replicas) < wanted.partitions:
                 more = NewPartitions(topic, wanted.partitions)
@@ -150,7 +149,7 @@ class KafkaTopics:
         raise TopicPartitionsError(message)
 
     def limits(self, topic: str) -> TopicLimits:
-        """What a topic takes, as far as the login may know it."""
+        """Return the limits of a topic, as far as the login may read them."""
         try:
             with self._explained(topic):
                 return topic_limits(self._config(topic))
@@ -201,13 +200,13 @@ class KafkaTopics:
         )
 
     def _check(self, topic: str, wanted: TopicSpec, replicas: Sequence[int]) -> None:
-        """Refuse a topic that is otherwise than the spec says."""
+        """Refuse a topic that differs from the spec."""
         differs: list[tuple[str, object, object]] = []
         if wanted.replication is not None and not wanted.others:
             differs += [("replication", one, wanted.replication) for one in {*replicas} - {wanted.replication}]
         if wanted.checked:
             said = self._config(topic)
-            # A setting that a broker does not have is one of a newer release.
+            # A setting that a broker does not have belongs to a newer release.
             differs += [
                 (key, said[key], value) for key, value in wanted.checked.items() if said.get(key, value) != value
             ]
@@ -239,7 +238,7 @@ class KafkaTopics:
         raise KafkaBusyError(message)
 
     def _found(self, topic: str) -> list[int] | None:
-        """The number of replicas of each partition; none: it is just being made; None: there is no such topic."""
+        """Return the replicas of each partition; empty while the topic is being created, None if it does not exist."""
         asked = self._asked().describe_topics(TopicCollection([topic]), request_timeout=_PATIENCE)[topic]
         try:
             said = self._answer(topic, asked)
@@ -247,6 +246,6 @@ class KafkaTopics:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise
-        # One that is just being made has partitions without a leader.
+        # While it is being created, it has partitions without a leader.
         made = all(one.leader is not None for one in said.partitions)
         return [len(one.replicas) for one in said.partitions] if made else []

@@ -1,1 +1,1 @@
-"""Kafka clients: settings and logins, librdkafka's own calls, what a client says, errors by the way out of them."""
+"""Kafka clients: settings and logins, librdkafka's own calls, connection state, errors by the way out of them."""

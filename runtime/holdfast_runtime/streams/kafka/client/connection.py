@@ -1,10 +1,10 @@
-"""The connection of a Kafka client: its silent log, what it last said, and questions to brokers that end.
+"""The connection of a Kafka client: its last message, and questions to brokers that end in time.
 
-A client that gets no answer goes on trying without a word; what it last said tells why, and whether to wait, so a
-refused login is heard at once. A consumer says "unknown" of a partition that is not there and of one whose broker
-it can't reach; only a broker knows which it is. After a fork a client's threads are in the parent alone, and to end
-the client would wait for them for ever, so it is kept. Must not let a value of the config into a message
-(librdkafka's own log could hold passwords), nor decide what follows from an answer.
+A client without an answer keeps trying silently. Its last message tells why, and whether to wait, so a refused login is
+noticed at once. A consumer reports "unknown" both for a missing partition and for one whose broker it can't reach; only
+a broker knows which it is. After a fork a client's threads exist only in the parent, and closing the client would wait
+for them for ever, so it is kept. Must not let a config value into a message (librdkafka's own log, which is off, could
+hold passwords), nor decide what follows from an answer.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 
 
 class ConnectionState:
-    """What the client of a process last said about its connections."""
+    """The last message of a process's client about its connections."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -41,24 +41,24 @@ class ConnectionState:
         self._answered = False
 
     def heard(self, code: int, text: str) -> None:
-        """The client said something. That no broker is reached follows what says why, and says less."""
+        """Note a message of the client. "No broker is reached" does not replace one that says why."""
         if code != NOT_REACHED or self._last is None:
             self._last = code, text
 
     def answered(self) -> None:
-        """A broker answered: what was said before is over."""
+        """Note that a broker answered, so that earlier messages no longer count."""
         self._answered, self._last = True, None
 
     def check(self) -> None:
-        """Raise where waiting is of no use: the login was refused from the start.
+        """Raise if waiting is useless because the login was refused from the start.
 
-        Later a broker that comes up may refuse for a moment what it will accept.
+        Later, a broker that is starting may refuse for a moment what it will accept.
         """
         if not self._answered and self._last is not None and is_refused_login(self._last[0]):
             raise self.refused()
 
     def refused(self) -> KafkaLoginError:
-        """The error for a login that is not accepted."""
+        """Return the error for a refused login."""
         code, said = self._last or (0, "")
         text, broker = self._settings.without_values(said), f"the broker at {self._settings.bootstrap}"
         what = f"no encrypted connection to {broker}" if code == NOT_ENCRYPTED else f"{broker} refused the login"
@@ -68,7 +68,7 @@ class ConnectionState:
         )
 
     def silent(self, what: str, seconds: float) -> KafkaBusyError | KafkaLoginError:
-        """The error for an answer that does not come."""
+        """Return the error for an answer that does not come."""
         if self._last is not None and is_refused_login(self._last[0]):
             return self.refused()
         last = f"; the Kafka client last said: {self._settings.without_values(self._last[1])}" if self._last else ""
@@ -83,30 +83,30 @@ QUIET.addHandler(logging.NullHandler())
 
 
 def keep_for_ever(client: object) -> None:
-    """Let no garbage collection of this process end a client of its parent's."""
+    """Prevent garbage collection of a client that belongs to this process's parent."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
 _TICK = 0.02
-"""Seconds between looks at what the client says while nothing is answered."""
+"""Seconds between checks of the client's messages while nothing is answered."""
 
 
 def admin_client(settings: KafkaSettings, said: ConnectionState) -> AdminClient:
-    """A client whose troubles `said` hears."""
+    """Return a client that reports its problems to `said`."""
     own = dict[str, Any](error_cb=partial(_heard, said))
     try:
         return AdminClient({**settings.asking(), **own}, logger=QUIET)
     except KafkaException as error:
         fault = error.args[0].str()
-    # Not inside the handler, whose error shows values.
+    # Not inside the handler, whose exception would show values.
     raise settings.invalid(fault)
 
 
 def answered(client: AdminClient, said: ConnectionState, futures: "Collection[Future[Any]]", seconds: float) -> bool:
-    """Whether all have an answer, or a refusal, in time; raises where waiting is of no use."""
+    """Whether all are answered or refused in time; raises if waiting is useless."""
     deadline = time.monotonic() + seconds
     while wait(futures, timeout=_TICK).not_done:
-        client.poll(0)  # `said` hears what there is
+        client.poll(0)  # delivers messages to `said`
         said.check()
         if time.monotonic() > deadline:
             return False
@@ -115,12 +115,12 @@ def answered(client: AdminClient, said: ConnectionState, futures: "Collection[Fu
 
 
 def _heard(said: ConnectionState, error: KafkaError) -> None:
-    """Not a method: the client holds it, and would hold itself."""
+    """Not a method: the client holds a reference to it, and would hold itself."""
     said.heard(error.code(), error.str())
 
 
 def unanswered(settings: KafkaSettings, partition: StreamPartition, code: int, seconds: float) -> HoldfastError:
-    """The error to raise where a consumer's question for a partition's bounds ended with this code."""
+    """Return the error for a consumer whose question for a partition's bounds ended with this code."""
     if is_unknown(code):
         code = _said_by_a_broker(settings, partition, seconds)
     return trouble(code, f"Kafka system {settings.system}: {partition} can't be read")

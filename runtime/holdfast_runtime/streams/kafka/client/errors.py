@@ -1,9 +1,9 @@
 """Kafka errors: the codes of librdkafka sorted by the way out of them, and the record to blame when some are refused.
 
-Used by everything here that reads, writes or asks. Codes are plain numbers, as they come from librdkafka itself and
-from confluent_kafka alike. A broker refuses the records of one request together and mostly says the same of all of
-them: who is told of a neighbour looks in vain. Pure: what became of records comes in. Must not see a value of the
-config: texts come here with those blanked.
+Used by everything here that reads, writes or asks. Codes are plain numbers, the same from librdkafka and from
+confluent_kafka. A broker refuses the records of one request together and mostly says the same of all of them, so the
+record at fault has to be found among its neighbours. Pure: the fate of records comes in as arguments. Must not see a
+config value: texts come here with those blanked.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ class KafkaAwayError(AwayError):
 
 
 class KafkaForbiddenError(WorldChangeError):
-    """The brokers know the login and do not let it do this."""
+    """The brokers know the login and do not allow it this operation."""
 
 
 class KafkaLoginError(UserActionError):
@@ -36,11 +36,11 @@ class KafkaLoginError(UserActionError):
 
 
 class KafkaConfigError(UserActionError):
-    """The client or a broker can't work with the config, or with what it was asked for."""
+    """The client or a broker can't work with the config or the request."""
 
 
 class RecordRefusedError(UserActionError):
-    """A broker or the client does not take a record, now or ever, as long as its topic is as it is."""
+    """A broker or the client will never take a record while its topic stays as it is."""
 
 
 class RecordsDamagedError(UserActionError):
@@ -117,7 +117,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
         KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
-        KafkaError.UNKNOWN_TOPIC_ID,  # the topic was made anew; the client learns its new id
+        KafkaError.UNKNOWN_TOPIC_ID,  # the topic was created anew; the client learns its new id
         KafkaError.INCONSISTENT_TOPIC_ID,
         KafkaError.REBOOTSTRAP_REQUIRED,
     ),
@@ -168,7 +168,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
         KafkaError._INVALID_DIFFERENT_RECORD,
     ),
     _DAMAGED: (
-        KafkaError._BAD_MSG,  # the client would go on behind the batch, whose records would be missing
+        KafkaError._BAD_MSG,  # the client would continue after the batch, whose records would be missing
         KafkaError._BAD_COMPRESSION,
         KafkaError.INVALID_MSG,
         KafkaError.INVALID_MSG_SIZE,
@@ -187,38 +187,38 @@ _WAY_OF = {code: way for way, codes in _CODES.items() for code in codes}
 END_OF_PARTITION = int(KafkaError._PARTITION_EOF)
 NOT_ENCRYPTED = int(KafkaError._SSL)
 NOT_REACHED = int(KafkaError._ALL_BROKERS_DOWN)
-"""Follows each failed connection, and says less than what came before it."""
+"""Follows each failed connection, and says less than the message before it."""
 
 
 def is_passing(code: int) -> bool:
-    """Whether the client gets over this by itself. A code that nobody has sorted yet is not."""
+    """Whether the client recovers from this by itself. An unsorted code does not count."""
     return _WAY_OF.get(code) is _WAIT
 
 
 def is_unknown(code: int) -> bool:
-    """Whether the client knows of no such topic or partition. That is no broker's word: see `unknown`."""
+    """Whether the client knows no such topic or partition. A broker may know it: see `connection.unanswered`."""
     return code in _NOT_KNOWN_HERE
 
 
 def is_taken_over(code: int) -> bool:
-    """Whether somebody else writes in this name now."""
+    """Whether somebody else now writes under this name."""
     return _WAY_OF.get(code) is _FENCED
 
 
 def is_refused_login(code: int) -> bool:
-    """Whether no waiting helps, as what the config gives is not accepted."""
+    """Whether waiting is useless, because the login or encryption is refused."""
     return _WAY_OF.get(code) is _LOGIN
 
 
 def is_about_offset(code: int) -> bool:
-    """Whether the partition does not have the offset: which side it is off decides what that means."""
+    """Whether the partition lacks the offset. Which end it is beyond decides what that means."""
     return _WAY_OF.get(code) is _OFFSET
 
 
 def trouble(code: int, what: str, said: str = "") -> HoldfastError:
-    """The error to raise: `what` names system, topic and deed, `said` is the client's own text.
+    """Return the error to raise; `what` names system, topic and action, `said` is the client's own text.
 
-    A code that nobody has sorted yet is tried again, as the attempts of an app have a limit of their own.
+    An unsorted code is tried again, because the attempts of an app have a limit of their own.
     """
     way, known = _WAY_OF.get(code, _WAIT), KafkaError(code)
     text = said or known.str()
@@ -232,7 +232,7 @@ _BESIDE = int(KafkaError._INVALID_DIFFERENT_RECORD)
 
 @dataclass(frozen=True, slots=True)
 class FailedRecord:
-    """One record that was given and is not there."""
+    """One record that was given and not written."""
 
     code: int
     topic: str
@@ -240,11 +240,11 @@ class FailedRecord:
     key: bytes | None
     value_bytes: int
     text: str
-    """What the code means, in the client's words."""
+    """The meaning of the code, in the client's words."""
     remark: int = 0
-    """The address of what is said of it beside that, the same for records of which the same is said."""
+    """The address of the client's further remark, equal for records with the same remark."""
     among: int = 1
-    """Of so many it is one, and nobody says which is at fault."""
+    """How many records it is one of, when nothing tells which is at fault."""
 
     def __str__(self) -> str:
         key = "without a key" if self.key is None else f"with key {_shown(self.key)}"
@@ -254,7 +254,7 @@ class FailedRecord:
 
 
 def blamed(failed: Sequence[FailedRecord]) -> FailedRecord | None:
-    """The record for which others were refused too; None: all of them may be written when they are tried again."""
+    """Return the record that made others fail too; None if all may succeed when they are tried again."""
     refused = [one for one in failed if not is_passing(one.code)]
     guilty = [one for one in refused if one.code != _BESIDE] or refused
     if not guilty:
@@ -262,10 +262,10 @@ def blamed(failed: Sequence[FailedRecord]) -> FailedRecord | None:
     same = [one for one in guilty if one.code == guilty[0].code]
     if same[0].code in _BY_SIZE:
         return max(same, key=lambda one: one.value_bytes + len(one.key or b""))
-    # All neighbours hear the same; each record at fault, something of its own.
+    # All neighbours get the same remark; each record at fault gets its own.
     said = Counter(one.remark for one in same)
     rare = [one for one in same if said[one.remark] == min(said.values())]
-    # A compacted topic takes none without a key.
+    # A compacted topic takes no record without a key.
     return replace(min(rare, key=lambda one: one.key is not None), among=len(rare))
 
 

@@ -1,9 +1,9 @@
 """librdkafka by its own calls: bindings of it and of the loops of gather.c, and clients made with them.
 
-The confluent-kafka package makes a Python object of each record, and we want none. The library is the one that
-package ships and has loaded; the loops are ours. Where either is not there, `library()` is None and the plain
-fetcher and channel are used. Clients are silent and tell their troubles when asked. They must not outlive a fork:
-their threads stay with the parent, and whoever makes one sees to that. Must not know ranges, batches or tasks.
+The confluent-kafka package makes a Python object of each record, which is too slow here. The library is the one that
+package ships and has loaded; the loops are ours. If either is missing, `library()` is None and the plain fetcher and
+channel are used. Clients don't log, and report problems when asked. They must not outlive a fork, because their threads
+stay with the parent: whoever makes one ensures that. Must not know ranges, batches or tasks.
 """
 
 import ctypes
@@ -18,15 +18,15 @@ from holdfast_runtime.streams.kafka.client.errors import FailedRecord
 from holdfast_runtime.streams.kafka.client.settings import Config, KafkaSettings
 
 LOOPS_VERSION = 1
-"""Of the structs and functions of gather.c: a library of another build is not used."""
+"""The version of the structs and functions of gather.c: a library of another build is not used."""
 LOOPS = Path(__file__).with_name("gather.so")
 
 Handle = int
-"""The address of something of librdkafka's."""
+"""The address of a librdkafka object."""
 
 
 class Message(Structure):
-    """The public part of a message; one that is an error has its text as value."""
+    """The public part of a message; an error message has its text as value."""
 
     _fields_ = (
         ("err", c_int32),
@@ -57,7 +57,7 @@ class TopicPartition(Structure):
 
 
 class Functions(Structure):
-    """The addresses that the loops call."""
+    """The addresses of the functions that the loops call."""
 
     _fields_ = (
         ("timestamp", c_void_p),
@@ -70,7 +70,7 @@ class Functions(Structure):
 
 
 class Sizes(Structure):
-    """What messages need as columns."""
+    """The space that messages need as columns."""
 
     _fields_ = tuple(
         (name, c_int64)
@@ -90,13 +90,13 @@ class Sizes(Structure):
 
 
 class Binary(Structure):
-    """Where a binary column goes."""
+    """Output buffers of a binary column."""
 
     _fields_ = (("ends", c_void_p), ("bytes", c_void_p), ("valid", c_void_p))
 
 
 class MessageColumns(Structure):
-    """Where messages go."""
+    """Output buffers for messages."""
 
     _fields_ = (
         ("offsets", c_void_p),
@@ -111,13 +111,13 @@ class MessageColumns(Structure):
 
 
 class BinarySource(Structure):
-    """Where a binary column comes from."""
+    """Input buffers of a binary column."""
 
     _fields_ = (("ends", c_void_p), ("bytes", c_void_p), ("valid", c_void_p), ("first", c_int64))
 
 
 class RecordColumns(Structure):
-    """Where records to write come from."""
+    """Input buffers of records to write."""
 
     _fields_ = (("keys", BinarySource), ("values", BinarySource), ("timestamps", c_void_p))
 
@@ -189,7 +189,7 @@ _CALLED_BY_LOOPS = {
 
 
 class Library:
-    """The functions of librdkafka without their `rd_kafka_`, and ours without their `holdfast_`; all free the GIL."""
+    """The functions of librdkafka without `rd_kafka_`, and ours without `holdfast_`; all release the GIL."""
 
     def __init__(self, kafka: ctypes.CDLL, loops: ctypes.CDLL) -> None:
         self.kafka = _Calls(kafka, "rd_kafka_", _PROTOTYPES)
@@ -210,13 +210,13 @@ class _Calls:
             setattr(self, name, function)
 
     def __getattr__(self, name: str) -> Any:
-        """Only for those that are not there; mypy believes it for all."""
+        """Called only for missing functions, but lets mypy accept all of them."""
         raise AttributeError(name)
 
 
 @functools.cache
 def library() -> Library | None:
-    """Both libraries, opened once; None: one is not there, or not as this release knows it."""
+    """Return both libraries, opened once; None if one is missing, or of another version than this release knows."""
     shipped = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
     found = sorted(shipped.glob("librdkafka-*.so*"))
     if len(found) != 1:
@@ -227,7 +227,7 @@ def library() -> Library | None:
             return None
         return Library(ctypes.CDLL(str(found[0])), loops)
     except (OSError, AttributeError):
-        return None  # no compiler when this was installed, or another processor's; the plain path needs neither
+        return None  # no compiler when this was installed, or another processor's library; the plain path needs neither
 
 
 _KINDS = {"producer": 0, "consumer": 1}
@@ -239,7 +239,7 @@ _LEAVE_NO_GROUP = 0x8
 def new_client(
     library: Library, kind: Literal["producer", "consumer"], settings: KafkaSettings, config: Config
 ) -> Handle:
-    """A client; `config` is one of those that `settings` makes."""
+    """Return a new client; `config` is one of those that `settings` makes."""
     kafka, text = library.kafka, ctypes.create_string_buffer(_TEXT)
     conf = kafka.conf_new()
     for key, value in config.items():
@@ -256,7 +256,7 @@ def new_client(
 
 
 def troubles(library: Library, queue: Handle) -> list[tuple[int, str]]:
-    """What the client has said on its main queue since it was last asked, as codes and texts."""
+    """Return the client's messages since the last call, as codes and texts from its main queue."""
     kafka, found = library.kafka, []
     while (event := kafka.queue_poll(queue, 0)) is not None:
         if kafka.event_type(event) == _EVENT_ERROR:
@@ -267,7 +267,7 @@ def troubles(library: Library, queue: Handle) -> list[tuple[int, str]]:
 
 
 def failed_records(library: Library, queue: Handle) -> list[FailedRecord]:
-    """The records that have failed since it was last asked."""
+    """Return the records that have failed since the last call."""
     kafka, found = library.kafka, list[FailedRecord]()
     while (event := kafka.queue_poll(queue, 0)) is not None:
         if kafka.event_type(event) == _EVENT_DELIVERY:
@@ -287,11 +287,11 @@ def _failed(library: Library, message: "ctypes._Pointer[Message]") -> FailedReco
         None if one.key is None else ctypes.string_at(one.key, one.key_size),
         one.value_size,
         (kafka.err2str(one.err) or b"").decode(errors="replace"),
-        # Never read: where it tells of a single record, the client has freed it by now.
+        # Never dereferenced: if it concerns a single record, the client has freed it by now.
         kafka.message_produce_errstr(message) or 0,
     )
 
 
 def destroy_client(library: Library, client: Handle) -> None:
-    """End a client; all its queues, topics and messages must be gone."""
+    """Destroy a client; all its queues, topics and messages must be gone."""
     library.kafka.destroy_flags(client, _LEAVE_NO_GROUP)

@@ -1,8 +1,7 @@
 """The settings of a Kafka system's clients: the spec's config, the login, and what Holdfast insists on.
 
-Logins are in a Secret that is mounted, or in the environment, and never in a spec or in what Spark ships: each
-process reads them where it runs. Any value may be a password: none is in a message or a repr. Must not open a
-connection.
+Logins are in a mounted Secret or in the environment, never in a spec or in what Spark ships: each process reads them
+where it runs. Any value may be a password, so no value appears in a message or a repr. Must not open a connection.
 """
 
 import os
@@ -17,26 +16,27 @@ from holdfast.spec.streams import System
 from holdfast_runtime.streams.kafka.client.errors import KafkaConfigError
 
 Config = dict[str, str | int | float | bool]
-"""As the clients want it."""
+"""Settings in the form the clients take."""
 
 _EVERYWHERE = {"client.id": "holdfast", "reconnect.backoff.max.ms": "2000"}
-"""Ours unless the spec says otherwise. The client's own 10 s would be the pause of an app when a broker restarts."""
+"""Defaults of Holdfast. With the client's own 10 s, an app would pause that long when a broker restarts."""
 _READING = {
     # The client fetches ahead until one of the two is reached, for each partition that is read. A record takes half a
-    # kilobyte of it beside its own bytes: some 15 MiB a partition in all, where the client's own would take 100.
+    # kilobyte of it beside its own bytes: some 15 MiB per partition in all, where the client's own defaults would take
+    # 100.
     "queued.min.messages": "20000",
     "queued.max.messages.kbytes": "8192",
-    # How long it rests then; its default of 1 s makes batches wait that read more than fits.
+    # How long it then pauses; with its default of 1 s, batches that read more than fits would wait.
     "fetch.queue.backoff.ms": "5",
     "max.partition.fetch.bytes": "2097152",
-    # How long a broker that has nothing new keeps the question. Meanwhile it is not asked about other partitions, and
-    # the end of one that ends in holes is not noticed.
+    # How long a broker without new records holds the request. Meanwhile it is not asked about other partitions, and the
+    # end of a partition that ends in holes goes unnoticed.
     "fetch.wait.max.ms": "50",
-    # How long a topic may be unknown before the client says so: a new one takes a moment to be known everywhere.
+    # How long a topic may be unknown before the client reports it: a new one takes a moment to be known everywhere.
     "topic.metadata.propagation.max.ms": "10000",
     "check.crcs": "true",
 }
-"""Ours unless the spec says otherwise."""
+"""Defaults of Holdfast for reading."""
 _EXACT = {
     "isolation.level": "read_committed",
     "auto.offset.reset": "error",
@@ -46,7 +46,7 @@ _EXACT = {
     "allow.auto.create.topics": "false",
     "statistics.interval.ms": "0",
 }
-"""Whatever the spec says: without these a range would not be exactly its records."""
+"""Fixed whatever the spec says: without these a range would not be exactly its records."""
 _OF_GROUPS = ("group.id", "group.instance.id", "group.protocol", "group.remote.assignor")
 
 
@@ -66,33 +66,33 @@ class KafkaSettings:
 
     @classmethod
     def of(cls, system: System, secret: Mapping[str, str]) -> Self:
-        """Those of a system of a spec; where the Secret has a key too, it is the Secret's that counts."""
+        """Return the settings of a system of a spec; keys in the Secret override those in the spec."""
         assert system.kafka is not None  # noqa: S101 - its kind says so
         return cls(system.name, system.kafka.bootstrap_servers, {**system.kafka.config, **secret})
 
     def client(self, usual: Mapping[str, str], fixed: Mapping[str, str]) -> Config:
-        """For a client of some kind: `usual` yields to what is given, `fixed` does not."""
+        """Return the config for a kind of client: the given config overrides `usual`, `fixed` overrides both."""
         return {**_EVERYWHERE, **usual, **self.given, **fixed, "bootstrap.servers": self.bootstrap}
 
     def reading(self) -> Config:
-        """For one that reads exact ranges. It is of no group: nobody shares partitions with it."""
+        """Return the config for reading exact ranges. It has no group: nobody shares partitions with it."""
         own = self.client(_READING, _EXACT)
         return {key: value for key, value in own.items() if key not in _OF_GROUPS}
 
     def asking(self) -> Config:
-        """For one that asks about topics."""
+        """Return the config for asking about topics."""
         return self.client({}, {"statistics.interval.ms": "0"})
 
     def without_values(self, text: str) -> str:
-        """What the client said, with every value that was given blanked."""
+        """Return a text of the client with every given value blanked."""
         return without_values(text, self.given)
 
     def login_keys(self) -> str:
-        """The keys that decide about the login."""
+        """Return the keys that decide about the login."""
         return login_keys(self.given)
 
     def invalid(self, fault: str) -> KafkaConfigError:
-        """The error to raise where no client can be made."""
+        """Return the error to raise if no client can be made."""
         return KafkaConfigError(
             f"Kafka system {self.system}: its config can't be used: {self.without_values(fault)}. "
             "Correct the system's config or secret."
@@ -100,11 +100,11 @@ class KafkaSettings:
 
 
 class SecretMissingError(WorldChangeError):
-    """A Secret the spec names is not where this process looks."""
+    """A Secret that the spec names is not where this process looks."""
 
 
 def kafka_settings(system: System, secrets: Path | None, environment: Mapping[str, str] | None = None) -> KafkaSettings:
-    """The settings of a system with its login: from its Secret's files, and over them from variables.
+    """Return the settings of a system with its login: its Secret's files, overridden by environment variables.
 
     `HOLDFAST_KAFKA__EVENTS__SASL_PASSWORD` is `sasl.password` of the system `events`.
     """
@@ -125,7 +125,7 @@ def _from_files(system: str, secret: str | None, secrets: Path | None, variables
             f"entries; put them there, one file each, or set variables like {_prefix(system)}SASL_PASSWORD"
         )
         raise SecretMissingError(message)
-    # What begins with a dot is how Kubernetes changes all files at once.
+    # Kubernetes uses names that begin with a dot to change all files at once.
     files = (path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith("."))
     return {path.name: path.read_text(encoding="utf-8").rstrip("\n") for path in files}
 

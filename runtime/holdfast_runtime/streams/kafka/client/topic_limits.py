@@ -1,10 +1,9 @@
-"""What a topic takes: how large a record may be, which timestamps it may have, and how event times fit into these.
+"""The limits of a topic: how large a record may be, which timestamps it may have, and how event times fit into these.
 
-Asked once per attempt, before a batch is decided: what is decided has to be written, so it must be possible. A
-login that may not ask is told nothing; then the brokers' defaults are assumed of timestamps, and nothing of sizes.
-Event times travel as timestamps, but Kafka knows only those after 1970 and takes 0 for "now": others, and "none",
-become times far in the future, which topics that Holdfast makes accept. Must not ask brokers, nor touch other
-timestamps.
+Asked once per attempt, before a batch is decided, because what is decided has to be writable. A login that may not ask
+learns nothing; then the brokers' defaults are assumed for timestamps, and nothing for sizes. Event times travel as
+timestamps, but Kafka accepts only those after 1970 and takes 0 for "now". Others, and "none", become times far in the
+future, which topics that Holdfast creates accept. Must not ask brokers, nor touch other timestamps.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from holdfast_runtime.streams.records import NO_TIME, RecordLimit
 RECORD_BYTES = "max.message.bytes"
 TYPE, AHEAD, BEHIND = "message.timestamp.type", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"
 EITHER = "message.timestamp.difference.max.ms"
-"""What brokers before 3.6 have in place of the two."""
+"""The setting that brokers before 3.6 have instead of the two."""
 _FRAME = 100
 """More than a batch of one record takes beside its key and value."""
 _CLIENT, _OF_CLIENT = "message.max.bytes", 1_000_000
@@ -27,10 +26,10 @@ _COMPRESSION = ("compression.type", "compression.codec")
 
 
 def topic_limits(config: Mapping[str, str]) -> TopicLimits:
-    """The limits that a topic's settings say."""
+    """Return the limits in the settings of a topic."""
     size = config.get(RECORD_BYTES)
     if config.get(TYPE) == "LogAppendTime":
-        # Brokers put their own time there, and look at no other.
+        # Brokers set their own time, and ignore any other.
         return TopicLimits(None if size is None else int(size), ANY_TIME, ANY_TIME)
     either = config.get(EITHER)
     ahead, behind = config.get(AHEAD, either), config.get(BEHIND, either)
@@ -42,18 +41,18 @@ def topic_limits(config: Mapping[str, str]) -> TopicLimits:
 
 
 def record_limit(topic: str, limits: TopicLimits, settings: KafkaSettings) -> RecordLimit:
-    """The smaller of what the client takes and what the topic does."""
+    """Return the smaller of the client's and the topic's limit."""
     of_client = int(settings.given.get(_CLIENT, _OF_CLIENT))
     by_client = RecordLimit(of_client, f"{_CLIENT} in the config of system {settings.system}")
     packed = any(settings.given.get(key, "none") not in ("none", "inherit") for key in _COMPRESSION)
-    # What is compressed is measured by the brokers as it comes, which nobody knows before it is.
+    # Brokers measure compressed batches, whose size nobody knows in advance.
     if limits.record_bytes is None or packed or limits.record_bytes - _FRAME >= of_client:
         return by_client
     return RecordLimit(limits.record_bytes - _FRAME, f"{RECORD_BYTES} of topic {topic}")
 
 
 def request_bytes(limits: Mapping[str, TopicLimits], usual: int) -> int:
-    """How much the client may put into one batch of records, for all of these topics: brokers measure batches."""
+    """Return how much the client may put into one batch for all these topics, because brokers measure batches."""
     sizes = [one.record_bytes - _FRAME for one in limits.values() if one.record_bytes is not None]
     return max(1, min([usual, *sizes]))
 
@@ -63,7 +62,7 @@ _NONE = 2**63 - 1
 
 
 def kafka_times(times: pa.Array) -> pa.Array:
-    """As they are written; milliseconds since 1970."""
+    """Convert event times to Kafka timestamps, both in milliseconds since 1970."""
     values = times.to_numpy()
     if not len(values) or values.min() > 0:
         return times
@@ -73,7 +72,7 @@ def kafka_times(times: pa.Array) -> pa.Array:
 
 
 def event_times(times: pa.Array) -> pa.Array:
-    """As they were meant."""
+    """Convert Kafka timestamps back to event times."""
     values = times.to_numpy()
     if not len(values) or values.max() < _FUTURE:
         return times

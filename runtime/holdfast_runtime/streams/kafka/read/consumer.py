@@ -1,7 +1,7 @@
-"""The consumer of partitions through one client of librdkafka, each partition into a queue of its own.
+"""The consumer of partitions through one client of librdkafka, each partition with its own queue.
 
-So what was fetched ahead of one partition stays where it is while another is read. Must not be used by two threads
-at once, nor after a fork. Must not know ranges: where to begin and when to stop is the caller's business.
+So the records fetched ahead of one partition stay in its queue while another is read. Must not be used by two threads
+at once, nor after a fork. Must not know ranges: the caller decides where to begin and when to stop.
 """
 
 import ctypes
@@ -29,14 +29,14 @@ from holdfast_runtime.streams.kafka.read.gathering import Pointers, destroy
 from holdfast_runtime.streams.records import OffsetBounds
 
 _MOST = 10_000
-"""Messages taken at once: enough that a call costs nothing, few enough to stay in the cache of a core."""
+"""Messages taken at once: enough to make the call cheap, few enough to stay in a core's cache."""
 
 
 class Notice(NamedTuple):
-    """A message seen from outside: a record, or something that happened to the partition."""
+    """A message seen from outside: a record, or an event of the partition."""
 
     code: int
-    """0: a record."""
+    """0 for a record."""
     text: str
     offset: int
 
@@ -50,12 +50,12 @@ class PartitionFetch:
     handle: Handle
     queue: Handle
     list: Handle
-    """For asking for the position."""
+    """The list used to ask for the position."""
     entry: Any
     held: Pointers
-    """Messages that were taken and not used yet."""
+    """Messages that were taken but not used yet."""
     told: bool = False
-    """Whether the position is one of this start. The client forgets the former one when a partition is stopped."""
+    """Whether the position is of this start: the client forgets the earlier one when a partition is stopped."""
 
 
 class PartitionConsumer:
@@ -69,7 +69,7 @@ class PartitionConsumer:
         self._running: list[PartitionFetch] = []
         self._taken: Pointers = np.empty(_MOST, np.int64)
         # The client writes a byte when a queue is no longer empty. Waiting in its own call would miss that a partition
-        # went on by control records alone, which no call returns.
+        # advanced by control records alone, which no call returns.
         self._woken, self._waker = os.pipe()
         for end in (self._woken, self._waker):
             os.set_blocking(end, False)
@@ -78,7 +78,7 @@ class PartitionConsumer:
         self._wakes(self._main)
 
     def start(self, topic: str, partition: int, offset: int) -> PartitionFetch:
-        """Fetch a partition from an offset on, which the next message has, or a later one."""
+        """Fetch a partition from an offset on; the next message may have a later offset."""
         kafka, name = self._kafka, topic.encode()
         if topic not in self._topics:
             handle = kafka.topic_new(self._client, name, None)
@@ -98,15 +98,15 @@ class PartitionConsumer:
         return running
 
     def stop(self, running: PartitionFetch) -> None:
-        """Fetch no more of a partition, and forget what was fetched ahead of it."""
+        """Stop fetching a partition, and drop what was fetched ahead."""
         self._running.remove(running)
         self._kafka.consume_stop(running.handle, running.partition)
         self._freed(running)
 
     def take(self, running: PartitionFetch, most: int) -> Pointers:
-        """Messages that are here, without waiting. They stay `held` until the caller cuts off those it has used up.
+        """Return available messages without waiting. They stay `held` until the caller removes those it has used.
 
-        A message that nobody destroys would keep the client from ending.
+        An undestroyed message would keep the client from closing.
         """
         if not len(running.held):
             count = self._kafka.consume_batch_queue(running.queue, 0, self._taken.ctypes.data, min(most, _MOST))
@@ -115,26 +115,26 @@ class PartitionConsumer:
 
     @staticmethod
     def peek(address: int) -> Notice:
-        """What is at an address; the text is that of an error."""
+        """Return the message at an address; the text is that of an error."""
         message = Message.from_address(address)
         text = ctypes.string_at(message.value, message.value_size) if message.err and message.value else b""
         return Notice(message.err, text.decode(errors="replace"), message.offset)
 
     def position(self, running: PartitionFetch) -> int:
-        """Below which offset everything has been taken, control records too; negative: it is not known."""
+        """Return the offset below which everything was taken, including control records; negative if unknown."""
         return self._position(running) if running.told else -1
 
     def wait(self, seconds: float) -> None:
-        """Return when something has come, for whatever partition, or when the time is over."""
+        """Return when something has arrived for any partition, or when the time is over."""
         if self._poll.poll(max(0, int(seconds * 1000))):
             os.read(self._woken, 4096)
 
     def troubles(self) -> list[tuple[int, str]]:
-        """What the client has said about its connections since it was last asked."""
+        """Return the client's messages about its connections since the last call."""
         return troubles(self._library, self._main)
 
     def bounds(self, topic: str, partition: int, seconds: float) -> OffsetBounds:
-        """What there is of a partition, asked of its broker."""
+        """Ask the broker for the offsets of a partition."""
         oldest, end = c_int64(), c_int64()
         code = self._kafka.query_watermark_offsets(
             self._client, topic.encode(), partition, byref(oldest), byref(end), int(seconds * 1000)
@@ -144,7 +144,7 @@ class PartitionConsumer:
         return OffsetBounds(oldest.value, end.value)
 
     def close(self) -> None:
-        """End the client and everything it reads."""
+        """Close the client and everything it reads."""
         for running in list(self._running):
             self.stop(running)
         for handle in self._topics.values():
@@ -154,7 +154,7 @@ class PartitionConsumer:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of what is the process's own. After a fork there is no client behind the rest."""
+        """Release the process's own resources. After a fork there is no client behind the rest."""
         for end in (self._woken, self._waker):
             os.close(end)
 

@@ -1,9 +1,9 @@
 """The fetcher of exact ranges of Kafka topics: the fast one, and the choice between it and the plain one.
 
-The fast one calls librdkafka itself and makes no Python object for a record; the plain one needs only the
-confluent_kafka package. They give the same. A fetcher lasts as long as its process, connects at its first fetch,
-and goes on where the last range of a partition ended, so that what the client has fetched ahead is used. Must not
-return a range in part, and must not carry a client across a fork.
+The fast one calls librdkafka itself and makes no Python object per record; the plain one needs only the confluent_kafka
+package. They return the same. A fetcher lasts as long as its process, connects at its first fetch, and continues where
+the last range of a partition ended, so that records the client has fetched ahead are used. Must not return part of a
+range, and must not carry a client across a fork.
 """
 
 import os
@@ -28,11 +28,11 @@ from holdfast_runtime.streams.kafka.read.range_read import MOST_BYTES, FetchPati
 from holdfast_runtime.streams.records import READ_LESS, OffsetRange, RangeTooLargeError, check_order, joined
 
 _IDLE = 30.0
-"""Seconds after which a partition that nobody asks for is fetched no more."""
+"""Seconds after which an unused partition is no longer fetched."""
 _ASK = 1.0
-"""Seconds a question for the bounds of a partition may take; records that come meanwhile wait."""
+"""Seconds that a question for a partition's bounds may take; records that arrive meanwhile wait."""
 _NAP = 0.1
-"""Seconds a wait may last though nothing wakes it."""
+"""The longest wait in seconds, if nothing ends it earlier."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,10 @@ class _Place:
     next: int
     asked: float = 0.0
     passed: int = 0
-    """Everything below was taken, as the end of the partition was seen; it is told once, but ranges may be several."""
+    """Everything below was taken when the end of the partition was seen.
+
+    The end is reported once, but several ranges may reach it.
+    """
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ class FastFetcher:
         self._process = os.getpid()
 
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
-        """The records with start <= offset < end that a reader of committed records sees."""
+        """Return the records with start <= offset < end that a reader of committed records sees."""
         wanted = OffsetRange(StreamPartition(topic, partition), start, end)
         check_order(wanted)
         if start == end:
@@ -93,12 +96,12 @@ class FastFetcher:
                 self._read(client, reading)
                 complete = True
             finally:
-                if not complete:  # where its client stands is not known now
+                if not complete:  # where its client stands is unknown now
                     self._stop(client, (topic, partition))
             return reading.records()
 
     def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
-        """Fetch these partitions from these offsets on, side by side; the fetches that follow find them under way."""
+        """Start fetching these partitions from these offsets in parallel, for the fetches that follow."""
         self._leave_parent()
         with self._lock:
             client = self._connected()
@@ -106,7 +109,7 @@ class FastFetcher:
                 self._at(client, (topic, partition), offset)
 
     def close(self) -> None:
-        """End the client."""
+        """Close the client."""
         self._leave_parent()
         with self._lock:
             self._client = None
@@ -132,7 +135,7 @@ class FastFetcher:
         place.next = reading.wanted.end
 
     def _use(self, client: _Client, place: _Place, reading: RangeRead) -> None:
-        """Records up to the first that is none, or is beyond the range; and that one, if it is none."""
+        """Use records up to the first message that is no record of the range; consume that one if it is no record."""
         running = place.running
         sizes = measured(self._library, running.held, reading.wanted.end)
         if not fits(sizes):
@@ -154,7 +157,7 @@ class FastFetcher:
         reading.told(*first)
 
     def _at(self, client: _Client, key: tuple[str, int], offset: int) -> _Place:
-        """The partition at an offset: as it stands there, or started anew."""
+        """Return the partition positioned at an offset, restarted if necessary."""
         place = client.places.get(key)
         if place is None or place.next != offset:
             self._stop(client, key)
@@ -176,11 +179,11 @@ class FastFetcher:
         if self._client is None:
             consumer = PartitionConsumer(self._library, self._settings)
             self._client = _Client(os.getpid(), consumer, ConnectionState(self._settings))
-            self._end = weakref.finalize(self, self._client.close)  # once, when asked to or when this is forgotten
+            self._end = weakref.finalize(self, self._client.close)  # once, when closed or when this object is garbage
         return self._client
 
     def _leave_parent(self) -> None:
-        """After a fork: the client's threads are not here, and the lock may be held for ever."""
+        """After a fork, drop the client, whose threads are not here, and the lock, which may be held for ever."""
         if self._process == os.getpid():
             return
         self._process, self._lock = os.getpid(), Lock()
@@ -190,34 +193,34 @@ class FastFetcher:
 
 
 READER = "HOLDFAST_KAFKA_READER"
-"""The environment variable that chooses: `plain`, or the best there is."""
+"""The environment variable that selects the reader: `plain`, or the best available."""
 
 
 class RangeFetcher(Protocol):
     """Reads topics of one system in one process."""
 
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
-        """The records with start <= offset < end that a reader of committed records sees, as `FETCHED`.
+        """Return the records with start <= offset < end that a reader of committed records sees, as `FETCHED`.
 
-        Where a record has headers, there is one more column, `headers`.
+        If any record has headers, there is one more column, `headers`.
         """
         ...
 
     def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
-        """Say which (topic, partition, offset) the next fetches begin at, where they are several.
+        """Announce at which (topic, partition, offset) the next fetches begin, if there are several.
 
-        Without it each fetch starts its own partition, and a new one may have to wait for a broker that has nothing to
-        say about the others.
+        Without it each fetch starts its own partition, and a new one may have to wait for a broker that holds a request
+        for the others.
         """
         ...
 
     def close(self) -> None:
-        """End the client. A fetch after that begins with a new one."""
+        """Close the client. A later fetch opens a new one."""
         ...
 
 
 def make_fetcher(settings: KafkaSettings, limits: FetchPatience | None = None) -> RangeFetcher:
-    """The fast one where its libraries are there, else the plain one."""
+    """Return the fast fetcher if its libraries are available, else the plain one."""
     limits = limits or FetchPatience()
     libraries = None if os.environ.get(READER) == "plain" else library()
     return PlainFetcher(settings, limits) if libraries is None else FastFetcher(settings, limits, libraries)

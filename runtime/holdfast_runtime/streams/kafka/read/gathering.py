@@ -1,6 +1,6 @@
 """Arrow batches from messages of librdkafka, which are known only by their addresses: two calls into gather.c.
 
-Buffers are made here, filled there and never copied again. Must not look at single records.
+Buffers are allocated here, filled there and never copied again. Must not look at single records.
 """
 
 from ctypes import byref
@@ -18,20 +18,20 @@ Pointers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def measured(library: Library, messages: Pointers, end: int) -> Sizes:
-    """What the messages before the first that is an error, or is not below `end`, need."""
+    """Return the space for the messages before the first that is an error or is not below `end`."""
     sizes = Sizes()
     library.loops.measure(byref(library.functions), messages.ctypes.data, len(messages), end, byref(sizes))
     return sizes
 
 
 def fits(sizes: Sizes) -> bool:
-    """Whether a batch can hold them."""
+    """Whether a batch can hold messages of these sizes."""
     largest: int = max(sizes.key_bytes, sizes.value_bytes, sizes.name_bytes, sizes.content_bytes)
     return largest <= MOST_BYTES
 
 
 def gathered(library: Library, messages: Pointers, sizes: Sizes) -> pa.RecordBatch:
-    """The measured messages as a batch; they are gone then."""
+    """Return the measured messages as a batch and destroy them."""
     count = sizes.records
     offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
     keys = _Binary(count, sizes.key_bytes, sizes.null_keys)
@@ -49,7 +49,7 @@ def gathered(library: Library, messages: Pointers, sizes: Sizes) -> pa.RecordBat
 
 
 def destroy(library: Library, messages: Pointers) -> None:
-    """Messages that nobody wants."""
+    """Destroy messages that are not needed."""
     library.loops.destroy(byref(library.functions), messages.ctypes.data, len(messages))
 
 
@@ -93,7 +93,7 @@ class _Headers:
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Names of headers are text by agreement only; what is not gets replacement characters."""
+    """Return header names as text. By convention they are UTF-8; other bytes become replacement characters."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,7 +1,7 @@
-"""The fetcher of exact ranges where librdkafka can't be called directly: by the confluent_kafka package alone.
+"""The fetcher of exact ranges for when librdkafka can't be called directly: it uses the confluent_kafka package alone.
 
-Gives what the fast one gives, at a third of its speed: each record becomes an object of Python. It reads one
-partition at a time, and begins anew where the next range is of another. Must not carry a client across a fork.
+It returns the same as the fast one, at a third of its speed, because each record becomes a Python object. It reads one
+partition at a time, and restarts when the next range is of another. Must not carry a client across a fork.
 """
 
 import os
@@ -23,11 +23,11 @@ from holdfast_runtime.streams.kafka.read.range_read import HEADERS, WITH_HEADERS
 from holdfast_runtime.streams.records import FETCHED, OffsetBounds, OffsetRange, check_order, joined
 
 _MOST = 2_000
-"""Messages taken at once: more are slower, as the garbage collector and the cache of a core see them all."""
+"""Messages taken at once: more are slower, because of the garbage collector and the core's cache."""
 _ASK = 1.0
-"""Seconds a question for the bounds of a partition may take."""
+"""Seconds that a question for a partition's bounds may take."""
 _NAP = 0.01
-"""Seconds a wait lasts: control records end none, but may end a range."""
+"""Seconds of each wait: control records do not end one, but may end a range."""
 
 
 class PlainFetcher:
@@ -40,7 +40,7 @@ class PlainFetcher:
         self._process = os.getpid()
 
     def fetch(self, topic: str, partition: int, start: int, end: int) -> pa.RecordBatch:
-        """The records with start <= offset < end that a reader of committed records sees."""
+        """Return the records with start <= offset < end that a reader of committed records sees."""
         wanted = OffsetRange(StreamPartition(topic, partition), start, end)
         check_order(wanted)
         if start == end:
@@ -66,10 +66,10 @@ class PlainFetcher:
             return reading.records()
 
     def begin(self, starts: Iterable[tuple[str, int, int]]) -> None:
-        """Nothing: it reads one partition at a time."""
+        """Do nothing: it reads one partition at a time."""
 
     def close(self) -> None:
-        """End the client."""
+        """Close the client."""
         self._leave_parent()
         with self._lock:
             client, self._client = self._client, None
@@ -96,7 +96,7 @@ class _Client:
             self.consumer = Consumer({**settings.reading(), **own})
         except KafkaException as error:
             fault = error.args[0].str()
-        if fault is not None:  # not inside the handler, whose error shows values
+        if fault is not None:  # not inside the handler, whose exception would show values
             raise settings.invalid(fault)
         self._at: StreamPartition | None = None
         self._next = 0
@@ -104,7 +104,7 @@ class _Client:
         self._held: list[Message] = []
 
     def read(self, reading: RangeRead) -> None:
-        """All records of a range."""
+        """Read all records of a range."""
         if self._at != reading.wanted.partition or self._next != reading.next:
             self._start(reading)
         while not reading.complete:
@@ -115,19 +115,19 @@ class _Client:
             if messages:
                 self._use(messages, reading)
                 continue
-            # Before a record came, the position may be that of an earlier start.
+            # Before a record has come, the position may be that of an earlier start.
             reading.reached(max(self._passed, self._position() if self._seen else -1))
             if not reading.complete:
                 reading.check()
         self._next = reading.wanted.end
 
     def leave(self) -> None:
-        """Read nothing; the next range begins anew."""
+        """Stop reading; the next range restarts."""
         self.consumer.unassign()
         self._at, self._held = None, []
 
     def bounds(self, partition: StreamPartition, seconds: float) -> OffsetBounds:
-        """What there is of a partition, asked of its broker."""
+        """Ask the broker for the offsets of a partition."""
         error = None
         try:
             found = self.consumer.get_watermark_offsets(TopicPartition(*partition), timeout=seconds)
@@ -144,14 +144,14 @@ class _Client:
         if self._held:
             held, self._held = self._held, []
             return held
-        # Asked to wait, `consume` would do so for all of that time unless it gets as many as it may.
+        # With a timeout, `consume` would wait for all of it unless it gets as many messages as allowed.
         found = self.consumer.consume(min(most, _MOST), 0)
         if not found and (one := self.consumer.poll(_NAP)) is not None:
             found = [one]
         return [message for message in found if (message.topic(), message.partition()) == self._at]
 
     def _use(self, messages: list[Message], reading: RangeRead) -> None:
-        """Records up to the first that is none, or is beyond the range; and that one, if it is none."""
+        """Use records up to the first message that is no record of the range; consume that one if it is no record."""
         count = 0
         while (
             count < len(messages) and messages[count].error() is None and _offset(messages[count]) < reading.wanted.end
@@ -169,7 +169,7 @@ class _Client:
             return
         del self._held[0]
         if error.code() == END_OF_PARTITION:
-            self._passed = _offset(messages[count])  # it is told once, but ranges may be several
+            self._passed = _offset(messages[count])  # the end is reported once, but several ranges may reach it
         reading.told(error.code(), error.str(), _offset(messages[count]))
 
     def _position(self) -> int:
@@ -178,7 +178,7 @@ class _Client:
 
 
 def _heard(said: ConnectionState, error: KafkaError) -> None:
-    """Not a method: the consumer holds it, and would hold itself."""
+    """Not a method: the consumer holds a reference to it, and would hold itself."""
     said.heard(error.code(), error.str())
 
 

@@ -1,7 +1,7 @@
-"""One range being read: how far it is, when it is complete, when to stop hoping, and the batch it becomes.
+"""One range being read: its progress, when it is complete, when to give up, and the batch it becomes.
 
-The same for all fetchers. Headers, which few records have, are a column only where some have them. Time comes in
-from outside. Must not talk to a broker but by the one question it is given.
+The same for all fetchers. Headers, which few records have, become a column only if some record has them. Time comes in
+as an argument. Must not talk to a broker except through the one question it is given.
 """
 
 from collections.abc import Callable
@@ -31,14 +31,14 @@ from holdfast_runtime.streams.records import (
 )
 
 HEADERS = pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
-"""The last column of a batch in which at least one record has headers; null for those that have none."""
+"""The last column of a batch in which at least one record has headers; null for records without."""
 WITH_HEADERS = FETCHED.append(HEADERS)
 MOST_BYTES = 2**31 - 1
-"""What one column of a batch can hold: its ends have 32 bits."""
+"""The most bytes one column of a batch can hold: its ends have 32 bits."""
 
 
 def alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Parts of a range with equal columns: if one has headers, all have that column."""
+    """Return the parts of a range with equal columns: if one has headers, all get that column."""
     if all(part.num_columns == len(FETCHED) for part in parts):
         return parts
     return [
@@ -52,21 +52,21 @@ def alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 _LOOKS = 0.25
 """Seconds between two questions for the bounds of a partition in doubt."""
 _SUSPECT = 1.0
-"""Seconds of silence after which a partition is in doubt. The client alone would not say that there is none."""
+"""Seconds of silence after which a partition is in doubt. The client alone would not report a missing one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPatience:
-    """How long to hope, in seconds."""
+    """How long to wait, in seconds."""
 
     silence: float = 30.0
     """Without any progress of a range."""
     doubt: float = 5.0
-    """While a partition seems to end too early, or not to be there: brokers learn of a change one after the other."""
+    """While a partition seems to end too early or to be missing: brokers learn of a change one after the other."""
 
 
 class RangeRead:
-    """A range and what of it is there."""
+    """A range and the part of it that has been read."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class RangeRead:
     ) -> None:
         self.wanted, self.next = wanted, wanted.start
         self.restart = False
-        """The client has given the partition up; it must be told again from where to read."""
+        """The client has given the partition up and must be started again."""
         self._settings, self._limits, self._said, self._bounds, self._now = settings, limits, said, bounds, now
         self._parts: list[pa.RecordBatch] = []
         self._size = 0
@@ -90,26 +90,26 @@ class RangeRead:
 
     @property
     def complete(self) -> bool:
-        """Whether all records of the range are here."""
+        """Whether all records of the range have been read."""
         return self.next >= self.wanted.end
 
     def add(self, records: pa.RecordBatch) -> None:
-        """The next records."""
+        """Add the next records."""
         self._parts.append(records)
         self._size += records.nbytes
         if self._size > MOST_BYTES:
-            joined(self._parts, self.wanted)  # refuses, before more is fetched
+            joined(self._parts, self.wanted)  # raises before more is fetched
         self.reached(records.column(0)[-1].as_py() + 1)
 
     def reached(self, offset: int) -> None:
-        """There is nothing more below an offset."""
+        """Note that nothing more comes below an offset."""
         if offset > self.next:
             self.next, self._moved = min(offset, self.wanted.end), self._now()
             self._doubted, self._refused = False, None
             self._said.answered()
 
     def told(self, code: int, text: str, offset: int) -> None:
-        """The client said something about the partition; raise where it can't go on by itself."""
+        """Handle a message of the client about the partition; raise if it can't recover by itself."""
         if code == END_OF_PARTITION:
             self._said.answered()
             self.reached(offset)
@@ -123,7 +123,7 @@ class RangeRead:
             raise trouble(code, self._what(), self._settings.without_values(text))
 
     def check(self) -> None:
-        """Called while nothing comes: look what there is of a partition in doubt; raise when there is no hope."""
+        """Called while nothing comes: check the bounds of a partition in doubt; raise when waiting is useless."""
         self._said.check()
         now = self._now()
         silent = now - self._moved
@@ -135,11 +135,11 @@ class RangeRead:
             raise self._said.silent(what, self._limits.silence)
 
     def records(self) -> pa.RecordBatch:
-        """All of them, as `FETCHED`, with a column of headers if one has some."""
+        """Return all records as `FETCHED`, with a column of headers if any record has some."""
         return joined(alike(self._parts), self.wanted)
 
     def _look(self) -> None:
-        """Raise what is refused for as long as doubt may last; what is gone is gone at once."""
+        """Check the bounds. Raise aged-out records at once, other refusals only after `doubt` seconds."""
         try:
             check_range(self.wanted._replace(start=self.next), self._bounds())
         except (OffsetNotWrittenError, StreamMissingError, KafkaForbiddenError):
@@ -148,7 +148,7 @@ class RangeRead:
             if now - self._refused >= self._limits.doubt:
                 raise
         except (RetrySoonError, WorldChangeError):
-            self._refused = None  # no answer now; the silence has its own limit
+            self._refused = None  # no answer now; silence has its own limit
         else:
             self._refused = None
 

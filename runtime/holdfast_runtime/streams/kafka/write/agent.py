@@ -1,10 +1,10 @@
 """The write agent: one process of an executor that writes for all its workers.
 
-A slot may come to another worker with each batch. Taking its name costs a worker some 90 ms, and with two workers
-it happened in every second batch. So the process that Spark forks its workers from first forks this one, which
-keeps all names; workers hand it what they write. Where there is none (tests, another way to start Python), or it
-has died, each worker writes itself. Must not outlive its parent, and must not decide: it does what the writer it is
-handed does.
+A slot may run in another worker with each batch. Taking its transactional id costs a worker some 90 ms, and with two
+workers that happened in every second batch. So the process that Spark forks its workers from first forks the agent,
+which keeps all ids, and workers send it their writes. If there is none (tests, another way to start Python), or it has
+died, each worker writes itself. Must not outlive its parent, and must not decide: it does what the writer it was given
+does.
 """
 
 import ctypes
@@ -36,42 +36,42 @@ _HERE: "AgentAddress | None" = None
 
 
 class Writer(Protocol):
-    """Writes what slots send, into one Kafka system."""
+    """Writes the outputs of slots into one Kafka system."""
 
     def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
-        """Write what has not been written; all of it is there when this returns."""
+        """Write what has not been written; everything is written when this returns."""
 
     def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
 
 
 Make = Callable[[], Writer]
-"""How a writer is made; can be pickled."""
+"""Makes a writer; can be pickled."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAddress:
-    """Where the agent of this process is."""
+    """The address of this process's agent."""
 
     name: str
-    """Of an abstract Unix socket."""
+    """Name of an abstract Unix socket."""
     secret: bytes = field(repr=False)
 
 
 def agent() -> AgentAddress | None:
-    """The agent that was begun before this process was forked."""
+    """Return the agent that was begun before this process was forked, or None."""
     return _HERE
 
 
 def begin_agent() -> None:
     """Fork the agent, for all processes that are forked from this one later."""
     global _HERE  # noqa: PLW0603 - a forked process knows it by nothing else
-    # An abstract name: there is no file that could be left behind.
+    # An abstract name leaves no file behind.
     address = AgentAddress(f"\0holdfast-{secrets.token_hex(8)}", secrets.token_bytes(16))
     parent, (there, begun) = os.getpid(), os.pipe()
     if os.fork():
         os.close(begun)
-        # Nothing comes from one that could not begin: then each worker writes itself.
+        # An agent that could not begin sends nothing: then each worker writes itself.
         _HERE = address if os.read(there, 1) else None
         os.close(there)
         return
@@ -88,7 +88,7 @@ def begin_agent() -> None:
 
 
 def _only_speak_to_workers() -> None:
-    """Standard input and output are between Spark and the parent."""
+    """Detach from standard input and output, which connect Spark and the parent."""
     sys.stdout.flush()
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
@@ -102,7 +102,7 @@ def serve(listener: Listener) -> None:
         try:
             connection = listener.accept()
         except (OSError, EOFError, AuthenticationError):
-            continue  # somebody else's, or a worker that died while it called
+            continue  # another process, or a worker that died during the call
         threading.Thread(target=writers.answer, args=(connection,), daemon=True).start()
 
 
@@ -115,7 +115,7 @@ class _Slot:
     writer: Writer | None = None
 
     def write(self, make: bytes, sender: AttemptSlot, writes: Writes) -> None:
-        """With the writer this makes: another one than before, if it is another attempt that writes."""
+        """Write with the writer that `make` makes; another attempt brings another one."""
         with self.lock:
             if self.writer is None or self.made != make:
                 if self.writer is not None:
@@ -126,13 +126,13 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Writers:
-    """Those of all slots of an executor."""
+    """The writers of all slots of an executor."""
 
     slots: dict[tuple[str, int], _Slot] = field(default_factory=dict)
     guard: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, connection: Connection) -> None:
-        """Do what one worker asks for, until it hangs up."""
+        """Serve one worker until it disconnects."""
         try:
             while True:
                 system, make, sender, parts = pickle.loads(connection.recv_bytes())  # noqa: S301 - a worker of ours
@@ -155,7 +155,7 @@ def _failure(act: Callable[[], None]) -> tuple[type[HoldfastError], str] | None:
 
 @dataclass(slots=True)
 class RemoteWriter:
-    """Has the agent write, and writes itself when it is dead."""
+    """Sends writes to the agent, and writes itself when the agent is dead."""
 
     address: AgentAddress
     system: str
@@ -165,7 +165,7 @@ class RemoteWriter:
     _instead: Writer | None = None
 
     def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
-        """Write what has not been written; all of it is there when this returns."""
+        """Write what has not been written; everything is written when this returns."""
         connection = self._connected() if self._instead is None else None
         if connection is None:
             self._instead = self._instead or pickle.loads(self.make)()  # noqa: S301 - made by this process
@@ -180,7 +180,7 @@ class RemoteWriter:
         at("records written")
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -189,7 +189,7 @@ class RemoteWriter:
             self._instead = None
 
     def _connected(self) -> Connection | None:
-        """None: nobody listens, and nobody will, as it was begun before this process was forked."""
+        """Return the connection, or None if the agent is dead; no other can come, as agents begin before the fork."""
         with self._noticed():
             if self._connection is None:
                 try:

@@ -1,8 +1,8 @@
-"""The channel of records to brokers, through librdkafka: by its own calls where they can be had, else by Python's.
+"""The channel of records to brokers, through librdkafka: by its own calls if available, else by confluent-kafka's.
 
-The same for both: calls that fail raise `ChannelError` with what the client says of it. An Arrow batch goes into
-the fast one by one call into gather.c. `deliver` writes outside of a transaction: all is with the brokers when it
-returns, or it says why not. Must not wait for what it is not asked to wait for, nor decide what follows.
+Both behave the same: calls that fail raise `ChannelError` with the client's message. An Arrow batch goes into the fast
+one by one call into gather.c. `deliver` writes outside of a transaction: when it returns, brokers have everything, else
+it raises. Must not wait longer than asked, nor decide what follows.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from holdfast_runtime.streams.kafka.client.topic_limits import kafka_times
 
 
 class SendResult(NamedTuple):
-    """How far a batch came."""
+    """How much of a batch was taken."""
 
     rows: int
-    """So many were taken."""
+    """The number of rows that were taken."""
     err: int
-    """Why the next was not, as a code of the client; 0: all were."""
+    """Why the next row was not, as a code of the client; 0 if all were."""
 
 
 def send(
@@ -71,7 +71,7 @@ _TELL_FAILURES_ONLY = {"delivery.report.only.error": "true"}
 
 
 class ChannelError(Exception):
-    """The client says no."""
+    """The client refused a call."""
 
     def __init__(self, code: int, text: str, *, again: bool = False) -> None:
         self.code, self.text, self.again = code, text, again
@@ -80,7 +80,7 @@ class ChannelError(Exception):
 
 
 class Channel(Protocol):
-    """One client that writes. Seconds are how long a call may take without getting anywhere."""
+    """One client that writes. `seconds` is how long a call may take without progress."""
 
     def init(self, seconds: float) -> None:
         """Take the transactional id."""
@@ -89,26 +89,26 @@ class Channel(Protocol):
         """Begin a transaction."""
 
     def commit(self, seconds: float) -> None:
-        """Commit it, with all that was given."""
+        """Commit the transaction with all records that were given."""
 
     def give(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Take records, in their order."""
 
     def flush(self, seconds: float) -> int:
-        """Wait until brokers have what was given; how much they have not, 0: all is there. Raises what failed."""
+        """Wait until brokers have the given records; return how many are missing, 0 if none. Raises for failed ones."""
 
     def close(self) -> None:
-        """Forget what no broker has."""
+        """Close, dropping what no broker has."""
 
 
 def open_channel(settings: KafkaSettings, config: Config, *, fast: bool = True) -> Channel:
-    """A client with this config, which `settings` made."""
+    """Return a client with this config, which `settings` made."""
     found = library() if fast else None
     return PlainChannel(settings, config) if found is None else FastChannel(found, settings, config)
 
 
 class FastChannel:
-    """By librdkafka's own calls: no Python object for each record."""
+    """By librdkafka's own calls, without a Python object per record."""
 
     def __init__(self, library: Library, settings: KafkaSettings, config: Config) -> None:
         self._library = library
@@ -126,9 +126,9 @@ class FastChannel:
         self._checked(self._library.kafka.begin_transaction(self._client))
 
     def commit(self, seconds: float) -> None:
-        """Commit it, with all that was given."""
+        """Commit the transaction with all records that were given."""
         failed = list[FailedRecord]()
-        # It would wait for records that have failed until somebody hears of it.
+        # Collect failed records first: the commit would wait for them until somebody reads the failures.
         left = _drained(self._left, seconds, lambda: failed.extend(failed_records(self._library, self._queue)))
         with _for_good(failed):
             wait = _NAP if left else seconds
@@ -149,13 +149,13 @@ class FastChannel:
                 raise _refusal(_record_at(given, first, topic, partition, err, self._text(err)))
 
     def flush(self, seconds: float) -> int:
-        """Wait until brokers have what was given; how much they have not, 0 if all is there."""
+        """Wait until brokers have the given records; return how many are missing, 0 if none."""
         left = _drained(self._left, seconds, self._check_delivered)
         self._check_delivered()
         return left
 
     def close(self) -> None:
-        """Forget what no broker has."""
+        """Close, dropping what no broker has."""
         if self._open:
             self._open = False
             kafka = self._library.kafka
@@ -168,7 +168,7 @@ class FastChannel:
             destroy_client(self._library, self._client)
 
     def _left(self) -> int:
-        """Whether something is not with brokers after a while, or has not been heard of."""
+        """Wait a moment, and return how many records brokers don't have or whose result was not read."""
         self._library.kafka.flush(self._client, int(_NAP * 1000))
         return int(self._library.kafka.outq_len(self._client))
 
@@ -214,7 +214,7 @@ class PlainChannel:
         self._call(self._client.begin_transaction)
 
     def commit(self, seconds: float) -> None:
-        """Commit it, with all that was given."""
+        """Commit the transaction with all records that were given."""
         left = self._drained(seconds)
         with _for_good(self._failed):
             self._call(lambda: self._client.commit_transaction(_NAP if left else seconds))
@@ -226,13 +226,13 @@ class PlainChannel:
         self._give(topic, partition, given)
 
     def flush(self, seconds: float) -> int:
-        """Wait until brokers have what was given; how much they have not, 0 if all is there."""
+        """Wait until brokers have the given records; return how many are missing, 0 if none."""
         left = self._drained(seconds)
         _check_none(self._failed)
         return left
 
     def close(self) -> None:
-        """Forget what no broker has."""
+        """Close, dropping what no broker has."""
         self._client.purge()
         self._client.poll(0)
 
@@ -270,21 +270,21 @@ class PlainChannel:
 
 
 def _drained(left: Callable[[], int], seconds: float, each: Callable[[], object] = lambda: None) -> int:
-    """How much is left when all has gone, or when for so long nothing has; `each` time it is looked, this is called."""
+    """Wait until nothing is left, or nothing moves for `seconds`; return what is left. Calls `each` in every round."""
     now = least = left()
     deadline = time.monotonic() + seconds
     while now and time.monotonic() < deadline:
         each()
         now = left()
         if now < least:
-            # A slow connection is no broken one: what is given up is sent again, as slowly.
+            # A slow connection is not a broken one: what is given up would be sent again, as slowly.
             least, deadline = now, time.monotonic() + seconds
     return now
 
 
 @contextlib.contextmanager
 def _for_good(failed: Sequence[FailedRecord]) -> Iterator[None]:
-    """A transaction that can't be committed may be tried again; not if one of its records would fail again."""
+    """Turn a failed commit into a final refusal if one of its records would fail again."""
     try:
         yield
     except ChannelError as error:
@@ -304,7 +304,7 @@ def _refusal(record: FailedRecord) -> ChannelError:
 
 
 def _record_at(records: pa.RecordBatch, row: int, topic: str, partition: int, code: int, text: str) -> FailedRecord:
-    """The one that the client does not take."""
+    """Return the record that the client refuses."""
     key, value = (records.column(name)[row].as_py() for name in ("key", "value"))
     return FailedRecord(code, topic, partition, key, len(value or b""), text)
 
@@ -324,7 +324,7 @@ PartitionRecords = tuple[str, int, pa.RecordBatch]
 def deliver(
     channel: Channel, settings: KafkaSettings, what: str, given: Iterable[PartitionRecords], seconds: float
 ) -> None:
-    """Write it; all of it is there when this returns. `what` names it in errors."""
+    """Write everything before returning, or raise. `what` names it in errors."""
     try:
         for topic, partition, records in given:
             channel.give(topic, partition, records)

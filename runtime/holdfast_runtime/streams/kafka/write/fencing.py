@@ -1,10 +1,10 @@
-"""The fencing of earlier attempts: before one writes, no earlier one can any more, and what was written is known.
+"""The fencing of earlier attempts: before an attempt writes, no earlier one can, and what was written is known.
 
     is the app's name ours? -> note this attempt -> take the names of earlier attempts -> read what they wrote
     -> note it, take their notes back
 
-In this order: a process of an earlier attempt that takes its name later reads the note of this one, and ends; one
-that had taken it before has lost it. Must not plan.
+The order matters: a process of an earlier attempt that takes its name later reads the note of this one, and ends; one
+that took it before has lost it. Must not plan.
 """
 
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ _AT_ONCE = 16
 
 
 class NameTakenError(UserActionError):
-    """An app of another owner writes in this app's name."""
+    """An app of another owner writes under this app's name."""
 
 
 def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
-    """Refuse to shut out an app of the same name that is somebody else's: the first that came has the name."""
+    """Refuse to shut out an app of the same name with another owner: the first one keeps the name."""
 
     def found() -> str | None:
         return Notes(app).add(markers.read(ATTEMPTS)).owner
@@ -45,7 +45,7 @@ def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
     if (first := found()) is None:
         ours = owner_note(owner)
         markers.write([(ATTEMPTS, ours)])
-        # Of two that come at once, both see whose note is first.
+        # If two come at once, both see whose note is first.
         if (first := found()) != owner:
             markers.write([(ATTEMPTS, taken_back(ours[0]))])
     if first != owner:
@@ -60,14 +60,14 @@ def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
 def begin_attempt(
     who: AttemptId, slots: int, settings: KafkaSettings, markers: MarkerTopic, partitions: int
 ) -> TaskMarkers:
-    """From here on only this attempt writes; what the run's earlier ones wrote. `partitions`: of the marker topic."""
+    """Shut out earlier attempts; return what those of this run wrote. `partitions` is the marker topic's count."""
     markers.write([(ATTEMPTS, attempt_note(who, slots))])
     notes = Notes(who.app).add(markers.read(ATTEMPTS))
     check_newest(who, notes.newest)
     earlier = {one: most for one, most in notes.slots.items() if one != who}
     names = [one.transactional_id(slot) for one, most in earlier.items() for slot in range(most)]
     _shut_out(settings, names)
-    # Slots first: an earlier attempt that comes back here notes what they say before it takes their notes back.
+    # Slots first: an earlier attempt that runs this again notes what they say before it takes their notes back.
     for partition in range(slot_partition(0), partitions):
         notes.add(markers.read(partition))
     turns = notes.add(markers.read(BEFORE)).of_run(who.run)
@@ -89,7 +89,7 @@ def _shut_out(settings: KafkaSettings, names: list[str]) -> None:
 
 
 def _superfluous(notes: Notes, who: AttemptId, earlier: Mapping[AttemptId, int]) -> list[tuple[int, NoteRecord]]:
-    """What nobody needs any more: notes of attempts that are shut out, and what this run's say otherwise now."""
+    """Return deletions of obsolete notes: of shut-out attempts, and of this run's that a newer note replaces."""
     gone = []
     for key, whose in notes.keys.items():
         partition, is_attempt = partition_of(key)

@@ -1,12 +1,11 @@
 """The notes in an app's marker topic, so that no attempt repeats what another has written.
 
-    partition 0        whose the name is, and which attempt writes now                outside of transactions
-    partition 1        what was written before it began                               outside of transactions
-    partition 2 + s    slot s: the markers of the tasks that its last transaction has inside of them
+    partition 0        who owns the name, and which attempt writes now               outside of transactions
+    partition 1        what was written before it began                              outside of transactions
+    partition 2 + s    slot s: the task markers of its last transaction              inside that transaction
 
-Each slot has a partition of its own: a reader of committed records sees none behind an open transaction of the same
-partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write
-topics.
+Each slot has a partition of its own: a reader of committed records sees nothing behind an open transaction in a
+partition, so a marker there would be missed while somebody else's transaction is open. Must not read or write topics.
 """
 
 import json
@@ -20,40 +19,40 @@ from holdfast_runtime.streams.records import FencedError, Marker
 ATTEMPTS, BEFORE = 0, 1
 _OWNER = "owner"
 NoteRecord = tuple[bytes, bytes | None]
-"""Key and value of a record; None: it is taken back."""
+"""Key and value of a record; a value of None takes the note back."""
 
 
 class MarkerUnreadableError(UserActionError):
-    """The marker topic holds something else than this release of Holdfast writes."""
+    """The marker topic holds a record that this release of Holdfast does not write."""
 
 
 def slot_partition(slot: int) -> int:
-    """Where a slot's markers are."""
+    """Return the partition of a slot's markers."""
     return 2 + slot
 
 
 def attempt_note(who: AttemptId, slots: int) -> NoteRecord:
-    """An attempt begins; it never has more slots."""
+    """Return the note that an attempt begins, with the most slots it will have."""
     return _key("attempt", who), _value({"slots": slots})
 
 
 def owner_note(owner: str) -> NoteRecord:
-    """The app is somebody's."""
+    """Return the note that the app belongs to an owner."""
     return json.dumps([_OWNER, owner], ensure_ascii=False).encode(), _value({})
 
 
 def slot_note(who: AttemptId, slot: int, turns: TaskMarkers) -> NoteRecord:
-    """The transaction this is in holds these turns."""
+    """Return the note of the batches that its transaction holds."""
     return _key("slot", who, slot), _value(_turns(turns))
 
 
 def before_note(who: AttemptId, turns: TaskMarkers) -> NoteRecord:
-    """What earlier attempts of its run had written when this one began."""
+    """Return the note of what earlier attempts of the run had written when this one began."""
     return _key("before", who), _value(_turns(turns))
 
 
 def check_newest(who: AttemptId, newest: AttemptId | None) -> None:
-    """Refuse to write where somebody else may."""
+    """Refuse to write if another attempt may."""
     if newest != who:
         other = "nobody" if newest is None else f"attempt {newest.number} of run {newest.run}"
         message = (
@@ -65,14 +64,14 @@ def check_newest(who: AttemptId, newest: AttemptId | None) -> None:
 
 
 def partition_of(key: bytes) -> tuple[int, bool]:
-    """Where a note with this key is, and whether it says that an attempt begins."""
+    """Return the partition of a note with this key, and whether it notes the beginning of an attempt."""
     kind, _, _, *slot = json.loads(key)
     is_attempt = kind == "attempt"
     return slot_partition(slot[0]) if slot else ATTEMPTS if is_attempt else BEFORE, is_attempt
 
 
 def taken_back(key: bytes) -> NoteRecord:
-    """Nobody needs this note any more."""
+    """Return the record that takes a note back."""
     return key, None
 
 
@@ -82,18 +81,18 @@ class Notes:
 
     app: str
     owners: list[str] = field(default_factory=list)
-    """Who says to have the name, the first first."""
+    """Owners that claim the name, in order of their notes."""
     last: str | None = None
     """The run of the attempt that noted itself last."""
     slots: dict[AttemptId, int] = field(default_factory=dict)
-    """Attempts nobody has shut out yet -> how many slots they have at most."""
+    """Attempts not shut out yet -> the most slots they have."""
     turns: dict[AttemptId, TaskMarkers] = field(default_factory=dict)
-    """Attempt -> what it, or whoever was before it, has written."""
+    """Attempt -> what it, or an earlier one, has written."""
     keys: dict[bytes, AttemptId] = field(default_factory=dict)
-    """Notes that stand -> whose they are."""
+    """Existing notes -> the attempt that wrote them."""
 
     def add(self, notes: Iterable[NoteRecord]) -> "Notes":
-        """With these notes, in the order of their partition."""
+        """Add notes in the order of their partition, and return self."""
         for key, value in notes:
             if (owner := _read_owner(key)) is not None:
                 self._own(owner, stands=value is not None)
@@ -114,16 +113,16 @@ class Notes:
 
     @property
     def owner(self) -> str | None:
-        """Who has the name; None: nobody yet."""
+        """The owner of the name, or None if nobody has it yet."""
         return self.owners[0] if self.owners else None
 
     @property
     def newest(self) -> AttemptId | None:
-        """Who may write: the highest of the run that began last, also if an older one notes itself again."""
+        """The attempt that may write: the highest of the run that began last, even if an older one notes itself."""
         return max((who for who in self.slots if who.run == self.last), default=None)
 
     def of_run(self, run: str) -> TaskMarkers:
-        """What the attempts of a run have written."""
+        """Return what the attempts of a run have written."""
         return newest(marker for who, turns in self.turns.items() if who.run == run for marker in turns.values())
 
     def _own(self, owner: str, *, stands: bool) -> None:
@@ -153,7 +152,7 @@ class Notes:
 
 
 def _read_owner(key: bytes) -> str | None:
-    """Whom a note is about that says whose the name is; None: it says something else."""
+    """Return the owner in an owner note, or None for any other note."""
     try:
         match json.loads(key):
             case [str(kind), str(owner)] if kind == _OWNER:

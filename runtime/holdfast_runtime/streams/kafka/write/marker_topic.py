@@ -1,7 +1,7 @@
 """The marker topic of an app, read to its very end and written outside of transactions.
 
-What is read is complete: a reader of committed records that sees an open transaction before the end of a partition
-waits for it, or says so. Must not know what notes mean.
+What is read is complete: a reader that meets an open transaction before the end of a partition waits for it, or raises.
+Must not know what notes mean.
 """
 
 import time
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class MarkersHeldBackError(AwayError):
-    """A transaction that is still open hides markers behind it."""
+    """An open transaction hides the markers behind it."""
 
 
 @dataclass(slots=True)
@@ -50,22 +50,22 @@ class MarkerTopic:
     _admin: AdminClient | None = None
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connections."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
         self._admin = None
 
     def read(self, partition: int) -> list[NoteRecord]:
-        """All notes of a partition, the oldest first."""
+        """Return all notes of a partition, the oldest first."""
         return self._explained(lambda: self._from(partition, None))
 
     def tail(self, partition: int) -> list[NoteRecord]:
-        """The newest notes of a partition; there may be none among its last records."""
+        """Return the newest notes of a partition, possibly none."""
         return self._explained(lambda: self._from(partition, _TAIL))
 
     def write(self, notes: Iterable[tuple[int, NoteRecord]]) -> None:
-        """Write notes to their partitions; they are there for good when it returns."""
+        """Write notes to their partitions; they are durable when it returns."""
         placed = ((self.topic, partition, written_batch([key], [value], now())) for partition, (key, value) in notes)
         channel = open_channel(self.settings, self.settings.client({}, _SURELY))
         try:
@@ -78,7 +78,7 @@ class MarkerTopic:
         return f"Kafka system {self.settings.system}: topic {self.topic}"
 
     def _from(self, partition: int, tail: int | None) -> list[NoteRecord]:
-        """The notes among the last `tail` offsets, or all."""
+        """Return the notes among the last `tail` offsets, or all."""
         consumer, (oldest, end) = self._open(), self._bounds(partition)
         start = oldest if tail is None else max(oldest, end - tail)
         if start >= end:
@@ -90,7 +90,7 @@ class MarkerTopic:
             consumer.unassign()
 
     def _bounds(self, partition: int) -> tuple[int, int]:
-        """From the oldest record to the newest, committed or not: a consumer would only say what it may see."""
+        """Return the oldest offset and the end, committed or not: a consumer would only report what it may see."""
         if self._admin is None:
             self._admin = AdminClient(self.settings.asking(), logger=QUIET)
         deadline = time.monotonic() + _SETTLED_WITHIN
@@ -98,7 +98,7 @@ class MarkerTopic:
             try:
                 return self._both_ends(self._admin, TopicPartition(self.topic, partition))
             except KafkaException as error:
-                # One that was just made has no leader at first; a writer would wait for it, this question does not.
+                # A new topic has no leader at first; a writer would wait for it, this question does not.
                 if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
                     raise
                 time.sleep(_NAP)
@@ -141,12 +141,12 @@ class MarkerTopic:
 
     def _open(self) -> Consumer:
         if self._consumer is None:
-            # The client wants a group, though nothing of it is used.
+            # The client requires a group, though it is not used.
             own = {**self.settings.reading(), "fetch.wait.max.ms": "10", "group.id": self.topic}
             self._consumer = Consumer(own, logger=QUIET)
         return self._consumer
 
 
 def _some(consumer: Consumer) -> list[Message]:
-    """What is there; where nothing is, the next that comes: asked for many, the client would wait for all of them."""
+    """Return available messages, else the next one: a request for many would wait for all of them."""
     return consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.2)

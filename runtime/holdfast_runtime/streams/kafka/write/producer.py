@@ -1,4 +1,4 @@
-"""One transactional producer: records in, all of them there or none, and errors by what they mean for the caller.
+"""One transactional producer: records in, all of them written or none, and errors by what they mean for the caller.
 
 Must not know what is written, nor decide what follows from an error.
 """
@@ -17,23 +17,23 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.write.channel import Channel, ChannelError, open_channel
 
 REQUEST_BYTES = 1 << 20
-"""Of one batch of records, where all topics take so much."""
+"""Size of one batch of records, if all topics accept it."""
 PATIENCE = 20.0
-"""Seconds without getting anywhere until it is said that brokers are away; it is tried again after that."""
+"""Seconds without progress until brokers are reported as away; the write is tried again after that."""
 
 
 def usual(request_bytes: int) -> dict[str, str]:
-    """What users may set otherwise."""
+    """Return defaults that users may override."""
     return {"linger.ms": "5", "batch.size": str(request_bytes), "queue.buffering.max.messages": "1000000"}
 
 
 class TakenOverError(HoldfastError):
-    """Another producer has taken this one's name: what it had open is gone, and it can't write any more."""
+    """Another producer has taken this one's name: its open transaction is gone, and it can't write any more."""
 
 
 @dataclass(slots=True)
 class TransactionalProducer:
-    """Writes in one name; who opens it shuts out whoever wrote in that name before."""
+    """Writes under one name; opening it shuts out whoever wrote under that name before."""
 
     settings: KafkaSettings
     name: str
@@ -43,29 +43,29 @@ class TransactionalProducer:
     _channel: Channel | None = None
 
     def open(self) -> None:
-        """From here on, nobody else writes in this name; what was left open in it is undone."""
+        """Take the name from any other producer, and abort what it left open."""
         config = self.settings.client(usual(self.request_bytes), {"transactional.id": self.name})
         channel = self._channel = open_channel(self.settings, config, fast=self.fast)
         self._patiently(channel.init, "can't begin to write")
 
     def begin(self) -> None:
-        """What is put from here on is one."""
+        """Begin a transaction."""
         self._explained(self._open.begin, "can't begin a transaction")
 
     def put(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        """Records, in their order."""
+        """Add records, in order."""
         self._explained(lambda: self._open.give(topic, partition, records), f"can't write to {topic}/{partition}")
 
     def flush(self) -> None:
-        """All that was put has reached the brokers when this returns, though nobody may see it."""
+        """Wait until brokers have everything that was put; readers may not see it yet."""
         self._explained(lambda: self._open.flush(self.patience), "can't write")
 
     def commit(self) -> None:
-        """Nothing can undo what was put when this returns; readers see it at once or a moment later."""
+        """Commit for good; readers see it at once or a moment later."""
         self._patiently(self._open.commit, "can't commit a transaction")
 
     def close(self) -> None:
-        """Give up; what is not committed is undone by whoever opens the name next."""
+        """Close; whoever opens the name next aborts what is not committed."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -78,7 +78,7 @@ class TransactionalProducer:
         return self._channel
 
     def _patiently(self, call: Callable[[float], None], what: str) -> None:
-        """A call that goes on where it was when it is repeated."""
+        """Repeat a call that continues where it was."""
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -108,5 +108,5 @@ class TransactionalProducer:
 
 
 def _is_lost(code: int) -> bool:
-    """Whether somebody has this name; once told so, a client says to later calls only that it can't go on."""
+    """Whether somebody else has this name; after that, a client only reports that it can't continue."""
     return is_taken_over(code) or code == KafkaError._FATAL  # noqa: SLF001 - it has no other name

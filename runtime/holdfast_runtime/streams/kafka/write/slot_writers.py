@@ -1,11 +1,11 @@
-"""The writers of what slots send: in one transaction with its marker, or plainly where the app asks for it.
+"""The writers of slots' outputs: in one transaction with its marker, or plainly if the app asks for it.
 
-    cold:  take the slot's name  -> is a newer attempt here? then end -> which turns are written? -> write the rest
-    warm:  nobody else has taken the name, or the commit is refused   -> what was written is known -> write the rest
+    cold:  take the slot's name  -> if a newer attempt is here, end    -> which batches are written? -> write the rest
+    warm:  nobody else has taken the name, or the commit is refused    -> what was written is known  -> write the rest
 
-A producer stays open between batches, since taking a name costs some 50 ms. Which worker of an executor runs a slot
-changes; the one that had it before finds its name taken, and begins cold. Without transactions nothing shuts out an
-earlier attempt, and what is written twice is the user's business: must not be used unasked. Must not know Spark.
+A producer stays open between batches, because taking a name costs some 50 ms. The worker of an executor that runs a
+slot changes; the previous one finds its name taken, and begins cold. Without transactions nothing shuts out an earlier
+attempt, and outputs may be written twice: use it only if the app asks for it. Must not know Spark.
 """
 
 import logging
@@ -44,12 +44,12 @@ class _Held:
 
     producer: TransactionalProducer
     turns: dict[str, Marker]
-    """What is known to be written."""
+    """Task -> the marker of its last batch known to be written."""
 
 
 @dataclass(slots=True)
 class TransactionalWriter:
-    """Those of one process, in one Kafka system."""
+    """The transactional writers of one process, in one Kafka system."""
 
     settings: KafkaSettings
     before: TaskMarkers
@@ -59,7 +59,7 @@ class TransactionalWriter:
     _held: dict[AttemptSlot, _Held] = field(default_factory=dict)
 
     def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:
-        """Write what has not been written; all of it is there when this returns."""
+        """Write what has not been written; everything is written when this returns."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             held = self._held.get(sender) or self._opened(sender)
@@ -74,14 +74,14 @@ class TransactionalWriter:
                     message = f"{error}, again and again for {_PATIENCE:.0f} s"
                     raise RetrySoonError(message) from None
             except BaseException:
-                # Whether it was committed is not known here: whoever takes the name next finds out.
+                # It is unknown whether it was committed: whoever takes the name next finds out.
                 self._dropped(sender)
                 raise
             else:
                 return
 
     def close(self) -> None:
-        """Give up all names."""
+        """Release all names."""
         for sender in list(self._held):
             self._dropped(sender)
         self.markers.close()
@@ -91,8 +91,8 @@ class TransactionalWriter:
         producer = TransactionalProducer(self.settings, sender.who.transactional_id(sender.slot), self.request_bytes)
         try:
             producer.open()
-            # After taking the name: a newer attempt notes itself first and shuts names out then, so that one of the
-            # two sees the other.
+            # After taking the name: a newer attempt first notes itself and then shuts names out, so one of the two sees
+            # the other.
             self._check_newest(sender.who)
             turns = {**self.before, **self._written(sender)}
         except BaseException:
@@ -110,13 +110,13 @@ class TransactionalWriter:
         check_newest(who, last)
 
     def _written(self, sender: AttemptSlot) -> TaskMarkers:
-        """What this slot has written in this attempt."""
+        """Return what this slot has written in this attempt."""
         who = sender.who
         found = self._notes(who.app, slot_partition(sender.slot), lambda notes: notes.turns.get(who))
         return found or {}
 
     def _notes(self, app: str, partition: int, found: Callable[[Notes], T | None]) -> T | None:
-        """What is found among the newest notes of a partition, or else among all."""
+        """Return what is found among the newest notes of a partition, or else among all."""
         for read in (self.markers.tail, self.markers.read):
             if (known := found(Notes(app).add(read(partition)))) is not None:
                 return known
@@ -157,27 +157,27 @@ _IN_ORDER = {"enable.idempotence": "true"}
 
 @dataclass(slots=True)
 class PlainWriter:
-    """Those of one process, in one Kafka system."""
+    """The plain writer of one process, in one Kafka system."""
 
     settings: KafkaSettings
     request_bytes: int = REQUEST_BYTES
     _channel: Channel | None = None
 
     def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook) -> None:  # noqa: ARG002 - as with transactions
-        """Write it; all of it is there when this returns."""
+        """Write everything before returning."""
         if self._channel is None:
             self._channel = open_channel(self.settings, self.settings.client(usual(self.request_bytes), _IN_ORDER))
         placed = ((one.stream, one.partition, records) for one, parts in writes.items() for records, _ in parts)
         try:
             deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, PATIENCE)
         except HoldfastError:
-            # What is in its queue belongs to this try: the next one writes all of it again.
+            # Its queue belongs to this try: the next one writes everything again.
             self.close()
             raise
         at("records written")
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
