@@ -1,4 +1,4 @@
-"""The command `holdfast tail`: what is in a stream of the embedded log, and what comes into it."""
+"""The command `holdfast tail`: show the records of a stream of the embedded log, and new ones as they arrive."""
 
 import argparse
 
@@ -15,7 +15,7 @@ Exit codes: 0 done or interrupted, 1 the app is invalid, 2 the command line is w
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "tail",
         help="show the records of a stream of the embedded log",
@@ -32,7 +32,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print records until there are enough."""
+    """Print records until Ctrl-C or `--max`."""
     logs = local_app(options)
     if logs is None:
         return _INVALID
