@@ -1,10 +1,9 @@
-"""The `holdfast` command: parses the command line, calls one command, turns its errors into exit codes.
+"""The `holdfast` command: parses the command line, runs one command, and turns errors into exit codes.
 
-Exit codes are the same everywhere: 0 done (also where whoever read the output has gone), 1 the answer is no (a
-rejected plan, a refused change), 2 a file that can't be read or bad usage, 3 a run that could not start or
-failed, 130 stopped by Ctrl-C. Must not hold what a command does. Everything imported from here is loaded by
-`holdfast --help`: libraries that are slow to load, or belong to an extra, are imported inside the functions that
-need them.
+Exit codes are the same everywhere: 0 done (also if the reader of the output has gone), 1 the answer is no (a rejected
+plan, a refused change), 2 an unreadable file or bad usage, 3 a run that could not start or failed, 130 stopped by
+Ctrl-C. Must not hold what a command does. `holdfast --help` loads everything imported here, so libraries that are slow
+to load or belong to an extra are imported inside the functions that need them.
 """
 
 import argparse
@@ -41,15 +40,15 @@ _BAD_USAGE, _INTERRUPTED = 2, 130
 
 
 def entry() -> None:
-    """The console script."""
+    """Run the console script."""
     code = main(sys.argv[1:])
-    # What is left is to end: a Ctrl-C now ends it, without a trace of where Python was.
+    # Only the exit is left: a Ctrl-C now should end the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command and say how it ended."""
+    """Run one command; return its exit code."""
     _accept_any_text()
     options = _parser().parse_args(arguments)
     try:
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # `holdfast plan | head`: whoever read has seen enough. Nothing may be written any more, not even at exit.
+        # `holdfast plan | head`: the reader has gone. Nothing may be written any more, not even at exit.
         sys.stdout = None
         return 0
     except KeyboardInterrupt:
@@ -73,14 +72,14 @@ def _run(options: argparse.Namespace) -> int:
     except (HoldfastError, OSError) as error:
         if isinstance(error, PlanningFailedError):
             traceback.print_exception(error.__cause__)
-        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - the terminal is this side
+        print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - for the terminal
         output, events = getattr(options, "output", "text"), getattr(options, "events", False)
         print_failure(output, type(error).__name__, str(error), event=events)
         return _BAD_USAGE
 
 
 def _accept_any_text() -> None:
-    """Half a surrogate pair comes in by an escape of JSON or YAML; written as it is, it would end the command."""
+    """Escape lone surrogates in output: a JSON or YAML escape can contain one, and writing it would fail."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,7 +1,7 @@
-"""The operator's command line, and the wiring of its parts.
+"""The operator's command line and the wiring of its parts.
 
-kopf watches and keeps the process alive; what is done about an app is `reconcile`'s business, at the time the look
-queue says. This is the only place that knows all parts. Must not decide.
+kopf runs the watches and keeps the process alive. The look queue says when `reconcile` handles an app. This is the only
+module that knows all parts. Must not decide.
 """
 
 import argparse
@@ -49,41 +49,41 @@ _LOG = logging.getLogger("holdfast")
 
 
 def broker_asker(rule: AddressRule) -> AskBrokers:
-    """How brokers are asked for partition counts."""
+    """Return the function that asks brokers for partition counts."""
     return functools.partial(read_counts, timeout=10.0, rule=rule)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """How an operator is run."""
+    """The options of an operator."""
 
     release: Installation
     namespaces: tuple[str, ...] = ()
-    """Empty: all."""
+    """Namespaces to watch; empty: all."""
     lease: str | None = None
-    """`namespace/name`; None: there is no other operator."""
+    """`namespace/name`; None: only one operator runs, so no lease is needed."""
     topics_every: float = 30.0
     ports: tuple[int, ...] = ()
-    """Where /healthz and /metrics are answered."""
+    """Ports that serve /healthz and /metrics."""
     nodes: bool = True
-    """Whether nodes may be watched; without that a lost node is noticed only by what happens to its pods."""
+    """Whether nodes may be watched; if not, a lost node is noticed only by the state of its pods."""
     storage_classes: bool = True
-    """Whether storage classes may be listed; without that, apps with claims name theirs."""
+    """Whether storage classes may be listed; if not, apps with claims must name theirs."""
     profile: PodProfile = PodProfile.RESTRICTED
-    """How far pods of apps may go."""
+    """What pods of apps may do, as a Pod Security profile."""
     accounts: tuple[str, ...] = ()
-    """Service accounts that apps may name, beside the release's own."""
+    """Service accounts that apps may use besides the release's own."""
     node_state: bool = False
-    """Whether state of apps may be in folders of nodes."""
+    """Whether apps may keep state in folders of nodes."""
     network: AppNetwork | None = None
-    """What NetworkPolicies of apps admit; None: none are made, and there is no right to make any."""
+    """What NetworkPolicies of apps admit; None: none are created, and the operator has no right to."""
     ask: AskBrokers = field(default=broker_asker(AddressRule()))
-    """How brokers are asked for partition counts."""
+    """Asks brokers for partition counts."""
     at: Callable[[str], None] = field(default=lambda _: None)
 
     @property
     def policy(self) -> PodPolicy:
-        """Which pods apps may get."""
+        """Return the policy for pods of apps."""
         return PodPolicy(self.release, self.profile, self.accounts, self.node_state)
 
 
@@ -94,7 +94,7 @@ async def serve(options: OperatorOptions) -> None:
         teller = EventWriter(cluster, _who())
         if options.lease is not None:
             namespace, _, name = options.lease.partition("/")
-            # At once, when it is lost: a half-finished thought must not be finished.
+            # Exit at once when the lease is lost: a reconcile under way must not be completed.
             story = await lease_held(LeaseCandidate(namespace, name, _who()), _connected, lambda: os._exit(1))
             await teller.tell(EventSubject(LEASE.api, LEASE.name, namespace, name), "LeaseTaken", story, warning=False)
         await _operate(options, cluster, teller, metrics, health)
@@ -102,7 +102,7 @@ async def serve(options: OperatorOptions) -> None:
 
 @asynccontextmanager
 async def _connected(called: CallListener = lambda *_: None) -> AsyncIterator[Cluster]:
-    """A connection to the API server, for the loop that opens it."""
+    """Open a connection to the API server, for the current event loop."""
     configuration = client.Configuration()
     await _configure(configuration)
     async with client.ApiClient(configuration) as api:
@@ -114,7 +114,7 @@ async def _configure(configuration: client.Configuration) -> None:
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except config.ConfigException:
         await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    # With proxies of the environment, each call would wait for a thread that looks for them.
+    # If the environment's proxies were honoured, each call would wait for a thread that looks them up.
     configuration.client_session_kwargs = {"trust_env": False}
 
 
@@ -158,7 +158,7 @@ async def _operate(
 
 
 async def _ask_brokers(topics: TopicCounts, wanted: asyncio.Event, every: float) -> None:
-    """All of them every so often, and at once for topics nobody has asked for before."""
+    """Ask all brokers at intervals, and at once for new topics."""
     loop = asyncio.get_running_loop()
     everything = 0.0
     while True:
@@ -190,7 +190,7 @@ def _pattern(text: str) -> AddressPattern:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line of the operator's image."""
+    """Run the operator by its command line."""
     parser = argparse.ArgumentParser(prog="holdfast-operator", description="Runs StreamApps on this cluster.")
     parser.add_argument("--image", required=True, help="image of drivers and executors that name none")
     parser.add_argument("--service-account", default="holdfast-app", help="of drivers and executors")
@@ -235,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    # A line for each thing that a watch tells of would be all there is to read.
+    # Otherwise kopf logs a line for each watch event, which would bury everything else.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     options = OperatorOptions(
         Installation(

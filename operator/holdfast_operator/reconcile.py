@@ -1,13 +1,13 @@
-"""The reconcile loop, on one screen.
+"""The reconcile loop of one app.
 
-For one app, at one moment:
+Each look goes through these steps:
 
-    examine -> gather -> judge -> decide -> write the intent down -> act -> write events -> when to look again
+    examine -> gather -> judge -> decide -> write the intent -> act -> write events -> return the next look
 
-What watches told is enough to find that nothing is to be done. A decision that starts an attempt or lets something
-go rests on absence, so it is made again over what the API server says now. The status is written before anything is
-done, over exactly the version that was read: whoever else wrote, or another operator, makes the write fail, and
-then nothing is done. Must not hold what any of the steps knows.
+Watches are enough to find that nothing has to be done. A decision that starts an attempt or deletes something rests on
+absence, so it is made again with facts read from the API server. The status is written before any action, and only
+over the version that was read: if anyone else wrote meanwhile, the write fails and nothing is done. Must not hold the
+knowledge of any step.
 """
 
 import time
@@ -35,13 +35,13 @@ from holdfast_operator.observe.snapshot import SnapshotSources, gather
 from holdfast_operator.service.monitoring import Metrics
 
 _EXAMINED = 60_000
-"""Milliseconds after which a look is repeated that had no answer; it is asked for as soon as there is one."""
+"""Milliseconds until the next look if the examiner has no answer yet; an answer triggers a look earlier."""
 EventSink = Callable[[AppObject, OperatorEvent], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class Reconciler:
-    """What looking at apps takes; remembers only what it could find out again."""
+    """Reconciles apps; remembers nothing that it could not find out again."""
 
     world: SnapshotSources
     examiner: Examiner
@@ -52,12 +52,12 @@ class Reconciler:
     clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     jitter: Callable[[], float] = lambda: 0.0
     at: Callable[[str], None] = lambda _: None
-    """Told each point between two things that are done, so that tests can die there."""
+    """Called between any two effects, so that tests can crash the operator there."""
     _refused: dict[str, AppFinding] = field(default_factory=dict)
-    """By uid."""
+    """App uid -> why the API server refused its attempt."""
 
     async def reconcile(self, key: AppKey) -> NextLook:
-        """Look at one app, do what is to be done, and say when to look again."""
+        """Look at one app and do what has to be done; return when to look again."""
         try:
             decided = await self._decided(key, live=False)
             if decided is not None and decided[1].rests_on_absence:
@@ -90,7 +90,7 @@ class Reconciler:
         return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
 
     async def _written(self, app: AppObject, status: Status) -> AppObject | None:
-        """The app with this status, written if it says something new; None: it is another one now."""
+        """Write the status if it has changed; return the app with it, or None if the app was changed meanwhile."""
         before, after = _tree(app.status), _tree(status)
         if before == after:
             return app

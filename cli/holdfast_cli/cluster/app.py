@@ -1,7 +1,7 @@
-"""An app as its cluster has it: the object, what its driver reports, where its tasks are, its events.
+"""One app as the cluster shows it: the object, the driver's report, the assignment, the events.
 
-What is missing is a value too, with the reason. Texts were written by others, so each is made one printable line
-here. Must not judge: conditions are the operator's.
+A part that can't be read becomes a `Missing` with the reason. All texts come from other programs, so each is made
+one printable line here. Must not judge whether an app is healthy: the operator's conditions say that.
 """
 
 import re
@@ -33,26 +33,26 @@ T = TypeVar("T")
 _EVENTS = 5
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LONGEST = 253
-"""Letters of a name of Kubernetes."""
+"""Maximum length of a Kubernetes name."""
 
 
 class ObjectReader(Protocol):
-    """Where trees come from."""
+    """A source of Kubernetes objects."""
 
     def get(self, kind: ObjectKind, namespace: str, name: str) -> Tree | None:
-        """One object; None: it is not there."""
+        """Return one object, or None if it does not exist."""
 
     def find(self, kind: ObjectKind, namespace: str | None, query: dict[str, str]) -> list[Tree]:
-        """All that fit."""
+        """Return all objects that match the query."""
 
 
 class AppUnknownError(UserActionError):
-    """There is no app of this name."""
+    """There is no app with this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Not known, and why."""
+    """A part of an app that could not be read, with the reason."""
 
     why: str
 
@@ -62,7 +62,7 @@ OrMissing: TypeAlias = T | Missing
 
 @dataclass(frozen=True, slots=True)
 class AppEvent:
-    """What happened to an app."""
+    """A Kubernetes event about an app."""
 
     at: int
     warning: bool
@@ -72,17 +72,17 @@ class AppEvent:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an app is ready, as it was applied last."""
+    """Whether the app's newest generation is ready."""
 
     message: str
     reason: str | None = None
-    """None: the operator has said nothing of it yet."""
+    """None: the operator has not reported on it yet."""
     ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterApp:
-    """The object."""
+    """The StreamApp object."""
 
     name: str
     namespace: str
@@ -91,11 +91,11 @@ class ClusterApp:
     generation: int
     status: Status
     suspend: bool = False
-    """What its spec says."""
+    """The value of `spec.suspend`."""
 
     @property
     def verdict(self) -> Verdict:
-        """What is said of the app as it is now; what was said of an older generation does not count."""
+        """Return the verdict on the current generation; a condition about an older one is ignored."""
         ready = next((one for one in self.status.conditions if one.type == "Ready"), None)
         if ready is None:
             return Verdict("the operator has not looked at it yet; is it installed, and does it run?")
@@ -106,7 +106,7 @@ class ClusterApp:
 
     @property
     def driver(self) -> str | None:
-        """The pod of its latest attempt."""
+        """Return the name of the latest attempt's driver pod."""
         status = self.status
         if status.run_id is None or status.attempt is None:
             return None
@@ -115,7 +115,7 @@ class ClusterApp:
 
 @dataclass(frozen=True, slots=True)
 class AppDetail:
-    """All that is known of one app."""
+    """Everything that can be read about one app."""
 
     app: ClusterApp
     report: OrMissing[DriverReport]
@@ -125,13 +125,13 @@ class AppDetail:
 
 @dataclass(frozen=True, slots=True)
 class AppList:
-    """Some apps, each with what its driver reports."""
+    """Several apps, each with its driver's report."""
 
     apps: tuple[tuple[ClusterApp, OrMissing[DriverReport]], ...]
 
 
 def read_app(reader: ObjectReader, namespace: str, name: str) -> AppDetail:
-    """One app, and what others say of it; raises what says why it can't be asked for."""
+    """Return one app with its report, assignment and events; raise if the app itself can't be read."""
     app = find_app(reader, namespace, name)
     run = app.status.run_id
     if run is None:
@@ -146,7 +146,7 @@ def read_app(reader: ObjectReader, namespace: str, name: str) -> AppDetail:
 
 
 def find_app(reader: ObjectReader, namespace: str, name: str) -> ClusterApp:
-    """The object alone; raises what says why it can't be asked for."""
+    """Return the object alone; raise if it can't be read."""
     tree = reader.get(APPS, namespace, name) if is_name(name) else None
     if tree is None:
         message = f"there is no StreamApp {name} in namespace {namespace}{_meant(reader, namespace, name)}"
@@ -155,12 +155,12 @@ def find_app(reader: ObjectReader, namespace: str, name: str) -> ClusterApp:
 
 
 def is_name(text: str) -> bool:
-    """Whether an object could have this name; what could not would mean another place in a path."""
+    """Return whether an object can have this name. Any other text could change the request path."""
     return _NAME.fullmatch(text) is not None
 
 
 def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
-    """All apps of a namespace, or of all."""
+    """Return all apps of a namespace, or of all namespaces."""
     apps = sorted(map(app_of, reader.find(APPS, namespace, {})), key=lambda one: (one.namespace, one.name))
     if not apps:
         return AppList(())
@@ -177,7 +177,7 @@ def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
 
 
 def app_of(tree: Tree) -> ClusterApp:
-    """The object in this tree."""
+    """Return the app that this tree describes."""
     metadata = tree["metadata"]
     return ClusterApp(
         name=one_line(str(metadata.get("name"))),
@@ -191,7 +191,7 @@ def app_of(tree: Tree) -> ClusterApp:
 
 
 def report_of(tree: Tree | None) -> OrMissing[DriverReport]:
-    """What the driver wrote into this ConfigMap."""
+    """Return the driver's report from this ConfigMap."""
     if tree is None:
         return Missing("its driver has not reported yet")
     report = report_in(tree)
@@ -201,7 +201,7 @@ def report_of(tree: Tree | None) -> OrMissing[DriverReport]:
 
 
 def handed_of(tree: Tree | None) -> OrMissing[VersionedAssignment]:
-    """The assignment in this ConfigMap."""
+    """Return the assignment from this ConfigMap."""
     if tree is None:
         return Missing("no assignment has been handed to its driver")
     try:
@@ -221,7 +221,7 @@ def handed_of(tree: Tree | None) -> OrMissing[VersionedAssignment]:
 
 
 def _status(tree: Tree) -> Status:
-    """The status; fields of another release are passed over, one that can't be read at all counts as none."""
+    """Return the status. Unknown fields (of another release) are ignored; an unreadable status counts as empty."""
     fields = {name: _printable(value) for name, value in tree.items() if name in _names(Status)}
     try:
         given = fields.get("conditions") or []
@@ -244,7 +244,7 @@ def _printable(value: Any) -> Any:
 
 
 def _events(reader: ObjectReader, app: ClusterApp) -> tuple[AppEvent, ...]:
-    """The latest ones, the oldest of them first."""
+    """Return the latest events, oldest first."""
     found = reader.find(EVENTS, app.namespace, {"fieldSelector": f"regarding.uid={app.uid}"})
     return tuple(sorted(map(_event, found), key=lambda one: one.at)[-_EVENTS:])
 
@@ -261,7 +261,7 @@ def _event(tree: Tree) -> AppEvent:
 
 
 def _meant(reader: ObjectReader, namespace: str, name: str) -> str:
-    """What was probably meant; nothing where apps can't be listed, as that is not what was asked."""
+    """Return a "did you mean" hint; empty if apps can't be listed, as the user did not ask for a list."""
     try:
         return did_you_mean(name, [app_of(one).name for one in reader.find(APPS, namespace, {})])
     except HoldfastError:

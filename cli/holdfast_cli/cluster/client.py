@@ -1,7 +1,7 @@
-"""The API client of one user: one call, a paged list, or one log that goes on; errors say what to do.
+"""The Kubernetes API client for one user: single calls, paged lists, and log streams; errors say what to do.
 
-Needs the extra `cluster`; imported when a cluster is asked, as the client library takes half a second to load.
-Must not know an app, nor decide what is asked.
+Needs the extra `cluster`. Imported only when a cluster is contacted: the client library takes half a second to load.
+Must not know apps, nor decide what to request.
 """
 
 import json
@@ -19,20 +19,20 @@ from holdfast_cli.cluster.target import ClusterTarget
 from holdfast_cli.output.screen import one_line
 
 _TIMEOUT = (5.0, 15.0)
-"""Seconds to connect, and to answer."""
+"""Timeouts in seconds: to connect, and to answer."""
 _QUIET = (5.0, 60.0)
-"""A log that is followed may be silent. A connection whose other end is lost is silent too, so it is asked again."""
+"""Longer for a followed log, which may be silent. A dead connection is silent too, so the log is requested again."""
 _WRONG, _WHO, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER = 300, 401, 403, 404, 429, 500
 _SHOWN = 500
 _PIECE = 1 << 16
 
 
 class CredentialsError(UserActionError):
-    """The cluster does not take who asks for anybody it knows."""
+    """The cluster does not accept the user's credentials."""
 
 
 class RightMissingError(UserActionError):
-    """Who asks may not do this."""
+    """The user lacks the right to do this."""
 
 
 class NotInstalledError(UserActionError):
@@ -40,24 +40,24 @@ class NotInstalledError(UserActionError):
 
 
 class UnreachableError(RetrySoonError):
-    """No API server answered, or not now."""
+    """The API server does not answer, or can't right now."""
 
 
 class QuietError(RetrySoonError):
-    """A log that is followed said nothing for a while."""
+    """A followed log sent nothing for a while."""
 
 
 class AnswerError(WorldChangeError):
-    """The API server answered what nobody expects."""
+    """The API server gave an unexpected answer."""
 
 
 class ClusterClient:
-    """One cluster, seen by one user."""
+    """A client for one cluster, as one user."""
 
     def __init__(self, target: ClusterTarget) -> None:
         self._target = target
         configuration = client.Configuration()
-        configuration.retries = False  # an API server that is away is said at once, not after four waits
+        configuration.retries = False  # report an unreachable API server at once, not after four retries
         try:
             if target.files:
                 files = os.pathsep.join(map(str, target.files))
@@ -68,7 +68,7 @@ class ClusterClient:
             message = f"{self._who()} can't be used: {type(error).__name__}: {error}"
             raise CredentialsError(one_line(message)) from error
         if configuration.host.startswith("https") and not (configuration.api_key or configuration.cert_file):
-            # The library logs that a credential plugin failed, and would go on as nobody.
+            # When a credential plugin fails, the library only logs it and continues without credentials.
             message = (
                 f"{self._who()} gives no credentials: its user has none, or its credential plugin failed; log in again"
             )
@@ -76,17 +76,17 @@ class ClusterClient:
         self._client = client.ApiClient(configuration)
 
     def close(self) -> None:
-        """Let connections go."""
+        """Close all connections."""
         self._client.close()  # type: ignore[no-untyped-call]
 
     def ask(self, ask: ApiRequest) -> Tree | None:
-        """The answer; None: what is named is not there."""
+        """Return the answer, or None if the named object does not exist."""
         response = self._request(ask, _TIMEOUT)
         try:
             status, text = int(response.status), bytes(response.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._away(error) from error
-        # Somebody's object that can't be parsed must not hide those of others.
+        # One object that can't be parsed must not hide the others in a list.
         tree = _tree(bounded_objects(text, ObjectDepth.LIST if ask.name is None else ObjectDepth.OBJECT))
         if status == _NOT_FOUND and tree.get("kind") == "Status":
             return None
@@ -95,7 +95,7 @@ class ClusterClient:
         return tree
 
     def lines(self, ask: ApiRequest, *, follow: bool) -> "LogStream | None":
-        """A log; None: what is named is not there. Whoever gets one closes it."""
+        """Return a log stream, or None if the pod does not exist. The caller closes the stream."""
         timeout = _QUIET if follow else _TIMEOUT
         response = self._request(ask, timeout)
         if response.status < _WRONG:
@@ -135,7 +135,7 @@ class ClusterClient:
         return UnreachableError(one_line(message))
 
     def _refusal(self, ask: ApiRequest, status: int, text: bytes) -> HoldfastError:
-        """What it means that it was answered so."""
+        """Return the error that this answer stands for."""
         tree = _tree(text)
         said = one_line(str(tree.get("message") or text[:_SHOWN].decode(errors="replace")))
         if status == _NOT_FOUND:
@@ -159,36 +159,36 @@ class ClusterClient:
 
 
 class LogStream:
-    """The lines of a log as they come, each without its end."""
+    """The lines of a log as they arrive, without line ends."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, away: Callable[[Exception], HoldfastError]) -> None:
         self._response, self._away = response, away
         self._cut = False
 
     def __iter__(self) -> Iterator[bytes]:
-        """Until the log ends, or `cut` is called."""
+        """Yield lines until the log ends or `cut` is called."""
         rest = b""
         try:
             for piece in self._response.stream(_PIECE):
                 *whole, rest = (rest + piece).split(b"\n")
                 yield from whole
         except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
-            # A socket that is shut under a reader shows in many ways, and only then is it no matter.
+            # Shutting the socket under a reader raises various errors; they are expected only after `cut`.
             if not self._cut:
                 raise self._away(error) from error
         if rest:
             yield rest
 
     def cut(self) -> None:
-        """End it from another thread: whoever waits for a line is woken."""
+        """End the stream from another thread; a reader waiting for a line wakes up."""
         self._cut = True
         try:
             self._response.shutdown()
         except (ValueError, RuntimeError, OSError):
-            return  # it has ended by itself
+            return  # the stream has already ended
 
     def close(self) -> None:
-        """Let its connection go, read to its end or not."""
+        """Release the connection, even if the log was not read to its end."""
         self._response.close()
 
 
@@ -205,17 +205,17 @@ _PAGE = 500
 
 
 class ClusterReader:
-    """What is read through a client."""
+    """Reads objects and lists of objects through a client."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
     def get(self, kind: ObjectKind, namespace: str, name: str) -> ObjectTree | None:
-        """One object; None: it is not there."""
+        """Return one object, or None if it does not exist."""
         return self._client.ask(ApiRequest("get", kind, namespace, name))
 
     def find(self, kind: ObjectKind, namespace: str | None, query: Mapping[str, str]) -> list[ObjectTree]:
-        """All objects of a namespace, or of all, that fit."""
+        """Return all matching objects of a namespace, or of all namespaces."""
         found: list[ObjectTree] = []
         after = ""
         while True:

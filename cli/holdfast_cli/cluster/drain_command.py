@@ -1,4 +1,4 @@
-"""The commands `holdfast drain` and `holdfast resume`: stop an app in order, and take it up again.
+"""The commands `holdfast drain` and `holdfast resume`: stop an app after its batch, and start it again.
 
 Must not import the Kubernetes client before it is needed: it takes half a second to load.
 """
@@ -43,7 +43,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command lines."""
+    """Add both command lines."""
     _add(commands, "drain", "stop an app on a cluster after its batch, and keep its state", _DRAIN)
     _add(commands, "resume", "take up an app that was drained", _RESUME)
 
@@ -71,7 +71,7 @@ def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Set it, and wait."""
+    """Set `spec.suspend` and wait for the effect."""
     need_client(options.verb)
     from holdfast_cli.cluster.suspend import DRAIN, RESUME, suspend_or_resume  # noqa: PLC0415 - needs the extra `cluster`
 

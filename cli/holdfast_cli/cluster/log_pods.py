@@ -1,7 +1,7 @@
-"""The pods whose logs are meant: by attempt, driver or executor number; and which log a follower opens next.
+"""Selection of pod logs by attempt, driver or executor number, and of the log that a follower opens next.
 
-Attempts come and go, and what is not there is explained. Pure: from the pods of an app as they are now to the
-logs that are due. Must not read a log.
+If the selected pods don't exist, the message explains why. Pure: takes the app's current pods, returns the logs to
+open. Must not read a log.
 """
 
 import re
@@ -18,25 +18,25 @@ from holdfast_cli.output.screen import one_line
 Tree = dict[str, Any]
 DRIVER = "driver"
 _TRIES = 2
-"""How often a log that broke off is tried again while a later one waits."""
+"""How often a broken log is retried while a later one waits."""
 _ORDINAL = re.compile(r"-([0-9]{1,9})\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """Which logs of an app."""
+    """Which logs of an app the user asks for."""
 
     driver: bool = True
     executors: frozenset[int] | None = frozenset()
-    """Their numbers; None: all."""
+    """Executor numbers; None: all."""
     attempt: int | None = None
     """None: the newest."""
     previous: bool = False
-    """Of the driver: the attempt before. Of executors: what ran in the pod before its container was restarted."""
+    """Driver: the previous attempt. Executors: the same pod's log before its container was restarted."""
 
     @property
     def words(self) -> str:
-        """What was looked for."""
+        """Return the selection in words, e.g. `executor 1, 2`."""
         if self.executors is None:
             return "driver or executors" if self.driver else "executors"
         numbers = ", ".join(map(str, sorted(self.executors)))
@@ -44,39 +44,39 @@ class LogSelection:
 
     @property
     def several(self) -> bool:
-        """Whether lines must say whose they are."""
+        """Return whether several logs may be mixed, so that each line needs its label."""
         return self.executors is None or len(self.executors) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class PodLog:
-    """A pod that has a log."""
+    """A pod whose log can be read."""
 
     label: str
-    """`driver`, or an executor's number: it stays when the pod is replaced."""
+    """`driver`, or the executor's number, which stays the same when the pod is replaced."""
     attempt: int
     run: str
-    """The app id, the same in every attempt of a run."""
+    """The Spark app id, which is the same in every attempt of a run."""
     pod: PodState
 
     @property
     def order(self) -> tuple[int, int]:
-        """A later one is greater."""
+        """Return a sort key: later pods sort after earlier ones."""
         return self.pod.created, self.attempt
 
     @property
     def begun(self) -> bool:
-        """Whether there can be a log yet."""
+        """Return whether the pod can have a log yet."""
         return self.pod.over or self.pod.phase is PodPhase.RUNNING or self.pod.ended is not None
 
     @property
     def container(self) -> str:
-        """The one that is Holdfast's: a template may have added others."""
+        """Return the name of Holdfast's container; a pod template may have added others."""
         return MAIN["driver" if self.label == DRIVER else "executors"]
 
     @property
     def why_not_begun(self) -> str:
-        """What it waits for."""
+        """Return why the pod has not started."""
         reason, message = self.pod.waiting or ("", "")
         why = self.pod.unschedulable or ": ".join(filter(None, (reason, message)))
         return one_line(why) or f"it is {self.pod.phase}"
@@ -84,7 +84,7 @@ class PodLog:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPods:
-    """The pods of an attempt that are there."""
+    """The existing pods of one attempt."""
 
     number: int
     run: str
@@ -92,14 +92,14 @@ class AttemptPods:
 
     @property
     def words(self) -> str:
-        """As in `attempt 3 (driver, 2 executors)`."""
+        """Return a description such as `attempt 3 (driver, 2 executors)`."""
         executors = sum(one.label != DRIVER for one in self.sources)
         driver = ["driver"] if executors < len(self.sources) else []
         return f"attempt {self.number} ({', '.join([*driver, *([many(executors, 'executor')] if executors else [])])})"
 
 
 def attempts_in(pods: Iterable[Tree]) -> tuple[AttemptPods, ...]:
-    """By age, the newest last; pods that are nobody's attempt are left out."""
+    """Return attempts by age, newest last; pods that belong to no attempt are left out."""
     found: dict[tuple[str, int], list[PodLog]] = {}
     for tree in pods:
         source = _source(tree)
@@ -110,13 +110,13 @@ def attempts_in(pods: Iterable[Tree]) -> tuple[AttemptPods, ...]:
 
 
 def selected_logs(attempts: Sequence[AttemptPods], asked: LogSelection) -> tuple[PodLog, ...]:
-    """The pods meant, none where they are not there."""
+    """Return the selected pods; empty if they don't exist."""
     one = _attempt(attempts, asked)
     return () if one is None else tuple(source for source in one.sources if _meant(source, asked))
 
 
 def no_pods_message(app: ClusterApp, attempts: Sequence[AttemptPods], asked: LogSelection, hint: str) -> str:
-    """Why there is no log, and what to do: `hint` is the command that shows how the app does."""
+    """Say why there is no log and what to do; `hint` is the command that shows the app's status."""
     number = "" if asked.attempt is None else f" of attempt {asked.attempt}"
     before = " before the newest attempt's" if asked.previous and asked.driver else ""
     there = ", ".join(one.words for one in attempts)
@@ -133,16 +133,16 @@ def no_pods_message(app: ClusterApp, attempts: Sequence[AttemptPods], asked: Log
 
 @dataclass(slots=True)
 class FollowedLogs:
-    """What a follower has read, and what is due: each log once, in the order of attempts, again where it broke off."""
+    """What a follower has read and opens next: each log once, in order of attempts; a broken log again."""
 
     asked: LogSelection
     last: dict[str, PodLog] = field(default_factory=dict)
-    """Label -> the pod that was opened last."""
+    """Label -> the pod opened last."""
     broken: dict[str, int] = field(default_factory=dict)
-    """Uid -> errors in a row that ended its log."""
+    """Pod uid -> consecutive errors that ended its log."""
 
     def due(self, attempts: Sequence[AttemptPods], open_now: Iterable[str]) -> list[PodLog]:
-        """What to open, given what is open: its labels."""
+        """Return the logs to open; `open_now` holds the labels of open logs."""
         meant = _all_meant(attempts, self.asked)
         newest = {one.label: one for one in selected_logs(attempts, self.asked)}
         found = []
@@ -156,7 +156,7 @@ class FollowedLogs:
         return found
 
     def overtaken(self, attempts: Sequence[AttemptPods], open_now: Iterable[str]) -> frozenset[str]:
-        """Labels that are open though a later pod is there: it is only made when the one before is gone or fenced."""
+        """Return open labels that have a later pod: that pod is only created once the earlier one is gone or fenced."""
         later = {one.label: one for one in _all_meant(attempts, self.asked)}
         return frozenset(
             label for label in open_now if label in later and later[label].pod.uid != self.last[label].pod.uid
@@ -164,17 +164,17 @@ class FollowedLogs:
 
 
 def _after(mine: Sequence[PodLog], before: PodLog, errors: int) -> PodLog | None:
-    """The same log again, if more may stand in it; else the next."""
+    """Return the same log if it may hold more lines, else the next one."""
     same = next((one for one in mine if one.pod.uid == before.pod.uid), None)
     later = next((one for one in mine if one.order >= before.order and one.pod.uid != before.pod.uid), None)
     if later is None:
         return same if same is not None and (errors or not same.pod.over) else None
-    # Its node may be lost: then the pod seems to run for ever, and its log can't be read.
+    # If the node is lost, the pod seems to run forever and its log can't be read.
     return same if same is not None and 0 < errors <= _TRIES else later
 
 
 def _all_meant(attempts: Sequence[AttemptPods], asked: LogSelection) -> list[PodLog]:
-    """Of every attempt that may be followed, the oldest first."""
+    """Return the selected logs of all attempts that may be followed, oldest first."""
     within = attempts if asked.attempt is None else [one for one in attempts if one.number == asked.attempt]
     return sorted(
         (source for one in within for source in one.sources if _meant(source, asked)), key=lambda source: source.order
@@ -184,7 +184,7 @@ def _all_meant(attempts: Sequence[AttemptPods], asked: LogSelection) -> list[Pod
 def _attempt(attempts: Sequence[AttemptPods], asked: LogSelection) -> AttemptPods | None:
     if asked.attempt is not None:
         return next((one for one in reversed(attempts) if one.number == asked.attempt), None)
-    # Executors' own `previous` is asked of the kubelet, in the same pod.
+    # For executors, `previous` is passed to the kubelet and concerns the same pod.
     back = 2 if asked.previous and asked.driver else 1
     return attempts[-back] if len(attempts) >= back else None
 

@@ -1,8 +1,8 @@
-"""Readers of pod logs: how a log is asked for, its time stamps, and many logs read at once into one queue.
+"""Readers of pod logs: the log query, line timestamps, and many logs read in parallel into one queue.
 
-Each log is read by a thread of its own; lines come out as they arrive, and a log that broke off is read on behind
-the last line by the moment the kubelet puts before each. Each log that was opened is closed, whatever ends the
-reading. Must not know which logs are meant.
+Each log has a thread of its own; lines come out as they arrive. A broken log continues after its last line, found by
+the timestamp that the kubelet puts before each line. Every opened log is closed, however reading ends. Must not know
+which logs are selected.
 """
 
 import queue
@@ -23,19 +23,19 @@ _NANOS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What is asked of a log."""
+    """The options of a log request."""
 
     follow: bool = False
     previous: bool = False
     since_seconds: int | None = None
     tail: int | None = None
     stamped: bool = False
-    """Whether each line begins with its moment."""
+    """Whether each line begins with its timestamp."""
     since_time: int | None = None
     """Nanoseconds since 1970."""
 
     def query(self, container: str) -> dict[str, str]:
-        """As the API takes it."""
+        """Return the query parameters of the API."""
         asked = {
             "container": container,
             "follow": "true" if self.follow else None,
@@ -49,7 +49,7 @@ class LogQuery:
 
 
 def stamp_of(line: bytes) -> int | None:
-    """Nanoseconds since 1970; None: it begins with no moment."""
+    """Return a line's timestamp in nanoseconds since 1970, or None if it has none."""
     found = _STAMP.match(line)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def stamp_of(line: bytes) -> int | None:
 
 
 def without_stamp(line: bytes) -> bytes:
-    """What was written."""
+    """Return the line without its timestamp."""
     found = _STAMP.match(line)
     return line if found is None else line[found.end() :]
 
@@ -72,7 +72,7 @@ def _second(nanos: int) -> str:
 
 
 _WAITING = 1000
-"""Lines that wait to be printed; readers wait then."""
+"""Maximum number of unprinted lines; readers wait when it is reached."""
 _PAUSE = 0.2
 _END = 2.0
 
@@ -81,22 +81,22 @@ class OpenLog(Protocol):
     """A log that is being read."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Its lines, as they come."""
+        """Yield lines as they arrive."""
 
     def cut(self) -> None:
-        """End it from another thread."""
+        """End the log from another thread."""
 
     def close(self) -> None:
-        """Let its connection go."""
+        """Release the connection."""
 
 
 LogOpener = Callable[[PodLog, LogQuery], OpenLog | None]
-"""Opens a log; None: its pod is gone."""
+"""Opens a log, or returns None if its pod is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line."""
+    """One line of a log."""
 
     source: PodLog
     text: bytes
@@ -104,15 +104,15 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """A log has ended."""
+    """The end of a log."""
 
     source: PodLog
     error: HoldfastError | None
-    """None: as logs do when their container ends, or its pod is gone."""
+    """None: the container ended normally, or the pod is gone."""
 
 
 class LogReaders:
-    """`with closing(Readings(opens)) as readings: ...`."""
+    """Reads logs in threads until closed: `with closing(LogReaders(opens)) as readers: ...`."""
 
     def __init__(self, opens: LogOpener) -> None:
         self._opens = opens
@@ -120,15 +120,15 @@ class LogReaders:
         self._closing = threading.Event()
         self._guard = threading.Lock()
         self._lines: dict[str, OpenLog] = {}
-        """Uid -> what is being read."""
+        """Pod uid -> the log being read."""
         self._threads: list[threading.Thread] = []
         self._seen: dict[str, int] = {}
-        """Uid -> stamp of the last line that came, where lines have stamps."""
+        """Pod uid -> timestamp of the last line, if lines have timestamps."""
         self.open: dict[str, PodLog] = {}
-        """Label -> what is being read, until its end was taken out."""
+        """Label -> the pod being read, until its `LogEnd` has been taken from the queue."""
 
     def start(self, source: PodLog, how: LogQuery) -> None:
-        """Read it; if it was read before and broke off, from where it did."""
+        """Start reading a log; one that was read before continues after its last line."""
         after = self._seen.get(source.pod.uid)
         asked = how if after is None else replace(how, since_time=after, since_seconds=None, tail=None)
         self.open[source.label] = source
@@ -139,7 +139,7 @@ class LogReaders:
         thread.start()
 
     def next(self, timeout: float | None) -> LogLine | LogEnd | None:
-        """What comes next; None: nothing came in time."""
+        """Return the next line or end, or None on timeout."""
         try:
             item = self._queue.get(timeout=timeout)
         except queue.Empty:
@@ -149,14 +149,14 @@ class LogReaders:
         return item
 
     def cut(self, label: str) -> None:
-        """End one."""
+        """End the log with this label."""
         with self._guard:
             lines = self._lines.get(self.open[label].pod.uid)
         if lines is not None:
             lines.cut()
 
     def close(self) -> None:
-        """End all. One that has not been answered yet can't be woken: it is left to its deadline."""
+        """End all logs. A request without an answer yet can't be woken; it ends by its own timeout."""
         self._closing.set()
         with self._guard:
             for lines in self._lines.values():
@@ -184,7 +184,7 @@ class LogReaders:
                 return
             for text in lines:
                 stamp = stamp_of(text) if how.stamped else None
-                # The API takes whole seconds: what was seen of that second comes again.
+                # The API takes whole seconds, so lines of that second that were already seen come again.
                 if stamp is not None and how.since_time is not None and stamp <= how.since_time:
                     continue
                 if not self._put(LogLine(source, text)):

@@ -1,8 +1,8 @@
-"""The work of `holdfast logs`: from the command line to the lines of logs, once, or on and on over attempts.
+"""The implementation of `holdfast logs`: prints logs once, or follows them from attempt to attempt.
 
-Apps and pods are looked up, logs are opened, errors become exit codes. What is about the log goes to stderr, so
-that stdout has nothing but its lines. Reads with the rights of who asks, and writes nothing. Must not decide
-which pods are meant.
+Looks up the app and its pods, opens logs, turns errors into exit codes. Messages about the log go to stderr, so that
+stdout holds nothing but its lines. Reads with the user's rights and writes nothing. Must not decide which pods are
+selected.
 """
 
 import argparse
@@ -35,11 +35,11 @@ from holdfast_cli.cluster.target import cluster_place
 
 _UNREADABLE = 1
 _PATIENCE = 3
-"""Looks that a log may stay open though its pod is overtaken or its app is over."""
+"""For how many looks a log may stay open although its pod is replaced or its app is over."""
 
 
 class NoLogError(WorldChangeError):
-    """The pods meant are not there, or have not begun."""
+    """The selected pods don't exist or have not started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class AppPods:
 
 @dataclass(frozen=True, slots=True)
 class LogPrinter:
-    """Where lines go."""
+    """Prints log lines."""
 
     out: TextIO
     prefixed: bool
     strips: bool
-    """Whether lines come with a moment that nobody asked for."""
+    """Whether lines carry timestamps that the user did not ask for."""
 
     def line(self, line: LogLine) -> None:
-        """Print it, at once. On a terminal nothing in it may move the cursor."""
+        """Print the line at once. On a terminal, replace characters that would move the cursor."""
         text = (without_stamp(line.text) if self.strips else line.text).decode(errors="replace")
         if self.out.isatty() and not text.isprintable():
             text = "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in text)
@@ -70,16 +70,16 @@ class LogPrinter:
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """A command line."""
+    """The options of the command line."""
 
     asked: LogSelection
     how: LogQuery
     hint: str
-    """The command that shows how the app does."""
+    """The command that shows the app's status."""
 
 
 def show_once(look: AppPods, wanted: LogRequest, readings: LogReaders, paper: LogPrinter) -> int:
-    """Print what there is, once."""
+    """Print the existing lines of the selected logs; return the exit code."""
     asked = wanted.asked
     found = selected_logs(look.attempts, asked)
     if not found:
@@ -107,13 +107,13 @@ def show_once(look: AppPods, wanted: LogRequest, readings: LogReaders, paper: Lo
 
 
 def say(what: str) -> None:
-    """To people, beside the log."""
+    """Print a message to stderr, apart from the log."""
     sys.stderr.write(f"holdfast: {what}\n")
     sys.stderr.flush()
 
 
 def _say_older(look: AppPods, source: PodLog, asked: LogSelection) -> None:
-    """A log that is not the newest attempt's is easily taken for it."""
+    """Warn that the log is of an older attempt, which is easily mistaken for the newest."""
     newest, run = look.app.status.attempt, look.app.status.run_id
     if asked.attempt is None and not asked.previous and newest is not None and run and source.attempt < newest:
         said = look.app.verdict
@@ -121,7 +121,7 @@ def _say_older(look: AppPods, source: PodLog, asked: LogSelection) -> None:
 
 
 class LogFollower:
-    """Reads on from attempt to attempt, until the app is over."""
+    """Follows logs from attempt to attempt until the app is over."""
 
     def __init__(
         self, look: Callable[[], AppPods], wanted: LogRequest, readings: LogReaders, paper: LogPrinter
@@ -132,10 +132,10 @@ class LogFollower:
         self._trouble = False
         self._waited = 0
         self._complaints: dict[str, str] = {}
-        """Uid -> what was said last of its log."""
+        """Pod uid -> the last message about its log."""
 
     def follow(self, every: float) -> None:
-        """Until the app is completed or deleted, or the attempt that was named is over."""
+        """Follow until the app is completed or deleted, or the requested attempt is over."""
         app = None
         while True:
             try:
@@ -166,7 +166,7 @@ class LogFollower:
             self._print_until(time.monotonic() + every)
 
     def _check(self, look: AppPods) -> None:
-        """An attempt that was named and is not there will not come."""
+        """Raise if the requested attempt has no pods: it will not get any later."""
         asked = self._wanted.asked
         if asked.attempt is not None and not selected_logs(look.attempts, asked):
             raise NoLogError(no_pods_message(look.app, look.attempts, asked, self._wanted.hint))
@@ -185,7 +185,7 @@ class LogFollower:
             self._readings.start(source, how)
 
     def _say_waiting(self, look: AppPods) -> None:
-        """Nothing is being read: why, once."""
+        """Say once why no log is being read."""
         verdict = look.app.verdict
         waits = [one for one in selected_logs(look.attempts, self._wanted.asked) if not one.begun]
         why = f"{waits[0].pod.name} has no log yet: {waits[0].why_not_begun}" if waits else verdict.message
@@ -195,10 +195,10 @@ class LogFollower:
         self._said = text
 
     def _over(self, look: AppPods) -> str | None:
-        """Why nothing more will come."""
+        """Return why no more lines will come; None: they may."""
         asked, app = self._wanted.asked, look.app
         if asked.attempt is not None:
-            # A later one has begun, or its pods are over: nobody starts it again.
+            # An attempt is never started again once a later one has begun or its pods are over.
             mine = selected_logs(look.attempts, asked)
             later = any(one.number > asked.attempt for one in look.attempts if not mine or one.run == mine[0].run)
             if (self._course.last or later) and all(one.pod.over for one in mine):
@@ -215,7 +215,7 @@ class LogFollower:
             self._cut_after_a_while(self._course.overtaken(look.attempts, self._readings.open))
 
     def _cut_after_a_while(self, labels: frozenset[str]) -> None:
-        """A node that was lost does not end the logs of its pods."""
+        """End these logs after some looks: logs of pods on a lost node do not end by themselves."""
         self._waited = self._waited + 1 if labels else 0
         if self._waited > _PATIENCE:
             for label in labels:
@@ -245,7 +245,7 @@ class LogFollower:
 
 _FAILED = 1
 _EVERY = 2.0
-"""Seconds between two looks of -f."""
+"""Seconds between two looks with -f."""
 
 
 def show_logs(options: argparse.Namespace) -> int:
@@ -257,7 +257,7 @@ def show_logs(options: argparse.Namespace) -> int:
             follow=options.follow,
             since_seconds=options.since,
             tail=options.tail,
-            # Without moments a log that broke off could not be read on from its last line.
+            # Without timestamps, a broken log could not continue after its last line.
             stamped=options.timestamps or options.follow,
         ),
         place.command("holdfast", "status", options.app),

@@ -1,4 +1,4 @@
-"""The command `holdfast logs`: the log of an app's driver or executors, found by app and attempt instead of by pod.
+"""The command `holdfast logs`: logs of an app's driver or executors, selected by app and attempt, not by pod.
 
 Must not import the Kubernetes client before it is needed: it takes half a second to load.
 """
@@ -37,7 +37,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "logs",
         help="show the log of an app's driver or executors",

@@ -1,6 +1,6 @@
-"""Requests to the API server: the kinds of objects that are read, their paths, and the rights each request takes.
+"""Requests to the API server: kinds of objects, their paths, and the right that each request needs.
 
-Light on purpose: what only names a kind must not load the Kubernetes client.
+Must not import the Kubernetes client: code that only names a kind should not wait for it to load.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ class ObjectKind:
     """A kind of object."""
 
     api: str
-    """Where it is served."""
+    """Path of its API group and version."""
     plural: str
 
     @property
     def right(self) -> str:
-        """As RBAC and `kubectl auth can-i` name it."""
+        """Return the resource name that RBAC and `kubectl auth can-i` use."""
         group = self.api.split("/")[2:-1]
         return ".".join([self.plural, *group])
 
@@ -34,28 +34,28 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What is asked of the API server."""
+    """One request to the API server."""
 
     verb: str
-    """As RBAC names it: get, list, patch."""
+    """The RBAC verb: get, list, patch."""
     kind: ObjectKind
     namespace: str | None
     name: str | None = None
     part: str | None = None
-    """As `log` of a pod."""
+    """A subresource, such as `log` of a pod."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Tree | None = None
     """A merge patch."""
 
     @property
     def path(self) -> str:
-        """Where it is served."""
+        """Return the URL path."""
         within = "" if self.namespace is None else f"/namespaces/{quote(self.namespace, safe='')}"
         name = "" if self.name is None else f"/{quote(self.name, safe='')}"
         return f"{self.kind.api}{within}/{self.kind.plural}{name}" + ("" if self.part is None else f"/{self.part}")
 
     @property
     def right(self) -> str:
-        """As `kubectl auth can-i` would be asked for it."""
+        """Return the right it needs, in the words of `kubectl auth can-i`."""
         plural, *group = self.kind.right.split(".")
         return f"{self.verb} " + ".".join([plural if self.part is None else f"{plural}/{self.part}", *group])

@@ -1,6 +1,6 @@
-"""The work of `holdfast status`: one look at a cluster, or many, from the command line to what is printed.
+"""The implementation of `holdfast status`: reads apps from a cluster once or repeatedly, and prints them.
 
-Reads with the rights of who asks, and writes nothing.
+Reads with the user's rights and writes nothing.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from holdfast_cli.output.screen import live_screen, screen
 
 _NOT_READY = 1
 _EVERY = 2.0
-"""Seconds between two looks of --watch."""
+"""Seconds between two looks with --watch."""
 StatusContent = AppDetail | AppList
 
 
 def show_status(options: argparse.Namespace) -> int:
-    """Look, print, and say by the exit code whether the app is ready."""
+    """Read and print; return the exit code, which says whether the app is ready."""
     target = find_target(options.kubeconfig, options.context, os.environ)
     namespace = None if options.all_namespaces else options.namespace or target.namespace
     if namespace is not None:
@@ -50,7 +50,7 @@ def _look(reader: ObjectReader, namespace: str | None, name: str | None) -> Stat
 
 
 def _watch(options: argparse.Namespace, namespace: str | None, look: Callable[[], StatusContent]) -> NoReturn:
-    """Until Ctrl-C."""
+    """Look and print until Ctrl-C."""
     draw = functools.partial(_draw, options, namespace)
     with ExitStack() as opened:
         view: WatchView[StatusContent] = ChangesView(functools.partial(draw, screen(options.color)))

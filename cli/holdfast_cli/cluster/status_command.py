@@ -1,4 +1,4 @@
-"""The command `holdfast status`: how apps do on a cluster, and what to do about those that do not.
+"""The command `holdfast status`: whether the apps on a cluster are healthy, and what to do about those that aren't.
 
 Must not import the Kubernetes client before it is needed: it takes half a second to load.
 """
@@ -26,7 +26,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "status",
         help="show how apps do on a cluster",
@@ -48,7 +48,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look, print, and say by the exit code whether the app is ready."""
+    """Read and print; return the exit code, which says whether the app is ready."""
     if options.app is not None and options.all_namespaces:
         message = f"-A shows the apps of all namespaces; to see {options.app}, give its namespace with -n"
         raise UsageError(message)

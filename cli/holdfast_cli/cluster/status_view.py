@@ -1,8 +1,8 @@
 """The state of apps on a cluster, as text for people and as JSON for programs.
 
-The text has what is wrong first and what to do, then how it goes, then where tasks run, and stays short for
-thousands of tasks. JSON has all of it, whole, under names that stay. Must not decide anything: the operator's
-conditions say whether an app is ready.
+The text shows problems and what to do first, then progress, then where tasks run; it stays short for thousands of
+tasks. The JSON is complete, under stable names. Must not decide anything: the operator's conditions say whether an
+app is ready.
 """
 
 import json
@@ -26,12 +26,12 @@ _LABEL = 12
 _REASONS = frozenset(one.value for one in Reason)
 _GOOD_IF_FALSE = frozenset({"Reconciling", "Stalled"})
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
-"""From worst to best, as `_badness` counts."""
+"""From worst to best, indexed by `_badness`."""
 _UNKNOWN, _FINE = 3, 4
 
 
 def print_apps(console: Console, found: AppList, now: int, *, namespace: str | None) -> None:
-    """A line per app; `namespace` None: of all namespaces."""
+    """Print a line per app; `namespace` None: the list covers all namespaces."""
     if not found.apps:
         console.print(styled("no StreamApps" + ("" if namespace is None else f" in namespace {namespace}")))
         return
@@ -58,7 +58,7 @@ def print_apps(console: Console, found: AppList, now: int, *, namespace: str | N
 
 
 def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) -> None:
-    """All of one app."""
+    """Print everything about one app."""
     _head(console, found.app)
     _conditions(console, found.app, now)
     console.print()
@@ -69,7 +69,7 @@ def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) 
 
 
 def current(app: ClusterApp, said: OrMissing[DriverReport]) -> OrMissing[DriverReport]:
-    """The report, if the app's latest attempt wrote it."""
+    """Return the report if the app's latest attempt wrote it, else `Missing`."""
     if isinstance(said, Missing) or said.attempt == app.status.attempt:
         return said
     return Missing(f"attempt {app.status.attempt} has not reported yet, only attempt {said.attempt} has")
@@ -100,7 +100,7 @@ def _conditions(console: Console, app: ClusterApp, now: int) -> None:
 
 
 def _badness(one: Condition) -> int:
-    """0 is worst: somebody has to act."""
+    """Return an index into `_STYLES`; 0 is worst: the user has to act."""
     if one.status == "Unknown":
         return _UNKNOWN
     if (one.status == "False") == (one.type in _GOOD_IF_FALSE):
@@ -191,7 +191,7 @@ def _number(number: int | None) -> str:
 
 
 def _ago(at: int | None, now: int, word: str = " ago") -> str:
-    """Clocks differ a little: what seems to come is now."""
+    """Return the time since `at` in words. Clocks differ a little, so a time in the future counts as now."""
     return "-" if at is None else f"{span(max(0, now - at) / 1000)}{word}"
 
 
@@ -199,12 +199,12 @@ Tree = dict[str, Any]
 
 
 def list_json(found: AppList) -> Tree:
-    """All apps."""
+    """Return all apps as JSON."""
     return {"apps": [{**_app(app), "report": _report(report)} for app, report in found.apps]}
 
 
 def app_json(found: AppDetail) -> Tree:
-    """One app; `missing` says why a part is null."""
+    """Return one app as JSON; `missing` says why a part is null."""
     parts: dict[str, OrMissing[Any]] = {"report": found.report, "assignment": found.handed, "events": found.events}
     return {
         **_app(found.app),

@@ -1,7 +1,6 @@
-"""The work of `holdfast drain` and `holdfast resume`: sets `spec.suspend`, and looks until the app is so.
+"""The implementation of `holdfast drain` and `holdfast resume`: sets `spec.suspend` and waits until it has effect.
 
-`spec.suspend` is the one thing that is written. Must not end a pod: that is the operator's, which lets the driver
-finish its batch.
+Writes nothing but `spec.suspend`. Must not end a pod: the operator does that, and lets the driver finish its batch.
 """
 
 import argparse
@@ -36,30 +35,30 @@ from holdfast_cli.output.screen import live_screen, screen, styled
 _NO, _INTERRUPTED = 1, 130
 _EVERY = 1.0
 _LATE = 3
-"""Looks more, for the event that says how an attempt ended: it may come after the condition."""
+"""Extra looks for the event that says how an attempt ended: it may come after the condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendActions:
-    """What it takes."""
+    """The effects that a drain or resumption needs."""
 
     reader: ObjectReader
     suspend: Callable[[bool], None]
     """Sets `spec.suspend`."""
     pause: Callable[[], None]
-    """Between two looks."""
+    """Waits between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendDirection:
-    """Which way, and how that is said."""
+    """Drain or resume, with the words for it."""
 
     suspend: bool
     judge: SuspendJudge
     begun: str
     already: str
     back: str
-    """The command for the other direction."""
+    """The command that does the opposite."""
 
 
 DRAIN = SuspendDirection(
@@ -80,7 +79,7 @@ RESUME = SuspendDirection(
 
 @dataclass(frozen=True, slots=True)
 class SuspendOptions:
-    """A command line."""
+    """The options of the command line."""
 
     app: str
     wait: bool
@@ -91,7 +90,7 @@ class SuspendOptions:
 
 
 def suspend_or_resume(options: argparse.Namespace, way: SuspendDirection) -> int:
-    """From the command line to the exit code."""
+    """Run the command; return the exit code."""
     place = cluster_place(options)
     asked = SuspendOptions(options.app, options.wait, options.timeout, options.output, options.color)
     with closing(ClusterClient(place.target)) as client:
@@ -102,7 +101,7 @@ def suspend_or_resume(options: argparse.Namespace, way: SuspendDirection) -> int
 
 
 def apply_direction(hands: SuspendActions, place: ClusterPlace, asked: SuspendOptions, way: SuspendDirection) -> int:
-    """Set it, look until it is so, say what came of it and how to go back."""
+    """Set `spec.suspend`, wait for the effect, and print the outcome and how to undo it; return the exit code."""
     look = functools.partial(read_app, hands.reader, place.namespace, asked.app)
     hints = _hints(place, asked.app, way)
     set_now = False
@@ -138,7 +137,7 @@ def _suspend(client: ClusterClient, namespace: str, name: str, suspend: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class _Hints:
-    """Command lines that mean the same place."""
+    """Command lines for the same cluster and namespace."""
 
     status: str
     back: str
@@ -155,7 +154,7 @@ def _hints(place: ClusterPlace, app: str, way: SuspendDirection) -> _Hints:
 
 
 def _finish(asked: SuspendOptions, now: SuspendProgress, end: SuspendOutcome, hints: _Hints, *, shown: bool) -> int:
-    """`shown`: how it is now has been shown already."""
+    """Print the outcome; return the exit code. `shown`: the current progress has already been printed."""
     if end.code != 0:
         sys.stderr.write(f"holdfast: {asked.app}: {end.text}; see {hints.status}\n")
     elif asked.output == "text":
@@ -174,7 +173,7 @@ def _write_json(now: SuspendProgress) -> None:
 
 
 class _Waiting:
-    """Looks, shows, and judges, until it is over."""
+    """Looks at the app, shows and judges its progress until the drain or resumption is over."""
 
     def __init__(
         self,
@@ -189,7 +188,7 @@ class _Waiting:
         self._drove, self._late = drove, 0
 
     def until_over(self, pause: Callable[[], None]) -> tuple[SuspendProgress, SuspendOutcome]:
-        """What was seen last, and what came of it."""
+        """Return the last progress and the outcome."""
         began = time.monotonic()
         now: SuspendProgress | None = None
         with ExitStack() as opened:

@@ -1,6 +1,6 @@
-"""Progress of a drain or a resumption, and when it is over, from what the cluster says of the app.
+"""Progress and outcome of a drain or a resumption, computed from the app's state on the cluster.
 
-Pure. Must not read or print; conditions are the operator's, and are taken as they are.
+Pure. Must not read or print. The operator's conditions are taken as they are.
 """
 
 from collections.abc import Callable, Collection
@@ -16,28 +16,28 @@ _NO = 1
 
 @dataclass(frozen=True, slots=True)
 class SuspendProgress:
-    """An app on its way; equal if nothing has changed that would be shown."""
+    """An app being drained or resumed; equal to another if nothing visible has changed."""
 
     app: str
     namespace: str
     suspend: bool
-    """What its spec says."""
+    """The value of `spec.suspend`."""
     ready: bool
     stalled: bool
     reason: str | None
     message: str
     attempt: int | None
     driver: bool
-    """Whether there is one."""
+    """Whether a driver is running."""
     batch: int | None
-    """The last that was committed."""
+    """The last committed batch."""
     unread: int | None
     ended: str | None
-    """How its attempt ended, if it did since we look."""
+    """How its attempt ended, if it did while we were watching."""
 
     @property
     def line(self) -> str:
-        """For people."""
+        """Return the progress as one line of text."""
         facts = [self.message]
         if self.batch is not None and self.driver:
             facts.append(f"batch {count(self.batch)} is committed")
@@ -46,11 +46,11 @@ class SuspendProgress:
 
     @property
     def suspended(self) -> bool:
-        """Whether it rests because it was told to."""
+        """Return whether it is stopped because it is suspended."""
         return self.suspend and self.reason == Reason.SUSPENDED and not self.driver
 
     def tree(self) -> dict[str, object]:
-        """For programs."""
+        """Return the progress as JSON."""
         return {
             "app": self.app,
             "namespace": self.namespace,
@@ -69,22 +69,22 @@ class SuspendProgress:
 
 @dataclass(frozen=True, slots=True)
 class SuspendOutcome:
-    """What came of it."""
+    """How a drain or resumption ended."""
 
     code: int
     text: str
 
 
 def events_of(found: AppDetail) -> tuple[AppEvent, ...]:
-    """Those that could be read."""
+    """Return the events that could be read."""
     return () if isinstance(found.events, Missing) else found.events
 
 
 def progress_of(found: AppDetail, before: Collection[AppEvent] = ()) -> SuspendProgress:
-    """How far it is; `before`: events that were there when it began."""
+    """Return the progress; `before`: events that existed when the command began."""
     app, report = found.app, current(found.app, found.report)
     committed = None if isinstance(report, Missing) or report.progressed is None else report
-    # The first event of a drain says that it is asked for, a later one how it ended.
+    # The first event of a drain says that it was requested, a later one how the attempt ended.
     ends = [one.note for one in events_of(found) if one not in before and one.reason != Reason.SUSPENDED]
     conditions = {one.type: one.status == "True" for one in app.status.conditions}
     return SuspendProgress(
@@ -92,7 +92,7 @@ def progress_of(found: AppDetail, before: Collection[AppEvent] = ()) -> SuspendP
         app.namespace,
         app.suspend,
         app.verdict.ready,
-        # Without a reason, what the conditions say is about an older generation.
+        # Without a reason, the conditions are about an older generation.
         conditions.get("Stalled", False) and app.verdict.reason is not None,
         app.verdict.reason,
         app.verdict.message,
@@ -105,7 +105,7 @@ def progress_of(found: AppDetail, before: Collection[AppEvent] = ()) -> SuspendP
 
 
 def drain_outcome(now: SuspendProgress) -> SuspendOutcome | None:
-    """Whether a drain is over."""
+    """Return the outcome of a drain; None: it goes on."""
     if not now.suspend:
         message = (
             "somebody set spec.suspend to false meanwhile, so it is not drained; "
@@ -122,7 +122,7 @@ def drain_outcome(now: SuspendProgress) -> SuspendOutcome | None:
 
 
 def resume_outcome(now: SuspendProgress) -> SuspendOutcome | None:
-    """Whether it runs again, or can't."""
+    """Return the outcome of a resumption; None: it goes on."""
     if now.suspend:
         message = "somebody set spec.suspend to true meanwhile, so it stays suspended"
         return SuspendOutcome(_NO, message)

@@ -1,9 +1,9 @@
-"""The cluster and the namespace a command means: those `kubectl` would take, from its files and the command line.
+"""The cluster and namespace of a command: those that `kubectl` would use, from kubeconfigs and the command line.
 
-The client library reads several kubeconfigs too, but lets the last one's current context count, where kubectl
-takes the first one's; so the context is found here and given to the library by name. The options are one for all
-commands and are kept for hints: one that lacks the `-n` of the command before it sends people to another
-namespace. Must not talk to a cluster, nor import the Kubernetes client: it takes half a second to load.
+Of several kubeconfigs, the client library uses the current context of the last, kubectl that of the first; so the
+context is found here and passed to the library by name. All commands share these options, and hints repeat them: a
+hint without the `-n` of its command would lead to another namespace. Must not talk to a cluster, nor import the
+Kubernetes client: it takes half a second to load.
 """
 
 import argparse
@@ -31,21 +31,21 @@ _DEFAULT = "default"
 
 
 class NoClusterError(UserActionError):
-    """Nothing says which cluster is meant."""
+    """No kubeconfig or context says which cluster to use."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget:
-    """A cluster, seen by a user, and a namespace in it."""
+    """A cluster, a user and a default namespace."""
 
     files: tuple[Path, ...]
-    """Kubeconfigs, the first counts most; none: the cluster this process runs in."""
+    """Kubeconfigs, the first takes precedence; empty: the cluster this process runs in."""
     context: str | None
     namespace: str
 
 
 def find_target(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> ClusterTarget:
-    """What is meant by `--kubeconfig`, `--context` and the environment."""
+    """Return the target that `--kubeconfig`, `--context` and the environment name."""
     trees = dict(_trees(kubeconfig, environment))
     if not trees and context is None and kubeconfig is None and environment.get("KUBERNETES_SERVICE_HOST"):
         return ClusterTarget((), None, _own_namespace())
@@ -70,7 +70,7 @@ def _asked(kubeconfig: str | None, environment: Mapping[str, str]) -> str:
 
 
 def _trees(kubeconfig: str | None, environment: Mapping[str, str]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """All files that are there and say something."""
+    """Yield all kubeconfigs that exist and are not empty."""
     asked = [kubeconfig] if kubeconfig else _asked(None, environment).split(os.pathsep)
     for path in (Path(one).expanduser() for one in asked if one):
         if not path.exists():
@@ -88,7 +88,7 @@ def _trees(kubeconfig: str | None, environment: Mapping[str, str]) -> Iterator[t
 
 
 def _contexts(trees: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By name; of two with one name the first counts."""
+    """Return contexts by name; of two with the same name, the first counts."""
     found: dict[str, dict[str, Any]] = {}
     for tree in trees:
         entries = tree.get("contexts")
@@ -111,31 +111,31 @@ def _own_namespace() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlace:
-    """A cluster and a namespace in it, as the command line named them."""
+    """The cluster and namespace that the command line names."""
 
     target: ClusterTarget
     namespace: str
     given: tuple[str, ...]
-    """The options that said so: they mean the same to kubectl."""
+    """The options that name it; kubectl takes the same ones."""
 
     def command(self, *words: str) -> str:
-        """A command line that means the same place."""
+        """Return a command line for the same cluster and namespace."""
         return shlex.join((*words, *self.given))
 
 
 def add_namespace_option(parser: argparse._ActionsContainer) -> None:
-    """`-n`."""
+    """Add `-n`."""
     parser.add_argument("-n", "--namespace", help="default: the context's")
 
 
 def add_cluster_options(parser: argparse._ActionsContainer) -> None:
-    """`--context` and `--kubeconfig`."""
+    """Add `--context` and `--kubeconfig`."""
     parser.add_argument("--context", help="a context of the kubeconfig (default: the current one)")
     parser.add_argument("--kubeconfig", metavar="FILE", help="default: what KUBECONFIG says, or ~/.kube/config")
 
 
 def duration_seconds(text: str) -> int:
-    """Seconds of an option, at least one: the API takes no less."""
+    """Parse a duration option into seconds, at least 1: the API takes no less."""
     if not is_duration(text) or millis(text) == 0:
         message = f"{text} is no duration; write 30s, 10m, 2h or 1h30m"
         raise argparse.ArgumentTypeError(message)
@@ -143,14 +143,14 @@ def duration_seconds(text: str) -> int:
 
 
 def need_client(command: str) -> None:
-    """Say what to install where it is missing."""
+    """Raise an error that says what to install if the Kubernetes client is missing."""
     if find_spec("kubernetes") is None:
         message = f"holdfast {command} needs kubernetes: pip install 'holdfast[cluster]'"
         raise UsageError(message)
 
 
 def cluster_place(options: argparse.Namespace) -> ClusterPlace:
-    """What the command line means."""
+    """Return the cluster and namespace that the command line names."""
     target = find_target(options.kubeconfig, options.context, os.environ)
     namespace = valid_namespace(options.namespace or target.namespace)
     names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
@@ -160,7 +160,7 @@ def cluster_place(options: argparse.Namespace) -> ClusterPlace:
 
 
 def valid_namespace(namespace: str) -> str:
-    """The name, if it can be one: another would mean another place in a path."""
+    """Return the name if it is a valid one. Any other text could change the request path."""
     if not is_name(namespace):
         message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
         raise UsageError(message)

@@ -1,8 +1,8 @@
-"""JSON lines as records of a stream: checked, keyed, and written many at a time.
+"""JSON lines as records of a stream: checked, keyed and written in batches.
 
-A line is checked before it is written: that it is an object, and that its key columns are as declared. The key
-made here must be the key the app makes of the same row. No line is lost without a word: where one is bad, it is
-said how many before it were written. Needs the extra `runtime`; imported by `holdfast feed` alone.
+Each line must be an object whose key columns have the declared types. The key made here must equal the key that the
+app makes of the same row. A bad line stops the feed, and the error says how many records were written before it.
+Needs the extra `runtime`; imported only by `holdfast feed`.
 """
 
 import base64
@@ -30,7 +30,7 @@ _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 class BadLineError(ValueError):
-    """A line that can't be a record."""
+    """A line that can't become a record."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -48,21 +48,21 @@ class ParsedLines:
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How lines become records of a stream."""
+    """How lines are turned into records of a stream."""
 
     key: Mapping[str, str | None]
-    """Key columns and their Spark types; None: not declared, then texts."""
+    """Key columns and their Spark types; None: not declared, so values must be strings."""
     value: ValueKind
     prefix: bytes = b""
-    """What every value starts with: the type byte where there are control messages."""
+    """Start of every value: the type byte, if the stream carries control messages."""
     checks: list[tuple[str, "KeyColumnKind"]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look up what each key column must be."""
+        """Look up the kind of each key column."""
         object.__setattr__(self, "checks", [(name, key_column_kind(text)) for name, text in self.key.items()])
 
     def parse(self, lines: Sequence[bytes], first: int) -> ParsedLines:
-        """The records of lines that are numbered from `first`; blank lines are none."""
+        """Return the records of these lines, numbered from `first`; blank lines are skipped."""
         values: list[bytes] = []
         keys: dict[str, list[Any]] = {name: [] for name in self.key}
         bad = None
@@ -96,14 +96,14 @@ class LineFormat:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumnKind:
-    """What a key column must be, and what it is in Arrow."""
+    """How values of a key column are checked, and their Arrow type."""
 
     arrow: pa.DataType
     read: Callable[[Any], Any]
     says: str
 
     def check(self, name: str, value: Any) -> Any:
-        """The value, or what is wrong with it."""
+        """Return the checked value; raise `ValueError` if it has the wrong type."""
         if value is None:
             return None
         try:
@@ -115,7 +115,7 @@ class KeyColumnKind:
 
 
 def key_column_kind(spark: str | None) -> KeyColumnKind:
-    """The kind of a Spark type."""
+    """Return the kind for a Spark type."""
     spark = None if spark == "UNKNOWN" else spark
     name = (spark or "").upper()
     if name in _INTEGERS:
@@ -164,7 +164,7 @@ def _text(value: Any) -> str:
 
 
 def _string(value: Any) -> str:
-    # Spark reads anything into a STRING column: what is no text becomes the text of its JSON.
+    # Spark reads any value into a STRING column: other values become their JSON text.
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -200,12 +200,12 @@ _READ = 1 << 18
 
 
 class FeedStoppedError(UserActionError):
-    """Not all lines could be written; says how many were."""
+    """Some lines were not written; the message says how many were."""
 
 
 @dataclass(slots=True)
 class Feed:
-    """A stream that takes lines."""
+    """Writes lines into one stream."""
 
     log: EmbeddedLog
     topic: str
@@ -213,12 +213,12 @@ class Feed:
     partitioner: Partitioner
     lines: LineFormat
     position: int
-    """Where null keys go on taking turns."""
+    """Where the round robin for null keys continues."""
     written: int = 0
 
     @staticmethod
     def into(logs: LocalApp, name: str, *, now: int) -> "Feed":
-        """The stream of this name, created when it is not there."""
+        """Return a feed into this stream, which is created if it does not exist."""
         planned, stream = logs.stream(name), logs.declared(name)
         if stream is None or planned.role == "intermediate":
             message = f"stream {name} is written by the app itself; feed one of its inputs"
@@ -242,7 +242,7 @@ class Feed:
         return Feed(log, planned.topic, partitions, stream.partitioner, lines, position)
 
     def write(self, values: list[bytes], keys: pa.RecordBatch, now: int) -> None:
-        """Write records to the partitions of their keys."""
+        """Write each record to the partition of its key."""
         records = written_batch(key_bytes(keys, keys.schema.names), values, now)
         places = place(records.column("key"), self.partitions, self.partitioner, position=self.position + self.written)
         for partition, part in split(records, places):
@@ -253,7 +253,7 @@ class Feed:
 def feed(
     to: Feed, file: int, name: str, *, clock: Callable[[], int], progress: Callable[[int], None] | None = None
 ) -> None:
-    """Write all lines of a file; what comes before a bad line is written."""
+    """Write all lines of a file. The lines before a bad one are written."""
     number = 1
     for lines in _batches(file):
         parsed = to.lines.parse(lines, number)
@@ -277,7 +277,7 @@ def _stopped(name: str, bad: BadLineError, written: int) -> FeedStoppedError:
 
 
 def _batches(file: int) -> Iterator[list[bytes]]:
-    """Lines as they come: many while there are many, few as soon as the writer pauses."""
+    """Yield lines in batches: full ones while input flows, smaller ones as soon as the writer pauses."""
     lines: list[bytes] = []
     rest = b""
     while data := os.read(file, _READ):

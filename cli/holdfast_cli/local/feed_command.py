@@ -1,4 +1,4 @@
-"""The command `holdfast feed`: JSON lines into a stream of the embedded log."""
+"""The command `holdfast feed`: write JSON lines into a stream of the embedded log."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "feed",
         help="write JSON lines into a stream of the embedded log",
@@ -40,7 +40,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write, and say how many."""
+    """Write the lines and print how many were written."""
     logs = local_app(options)
     if logs is None:
         return _INVALID

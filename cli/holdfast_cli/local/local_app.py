@@ -1,7 +1,7 @@
-"""An app on this host: its plan, its data directory, and the options by which commands name them.
+"""An app on this host: its plan, its data directory, and the command line options for them.
 
-Shared by all commands on local data, and by `holdfast run`. Must not import the runtime: the command line without
-its extra still plans.
+Shared by all commands on local data and by `holdfast run`. Must not import the runtime: `holdfast plan` works without
+that extra.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
 
 @dataclass(frozen=True, slots=True)
 class LocalApp:
-    """An app and the directory of its logs."""
+    """An app, its plan and its data directory."""
 
     app: StreamApp
     plan: Plan
@@ -29,11 +29,11 @@ class LocalApp:
 
     @property
     def directory(self) -> Path:
-        """Where its streams are."""
+        """Return the directory of its streams."""
         return self.data / "log"
 
     def stream(self, name: str) -> PlannedStream:
-        """A stream of the app that the embedded log holds."""
+        """Return this stream; raise `UsageError` unless the embedded log holds it."""
         names = [stream.name for stream in self.plan.streams]
         if name not in names:
             message = f"{self.app.name} has no stream {name}{did_you_mean(name, names)}"
@@ -44,11 +44,11 @@ class LocalApp:
         return self.plan.stream(name)
 
     def declared(self, name: str) -> Stream | None:
-        """What the spec says of a stream; None for one that a step makes."""
+        """Return the stream as declared in the spec; None for one that a step makes."""
         return next((stream for stream in self.app.spec.streams if stream.name == name), None)
 
     def kind(self, name: str) -> str:
-        """The kind of system a stream is in. One that a step makes is in the log if the app has one."""
+        """Return the kind of the stream's system. A stream made by a step is in the log if the app has one."""
         stream, systems = self.declared(name), self.app.spec.systems
         if stream is not None:
             return next((system.kind for system in systems if system.name == stream.system), "unknown")
@@ -56,13 +56,13 @@ class LocalApp:
         return "log" if "log" in kinds else kinds[0] if kinds else "unknown"
 
     def has_type_bytes(self, name: str) -> bool:
-        """Whether records of a stream carry control messages among them."""
+        """Return whether the stream carries control messages, so that each value starts with a type byte."""
         stream = self.declared(name)
         return stream is None or stream.control or self.plan.stream(name).role == "intermediate"
 
 
 def add_app_options(parser: argparse.ArgumentParser) -> None:
-    """The arguments all of them take."""
+    """Add the arguments that all local commands take."""
     parser.add_argument("app", metavar="APP.yaml", help="the StreamApp")
     parser.add_argument(
         "--data", metavar="DIR", help="where logs, state and checkpoints are (default: .holdfast/<app>)"
@@ -70,12 +70,12 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
 
 
 def data_of(options: argparse.Namespace, app: str) -> Path:
-    """The data directory of a command line."""
+    """Return the data directory that the command line names."""
     return Path(options.data) if options.data else Path(".holdfast") / app
 
 
 def at_least_one(text: str) -> int:
-    """An argument that is a number, at least 1."""
+    """Parse a number that must be at least 1."""
     number = int(text)
     if number < 1:
         message = "must be at least 1"
@@ -84,7 +84,7 @@ def at_least_one(text: str) -> int:
 
 
 def local_app(options: argparse.Namespace) -> LocalApp | None:
-    """The app of a command line; None when its file is wrong, which has been printed."""
+    """Return the app of the command line; None if its file is invalid, after printing the errors."""
     _need_runtime()
     file = load_app(options.app)
     if file.app is None:
@@ -96,7 +96,7 @@ def local_app(options: argparse.Namespace) -> LocalApp | None:
 
 def _need_runtime() -> None:
     try:
-        import lmdb  # noqa: F401, PLC0415 - is it there?
+        import lmdb  # noqa: F401, PLC0415 - checks that it is installed
         import numpy as np  # noqa: F401, PLC0415
         import pyarrow as pa  # noqa: F401, PLC0415
     except ModuleNotFoundError as error:
@@ -106,24 +106,24 @@ def _need_runtime() -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """The app's files, as the user names them."""
+    """Paths of the app's files, as the user gave them, for hints."""
 
     app: str
     """Path of the app's file."""
     data: str
     data_given: bool
-    """Whether `--data` is needed to find it again."""
+    """Whether hints must repeat `--data`."""
     spark_log: str
-    """What Spark and the functions of steps print."""
+    """File with the output of Spark and of step functions."""
     logs: frozenset[str]
     """Streams that `holdfast tail` can show."""
 
     def tail(self, stream: str) -> str:
-        """The command that shows a stream."""
+        """Return the command that shows a stream."""
         return shlex.join(["holdfast", "tail", self.app, stream, "--from-beginning", *self._given()])
 
     def offsets(self, settings: Sequence[str]) -> str:
-        """The command that sets positions."""
+        """Return the command that sets positions."""
         asked = [part for setting in settings for part in ("--set", setting)]
         return shlex.join(["holdfast", "offsets", self.app, *self._given(), *asked])
 

@@ -1,7 +1,7 @@
-"""Changes of `holdfast offsets`: `--set` leaves a jump for the next run, `--replan` has a batch planned anew.
+"""The changes of `holdfast offsets`: `--set` leaves a jump for the next run, `--replan` has a batch planned again.
 
-Both say what it would mean, ask, and do it. The app is kept from running meanwhile, here and, for `--replan`, by
-the number of an attempt wherever an earlier one is left. Must not decide what may be set or taken back.
+Both show the effect, ask for confirmation, then do it. Meanwhile the app can't run: a lock stops it on this host, and
+`--replan` also fences earlier attempts elsewhere with a new attempt number. Must not decide what may be set or undone.
 """
 
 import json
@@ -37,7 +37,7 @@ _DONE = "The next run begins there."
 
 @dataclass(frozen=True, slots=True)
 class OffsetsOptions:
-    """What the command line says."""
+    """The options of the command line."""
 
     settings: Sequence[str]
     yes: bool
@@ -46,16 +46,16 @@ class OffsetsOptions:
 
 
 def set_offsets(logs: LocalApp, asked: OffsetsOptions) -> int:
-    """Set them; the exit code."""
+    """Set positions; return the exit code."""
     try:
         settings = [parse_setting(text) for text in asked.settings]
     except ValueError as error:
         message = f"--set {error}"
         raise UsageError(message) from error
-    logged_of(logs)  # before the directory is taken, which would make one for an app that never ran
+    logged_of(logs)  # first, as locking would create a directory for an app that never ran
     home = app_dir_of(logs)
     try:
-        # From the look to the last byte: an app that began to run meanwhile would go on from elsewhere.
+        # Lock from reading to writing: an app that starts in between would continue from other positions.
         with home.taken():
             standing = positions_of(logs)
             jump, changes = decide_jump(settings, standing, secrets.token_hex(8))
@@ -78,7 +78,7 @@ def set_offsets(logs: LocalApp, asked: OffsetsOptions) -> int:
 
 
 def confirmed(question: str) -> bool:
-    """What somebody at a terminal answers; elsewhere nobody does."""
+    """Ask the user at the terminal; False without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
@@ -88,13 +88,13 @@ def confirmed(question: str) -> bool:
 
 
 def report_unconfirmed(what: str) -> int:
-    """Say how to agree to it; the exit code."""
+    """Say how to confirm; return the exit code."""
     sys.stderr.write(f"holdfast: nothing was changed; add --yes {what}\n")
     return _NOT_SET
 
 
 def report_refusal(output: str, error: HoldfastError, why: str) -> int:
-    """Say it; the exit code."""
+    """Print why it was refused; return the exit code."""
     sys.stderr.write(f"holdfast: {why}\n")
     print_failure(output, type(error).__name__, why)
     return _NOT_SET
@@ -140,8 +140,8 @@ _TWICE = (
 
 
 def replan_offsets(logs: LocalApp, asked: OffsetsOptions) -> int:
-    """Have the batch planned anew; the exit code."""
-    logged_of(logs)  # before the directory is taken, which would make one for an app that never ran
+    """Have the planned batch planned again; return the exit code."""
+    logged_of(logs)  # first, as locking would create a directory for an app that never ran
     home, app = app_dir_of(logs), logs.app
     run = home.run(app.spec.run_id)
     data = DataDir(logs.data.absolute())

@@ -1,7 +1,7 @@
-"""The command `holdfast offsets`: where an app is in what it reads, and the one way to put it elsewhere.
+"""The command `holdfast offsets`: show an app's positions in its inputs, or change them.
 
-Showing changes nothing, and the app may be at work. Setting leaves a jump for the next attempt, and does not
-touch checkpoint or state; planning a batch anew takes back what nobody has seen of it.
+Showing changes nothing, and the app may be running. Setting leaves a jump for the next attempt and does not touch
+checkpoint or state. Replanning undoes the part of a batch whose results nobody has seen.
 """
 
 import argparse
@@ -39,7 +39,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "offsets",
         help="show where an app stands in its inputs, or set it",
@@ -67,11 +67,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show, set, or have planned anew."""
+    """Show positions, set them, or have a batch planned again."""
     logs = local_app(options)
     if logs is None:
         return _INVALID
-    # Only here, as they need the extra `runtime`.
+    # Imported here, as they need the extra `runtime`.
     from holdfast_cli.local.offsets_change import OffsetsOptions, replan_offsets, set_offsets  # noqa: PLC0415
     from holdfast_cli.local.offsets_show import show_offsets  # noqa: PLC0415
 

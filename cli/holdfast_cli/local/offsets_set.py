@@ -1,7 +1,7 @@
-"""The meaning of `--set clicks/3=oldest`: the jump it asks for, or why it is refused.
+"""The jump that settings like `--set clicks/3=oldest` ask for, or why it is refused.
 
-Pure: the app's positions come in. Also puts the command that goes on elsewhere into the error of an app that
-can't read on. Must not read or write anything.
+Pure: takes the app's positions. Also adds the matching `holdfast offsets` command to the error of an app that can't
+read on. Must not read or write anything.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,49 +17,49 @@ from holdfast_runtime.loop.lost_positions import PositionLostError
 
 _OLDEST, _END = "oldest", "end"
 _MOST_DIGITS = 18
-"""Far beyond any offset of Kafka, and far below what Python refuses to read as a number."""
+"""Far more than any Kafka offset has, and far fewer than the number that Python refuses to parse."""
 
 
 class SettingRefusedError(UserActionError):
-    """Positions that can't be set, or not so."""
+    """Positions that can't be set, or not in this way."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionSetting:
-    """What one `--set` says."""
+    """One `--set` option."""
 
     text: str
     stream: str
     partition: int | None
-    """None: all there are."""
+    """None: all partitions."""
     to: str | int
-    """`oldest`, `end`, or the offset of the record to be read next."""
+    """`oldest`, `end`, or the offset of the next record to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionChange:
-    """What a jump means for one partition."""
+    """The effect of a jump on one partition."""
 
     stand: PartitionPosition
     found: int
     to: int
     begin: int
-    """The oldest record it could go on with."""
+    """The oldest available record."""
     end: int
 
     @property
     def skipped(self) -> int:
-        """How many records are there and will not be read."""
+        """Return how many existing records will not be read."""
         return max(0, self.to - (self.begin if self.stand.trouble else max(self.found, self.begin)))
 
     @property
     def again(self) -> int:
-        """How many records have been read and will be read again."""
+        """Return how many records will be read a second time."""
         return 0 if self.stand.trouble else max(0, self.found - self.to)
 
 
 def parse_setting(text: str) -> PositionSetting:
-    """The setting in this text; raises `ValueError` that says how to write it."""
+    """Parse one setting; raise a `ValueError` that says how to write it."""
     name, equals, value = text.rpartition("=")
     number = value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
     if not (name and equals and (number or value in (_OLDEST, _END))):
@@ -78,7 +78,7 @@ def parse_setting(text: str) -> PositionSetting:
 def decide_jump(
     settings: Sequence[PositionSetting], standing: AppPositions, id_: str
 ) -> tuple[Jump, tuple[PositionChange, ...]]:
-    """The jump that these settings ask for; raises `SettingRefusedError`. `id_`: one that no other jump has."""
+    """Return the jump and its changes, or raise `SettingRefusedError`. `id_` must be unique among jumps."""
     if (planned := standing.logged.planned) is not None:
         message = (
             f"batch {planned.batch} of {standing.app} is planned and not done: it is run first, as it was planned. "
@@ -100,7 +100,7 @@ def decide_jump(
 
 
 def _stands(setting: PositionSetting, standing: AppPositions) -> tuple[PartitionPosition, ...]:
-    """The partitions that a setting is about."""
+    """Return the partitions that a setting concerns."""
     stream = next((one for one in standing.streams if one.name == setting.stream), None)
     if stream is None:
         names = [one.name for one in standing.streams]
@@ -162,7 +162,7 @@ def _change(setting: PositionSetting, stand: PartitionPosition) -> PositionChang
 
 
 def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) -> Iterator[tuple[str, str]]:
-    """Topics that were made anew and are read from now on: as a whole, or their offsets would be of two topics."""
+    """Yield recreated topics: all their partitions must be set, or offsets of two topics would be mixed."""
     partitions = set(changed)
     for stream in standing.streams:
         mine = {one.partition for one in stream.stands if one.position is not None}
@@ -180,12 +180,12 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
                 "come first is known by offsets of the old topic. Start a new run (another spec.runId)"
             )
             raise SettingRefusedError(message)
-        assert stream.id is not None  # noqa: S101 - by it the topic is known to be another
+        assert stream.id is not None  # noqa: S101 - the id told that the topic was recreated
         yield stream.name, stream.id
 
 
 def with_offsets_command(error: PositionLostError, where: RunFiles, own: Collection[str]) -> PositionLostError:
-    """The error, with the command that goes on elsewhere; `own`: streams the app makes itself, which can't be set."""
+    """Return the error with the command that sets positions. `own`: the app's own streams, which can't be set."""
     if any(parse_setting(setting).stream in own for setting in error.settings):
         return error
     command = where.offsets(error.settings)

@@ -1,4 +1,4 @@
-"""The output of `holdfast offsets` without changes: the app's positions, on the screen or as JSON."""
+"""The output of `holdfast offsets` without changes: the app's positions as text or JSON."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ _SAID = {
 
 
 def show_offsets(logs: LocalApp, output: str, color: str) -> int:
-    """Show it; the exit code."""
+    """Print the app's positions; return the exit code."""
     standing = positions_of(logs)
     jump = waiting_jump(logs, standing)
     if output == "json":

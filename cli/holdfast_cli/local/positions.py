@@ -1,7 +1,7 @@
-"""Positions of an app in each partition it reads, held against what its systems have now.
+"""Positions of an app in each partition it reads, compared with what its systems hold now.
 
-The positions are plain values; reading them asks the run's own logs, the embedded log and the brokers. A system
-that does not answer takes nothing of the rest away. Must not change anything, and must not print.
+Reads the run's offset log, the embedded log and the brokers into plain values. If one system does not answer, the
+others are still shown. Must not change anything or print.
 """
 
 from collections.abc import Mapping
@@ -26,27 +26,27 @@ from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 
 @dataclass(frozen=True, slots=True)
 class PartitionPosition:
-    """One partition."""
+    """The app's position in one partition."""
 
     partition: StreamPartition
     position: int | None
-    """The next record to read; None: the run has not seen the partition yet, and begins at its oldest record."""
+    """The next record to read; None: the run has not seen the partition yet and will begin at its oldest record."""
     bounds: OffsetBounds | None
-    """What there is of it; None: not known."""
+    """The offsets that exist now; None: not known."""
     last: int | None = None
-    """Where it ends for the app, if its stream is bounded."""
+    """The end offset for the app, if the stream is bounded."""
     recreated: bool = False
 
     @property
     def end(self) -> int | None:
-        """Where it ends for the app, as far as there is something."""
+        """Return the end of what the app can read now; None: not known."""
         if self.bounds is None or self.last is None or self.recreated:
             return None if self.bounds is None else self.bounds.end
         return min(self.bounds.end, self.last)
 
     @property
     def trouble(self) -> PositionTrouble | None:
-        """Why it can't be read on."""
+        """Return why the app can't continue reading; None: it can."""
         if self.recreated:
             return PositionTrouble.RECREATED
         if self.bounds is None or self.position is None:
@@ -56,7 +56,7 @@ class PartitionPosition:
 
     @property
     def lag(self) -> int | None:
-        """How many records are there and unread."""
+        """Return how many existing records are unread; None: not known."""
         if self.bounds is None or self.end is None:
             return None
         begin = self.bounds.oldest
@@ -67,26 +67,26 @@ class PartitionPosition:
 
 @dataclass(frozen=True, slots=True)
 class StreamPositions:
-    """One stream that the app reads."""
+    """The app's positions in one stream."""
 
     name: str
     role: str
     kind: str
-    """Of its system."""
+    """Kind of its system."""
     control: bool
-    """Whether another app's control messages are among its records."""
+    """Whether its records include control messages of another app."""
     stands: tuple[PartitionPosition, ...]
     id: str | None = None
-    """Of its topic, where the system gives one."""
+    """Id of its topic, if the system has ids."""
     unknown: str | None = None
-    """Why it is not known what there is of it."""
+    """Why the system's offsets are not known."""
     grown: bool = False
-    """Whether partitions of it have to wait for others, as it has grown in this run."""
+    """Whether it has grown in this run, so that some partitions wait for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppPositions:
-    """One run of an app."""
+    """All positions of one run of an app."""
 
     app: str
     run: str
@@ -98,12 +98,12 @@ _READ = ("input", "sideInput", "intermediate")
 
 
 def app_dir_of(logs: LocalApp) -> AppDir:
-    """Where the app keeps what."""
+    """Return the app's directory."""
     return DataDir(logs.data.absolute()).app(logs.app.name)
 
 
 def logged_of(logs: LocalApp) -> OffsetLogState:
-    """What the run's own logs say; raises `UsageError` where it never ran."""
+    """Return the state of the run's offset log; raise `UsageError` if it never ran."""
     logged = read_offset_log(app_dir_of(logs).run(logs.app.spec.run_id).query)
     if logged is None:
         message = (
@@ -115,13 +115,13 @@ def logged_of(logs: LocalApp) -> OffsetLogState:
 
 
 def waiting_jump(logs: LocalApp, standing: AppPositions) -> Jump | None:
-    """What has been set and is not made yet."""
+    """Return the jump that was set and that no run has made yet."""
     jump = JumpFile.beside(app_dir_of(logs).run(standing.run).query).read()
     return None if jump is None or jump.id == standing.logged.done.jump else jump
 
 
 def positions_of(logs: LocalApp) -> AppPositions:
-    """Where the app stands."""
+    """Return the app's positions."""
     run, logged, look = app_dir_of(logs).run(logs.app.spec.run_id), logged_of(logs), _Look(logs)
     record = RecordStore(FileStore(run.metadata), logs.app.name).load(logs.app.spec.run_id)
     grown = set() if record is None else {child.stream for child in record.child_after}
@@ -153,7 +153,7 @@ def _stream(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a system says of a stream."""
+    """A system's answer about a stream."""
 
     bounds: Mapping[int, OffsetBounds] = field(default_factory=dict)
     id: str | None = None
@@ -161,14 +161,14 @@ class _Found:
 
 
 class _Look:
-    """Asks the systems of an app, one stream after the other; one that does not answer is not asked again."""
+    """Asks the app's systems, stream by stream; a system that does not answer is not asked again."""
 
     def __init__(self, logs: LocalApp) -> None:
         self._logs = logs
         self._away: dict[str, str] = {}
 
     def at(self, planned: PlannedStream) -> _Found:
-        """What there is of a stream."""
+        """Return what the stream's system holds."""
         system = self._system(planned.name)
         name = "" if system is None else system.name
         if name in self._away:
@@ -186,7 +186,7 @@ class _Look:
             return _Found(unknown=str(error))
 
     def _system(self, stream: str) -> System | None:
-        """None: the embedded log, where an app without Kafka keeps what it makes for itself."""
+        """Return the stream's system; None: the embedded log, which holds the own streams of an app without Kafka."""
         systems, declared = self._logs.app.spec.systems, self._logs.declared(stream)
         if declared is not None:
             return next(one for one in systems if one.name == declared.system)
@@ -194,7 +194,7 @@ class _Look:
         return next((one for one in systems if one.kafka is not None and one.name in used), None)
 
     def _kafka(self, system: System, topic: str) -> _Found:
-        # Only here: an app without Kafka does not need its client.
+        # Imported here: an app without Kafka does not need its client.
         from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds  # noqa: PLC0415
         from holdfast_runtime.streams.kafka.client.settings import kafka_settings  # noqa: PLC0415
 

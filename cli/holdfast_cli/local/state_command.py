@@ -1,6 +1,6 @@
-"""The command `holdfast state`: what an app remembers, looked at from outside, whether it runs or not.
+"""The command `holdfast state`: show and export an app's state, whether the app is running or not.
 
-Must not change anything: neither stores, nor the durable copy, nor what a running app is doing.
+Must not change the stores or the durable copy, nor disturb a running app.
 """
 
 import argparse
@@ -42,7 +42,7 @@ time for their timers; task, key and value as bytes for other tables.
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "state", help="show what an app remembers", description="Show what an app remembers, task by task."
     )

@@ -1,7 +1,7 @@
-"""Rows of state tables, for people and programs: as JSON, and as Arrow columns.
+"""Rows of state tables, decoded to JSON and to Arrow columns.
 
-The name of a table tells what its rows are: a `process` step's keys, its timers, or bytes of which only their
-writer knows more. Must not open stores, and must not print.
+The table's name determines the kind of its rows: keys of a `process` step, its timers, or plain bytes. Must not open
+stores or print.
 """
 
 import base64
@@ -28,23 +28,23 @@ Row = tuple[bytes, bytes]
 
 
 class RowKind(Protocol):
-    """How rows of a table are read."""
+    """How the rows of a table are decoded."""
 
     columns: pa.Schema
-    """Of an export, after `task`."""
+    """The columns of an export, after `task`."""
 
     def shown(self, row: Row) -> dict[str, Any]:
-        """As JSON."""
+        """Return the row as JSON values."""
 
     def exported(self, row: Row) -> tuple[Any, ...]:
-        """One value per column."""
+        """Return one value per column."""
 
     def looked_up(self, text: str) -> bytes | None:
-        """The key a user means; None: rows of this kind are not looked up by key."""
+        """Return the stored key for a user's text; None: rows of this kind can't be looked up by key."""
 
 
 def row_kind(logs: LocalApp, table: str) -> RowKind:
-    """How to read this table of the app."""
+    """Return how to decode the rows of this table."""
     steps = {state_name(step): step for step in logs.app.spec.steps if step.process is not None}
     name = table.removesuffix(TIMERS_SUFFIX)
     step = steps.get(name)
@@ -55,7 +55,7 @@ def row_kind(logs: LocalApp, table: str) -> RowKind:
 
 
 class StepKeys:
-    """The keys of a step."""
+    """Decodes the keys of a step."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -63,22 +63,22 @@ class StepKeys:
         self._text = len(schema) == 1 and pa.types.is_string(schema.field(0).type)
 
     def values(self, stored: bytes) -> tuple[Any, ...]:
-        """One per column."""
+        """Return one value per key column."""
         return self._reader.values(key_of(stored))
 
     def shown(self, stored: bytes) -> Any:
-        """One value, or a list of several."""
+        """Return the only value, or a list of several."""
         values = [plain(value) for value in self.values(stored)]
         return values[0] if len(values) == 1 else values
 
     def looked_up(self, text: str) -> bytes:
-        """The key as its table has it."""
+        """Return the key as stored in the table."""
         if self._text:
             return row_key(text.encode())
         try:
             found = json.loads(text)
         except ValueError:
-            # A date or a timestamp without the quotes of JSON.
+            # A date or a timestamp written without JSON quotes.
             found = text
         if found is None and len(self.schema) == 1:
             return row_key(None)
@@ -86,7 +86,7 @@ class StepKeys:
 
 
 class ProcessRows:
-    """Of a `process` step."""
+    """Decodes the rows of a `process` step."""
 
     def __init__(self, keys: StepKeys) -> None:
         self._keys = keys
@@ -96,7 +96,7 @@ class ProcessRows:
         self.columns = pa.schema([*named, *(pa.field(name, kind) for name, kind in more)])
 
     def shown(self, row: Row) -> dict[str, Any]:
-        """Key, state, and what there is besides."""
+        """Return key and state, and last touch and timers if there are any."""
         found = _row(row)
         shown: dict[str, Any] = {"key": self._keys.shown(row[0]), "state": plain(found.values)}
         if found.touched:
@@ -106,18 +106,18 @@ class ProcessRows:
         return shown
 
     def exported(self, row: Row) -> tuple[Any, ...]:
-        """State and timers as JSON."""
+        """Return the columns, with state and timers as JSON text."""
         found = _row(row)
         timers = as_json(_timers(found.timers)) if found.timers else None
         return (*self._keys.values(row[0]), as_json(plain(found.values)), found.touched or None, timers)
 
     def looked_up(self, text: str) -> bytes | None:
-        """The key itself where it is a text, else JSON."""
+        """Return the stored key; a string key is written as it is, any other as JSON."""
         return self._keys.looked_up(text)
 
 
 class TimerRows:
-    """Of the index of a `process` step."""
+    """Decodes the timer index of a `process` step."""
 
     columns = pa.schema([("key", pa.string()), ("kind", pa.string()), ("time", pa.timestamp("ms", tz="UTC"))])
 
@@ -125,40 +125,40 @@ class TimerRows:
         self._keys = keys
 
     def shown(self, row: Row) -> dict[str, Any]:
-        """An instant and its key."""
+        """Return a timer's key, kind and time."""
         kind, time, key = parse_index_key(row[0])
         return {"key": self._keys.shown(key), "kind": kind.name.lower(), "time": moment(time)}
 
     def exported(self, row: Row) -> tuple[Any, ...]:
-        """The same."""
+        """Return a timer's key as JSON text, kind and time."""
         kind, time, key = parse_index_key(row[0])
         return as_json(self._keys.shown(key)), kind.name.lower(), time
 
     def looked_up(self, text: str) -> bytes | None:  # noqa: ARG002 - the protocol
-        """They are in order of time."""
+        """Return None: timers are ordered by time, not by key."""
         return None
 
 
 class PlainRows:
-    """Bytes."""
+    """Rows of plain bytes."""
 
     columns = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
     def shown(self, row: Row) -> dict[str, Any]:
-        """Texts where they are texts."""
+        """Return key and value as text where possible, else in base64."""
         return {"key": text_of(row[0]), "value": text_of(row[1])}
 
     def exported(self, row: Row) -> tuple[Any, ...]:
-        """As they are."""
+        """Return the bytes unchanged."""
         return row
 
     def looked_up(self, text: str) -> bytes | None:
-        """As `shown` has it."""
+        """Return the key's bytes; the text is written as `shown` prints it."""
         return base64.b64decode(text[len(_BASE64) :]) if text.startswith(_BASE64) else text.encode()
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one per family of types
-    """What JSON can say of a value."""
+    """Return a value that JSON can express."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -175,7 +175,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one per family of types
 
 
 def text_of(content: bytes) -> str:
-    """A text that is one; anything else in base64."""
+    """Return printable UTF-8 as text, anything else in base64."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -184,12 +184,12 @@ def text_of(content: bytes) -> str:
 
 
 def as_json(value: Any) -> str:
-    """On one line."""
+    """Return JSON on one line."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def moment(milliseconds: int) -> str | int:
-    """In UTC; a time beyond all calendars as it is."""
+    """Return the time in UTC; a time outside the calendar stays a number."""
     try:
         found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -219,7 +219,7 @@ def _row(row: Row) -> _Found:
 
 
 def _schema(logs: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
-    """Of the key columns, as they flow into the step."""
+    """Return the schema of the key columns of the step's input."""
     source = next(one.inputs[0] for one in logs.app.spec.steps if one.name == step)
     flowing = {one.name: one.rows for one in logs.plan.streams} | {one.name: one.rows for one in logs.plan.steps}
     rows = flowing[source]

@@ -1,7 +1,7 @@
-"""The stores of an app's tasks in a data directory: which there are, and how they are read without disturbing a run.
+"""The state stores of an app's tasks in a data directory, found and read without disturbing a run.
 
-A store that can't be trusted is replaced by its durable copy, restored to a temporary directory. Must not print,
-and must not decode rows.
+Instead of a store that can't be trusted, its durable copy is read, restored to a temporary directory. Must not print or
+decode rows.
 """
 
 import json
@@ -33,7 +33,7 @@ _NUMBERS = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class OpenedState:
-    """The state of a task, opened."""
+    """The opened state of a task."""
 
     task: str
     store: OfflineStore
@@ -42,12 +42,12 @@ class OpenedState:
     why: str | None = None
     """Why the local store is not used."""
     damaged: tuple[str, ...] = ()
-    """Snapshots that could not be read, with reasons."""
+    """Unreadable snapshots, with reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStores:
-    """The state of one run of an app."""
+    """The stores of one run of an app."""
 
     logs: LocalApp
     run: str
@@ -56,12 +56,12 @@ class RunStores:
 
     @classmethod
     def of(cls, logs: LocalApp, run: str | None, *, durable: bool) -> "RunStores":
-        """Of the app on the command line."""
+        """Return the stores of a run; `run` None: the run in the spec."""
         run = run or logs.app.spec.run_id
         return cls(logs, run, DataDir(logs.data.absolute()).app(logs.app.name).run(run), durable)
 
     def tasks(self, only: str | None = None) -> list[str]:
-        """The tasks that have state; raises `UsageError` where there is none."""
+        """Return the tasks that have state; raise `UsageError` if there are none."""
         found = self._in_copy() if self.durable else self._here() | self._in_copy()
         if not found:
             raise UsageError(self._nothing())
@@ -72,7 +72,7 @@ class RunStores:
 
     @contextmanager
     def opened(self, task: str) -> Iterator[OpenedState]:
-        """The state of a task. What was read counts only when the block has been left without an error."""
+        """Open the state of a task. What was read is valid only if the block ends without an error."""
         identity = TaskIdentity(self.logs.app.name, self.run, task)
         place = StorePlace(self.places.state / folder_name(task), identity)
         apart = _running(DataDir(self.logs.data).app(self.logs.app.name).lock)
@@ -105,7 +105,7 @@ class RunStores:
         return DurableCopy(FolderStorage(self.places.durable, sync=False), identity)
 
     def _here(self) -> set[str]:
-        """By what stores say of themselves: folders have other names, and may be of another app."""
+        """Return the tasks that local stores name: folder names differ from task names and may be another app's."""
         if not self.places.state.is_dir():
             return set()
         nobody = TaskIdentity(self.logs.app.name, self.run, "")
@@ -139,7 +139,7 @@ def _distrust(place: StorePlace, *, apart: bool) -> Distrust | None:
 
 
 def _running(lock: Path) -> bool:
-    """Whether an app is at work there: its stores may change at any instant."""
+    """Return whether an app is running there, so that its stores may change at any moment."""
     try:
         who = json.loads(lock.read_text(encoding="utf-8"))
         os.kill(int(who["pid"]), 0)
@@ -151,5 +151,5 @@ def _running(lock: Path) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """`partition-2` before `partition-10`."""
+    """Return a sort key that puts `partition-2` before `partition-10`."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in _NUMBERS.split(name)]

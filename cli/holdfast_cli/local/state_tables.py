@@ -1,7 +1,7 @@
-"""The output of `holdfast state`: tables and rows on the screen or as JSON, a whole table as a file.
+"""The output of `holdfast state`: tables and rows as text or JSON, and a whole table as a file.
 
-An export is Parquet or Arrow, takes bounded memory, and its file appears when it is complete. Must not hold how
-rows are read.
+An export is Parquet or Arrow, takes bounded memory, and its file appears only when it is complete. Must not decode rows
+itself.
 """
 
 import json
@@ -26,7 +26,7 @@ _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """Which rows."""
+    """Which rows to show."""
 
     table: str
     task: str | None
@@ -35,7 +35,7 @@ class RowSelection:
 
 
 def show_tables(stores: RunStores, task: str | None, output: str, color: str) -> None:
-    """A row per task and table."""
+    """Print a line per task and table."""
     tasks = []
     for name in stores.tasks(task):
         with stores.opened(name) as found:
@@ -57,7 +57,7 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
 
 
 def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) -> None:
-    """A row per row."""
+    """Print the selected rows."""
     rows: list[dict[str, Any]] = []
     tables: set[str] = set()
     for name in stores.tasks(wanted.task):
@@ -66,7 +66,7 @@ def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) 
         with stores.opened(name) as found:
             tables |= {table.name for table in found.store.tables()}
             kind = row_kind(stores.logs, wanted.table)
-            # All of them before the store is let go: only then is it known that none was written over meanwhile.
+            # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
             some = islice(_rows(found, kind, wanted), wanted.most - len(rows))
             rows += [{"task": name} | kind.shown(row) for row in some]
     check_table(wanted.table, tables)
@@ -80,7 +80,7 @@ def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) 
 
 
 def check_table(name: str, tables: set[str]) -> None:
-    """Refuse a table that no task has."""
+    """Raise `UsageError` if no task has this table."""
     if name not in tables:
         there = ", ".join(sorted(tables)) or "none"
         message = f"no task has a table {name}{did_you_mean(name, sorted(tables))}; tables: {there}"
@@ -132,7 +132,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
-    """Write, and say how much."""
+    """Write a table to a file and print how many rows it has."""
     target = Path(to)
     if target.exists():
         message = f"{to} exists already: remove it, or choose another name"

@@ -1,4 +1,4 @@
-"""The command `holdfast streams`: what the streams of an app hold."""
+"""The command `holdfast streams`: show what an app's streams hold."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ _NUMBERS = ("PARTITIONS", "OLDEST", "END", "RECORDS", "BYTES")
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "streams",
         help="show what the streams of an app hold",
@@ -28,7 +28,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a row per stream."""
+    """Print a line per stream."""
     logs = local_app(options)
     if logs is None:
         return _INVALID

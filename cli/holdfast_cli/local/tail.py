@@ -1,6 +1,6 @@
-"""The records of a stream as lines: first those that are there, then those that come.
+"""The records of a stream as lines: first the existing ones, then new ones as they arrive.
 
-Needs the extra `runtime`; imported by `holdfast tail` alone.
+Needs the extra `runtime`; imported only by `holdfast tail`.
 """
 
 import json
@@ -18,25 +18,25 @@ from holdfast_runtime.streams.records import OffsetRange
 
 _AT_ONCE = 1000
 _PAUSE = 0.05
-"""Seconds between looks at a stream that has nothing new."""
+"""Seconds between looks at a stream without new records."""
 
 
 @dataclass(slots=True)
 class Tail:
-    """A place in a stream."""
+    """Prints the records of a stream from given positions on."""
 
     log: EmbeddedLog
     stream: str
     topic: str
     typed: bool
     positions: dict[StreamPartition, int] = field(default_factory=dict)
-    """The next record of each partition; of others, the first there is."""
+    """The next offset of each partition; partitions not listed start at their oldest record."""
     ends: Mapping[StreamPartition, int] | None = None
-    """Where each partition ended at the start, to stop there; None: what comes is waited for."""
+    """Where each partition ended at the start, to stop there; None: wait for new records."""
 
     @staticmethod
     def of(logs: LocalApp, name: str, *, from_beginning: bool, until_end: bool) -> "Tail":
-        """The beginning of a stream, or its end."""
+        """Return a tail that starts at the beginning of a stream, or at its end."""
         planned = logs.stream(name)
         tail = Tail(EmbeddedLog(logs.directory), name, planned.topic, logs.has_type_bytes(name))
         bounds = tail.log.bounds(planned.topic) if tail.log.has(planned.topic) else {}
@@ -48,7 +48,7 @@ class Tail:
         return tail
 
     def print(self, most: int | None, *, as_json: bool) -> None:
-        """Print records until there are enough, waiting for them, or until the end."""
+        """Print records, waiting for new ones, until `most` are printed or the end is reached."""
         left = most
         while left is None or left > 0:
             printed = 0
@@ -63,7 +63,7 @@ class Tail:
                 time.sleep(_PAUSE)
 
     def _there(self, most: int | None) -> Iterator[dict[str, Any]]:
-        """Some of what there is now; of every partition a share."""
+        """Yield some existing records of every partition."""
         if not self.log.has(self.topic):
             return
         for partition, (oldest, newest) in self.log.bounds(self.topic).items():
@@ -94,7 +94,7 @@ class Tail:
         return f"{self.stream}/{record['partition']}\t{record['offset']}\t{key}\t{mark}{value}\n"
 
     def _shown(self, record: dict[str, Any]) -> tuple[str | None, str]:
-        """What kind of control message a record is, if it is one, and its value as JSON."""
+        """Return the kind of control message, if it is one, and the value as JSON."""
         value: bytes | None = record["value"]
         if not self.typed or not value:
             return None, _value(value)
@@ -116,7 +116,7 @@ def _value(value: bytes | None) -> str:
         return "null"
     try:
         tree = json.loads(value, parse_constant=_no_json)
-        # As it was written: reading numbers and writing them again may change them.
+        # Print it as it was written: parsing and writing numbers again may change them.
         return value.decode() if b"\n" not in value and b"\r" not in value else json.dumps(tree, ensure_ascii=False)
     except (ValueError, RecursionError):
         return json.dumps(value.decode(errors="backslashreplace"), ensure_ascii=False)

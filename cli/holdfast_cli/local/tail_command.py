@@ -1,4 +1,4 @@
-"""The command `holdfast tail`: what is in a stream of the embedded log, and what comes into it."""
+"""The command `holdfast tail`: show the records of a stream of the embedded log, and new ones as they arrive."""
 
 import argparse
 
@@ -17,7 +17,7 @@ Exit codes: 0 done or interrupted, 1 the app is invalid, 2 the command line is w
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "tail",
         help="show the records of a stream of the embedded log",
@@ -37,7 +37,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print records until there are enough."""
+    """Print records until Ctrl-C, `--max`, or the end."""
     if options.until_end and options.max is not None and not options.from_beginning:
         message = (
             f"--until-end starts at the end without --from-beginning, where there are no records for --max "

@@ -1,1 +1,1 @@
-"""How results are shown: consoles, tables, live screens, numbers, YAML, failures as JSON."""
+"""Output formats: consoles, tables, live screens, numbers, YAML, failures as JSON."""

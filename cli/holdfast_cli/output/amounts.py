@@ -1,6 +1,6 @@
-"""Numbers as people read them at a glance: counts, rates, sizes, spans, moments.
+"""Human-readable numbers: counts, rates, sizes, durations, times.
 
-Must not measure.
+Must not measure anything.
 """
 
 from datetime import UTC, datetime
@@ -12,23 +12,23 @@ _TEN = 10
 
 
 def count(number: int) -> str:
-    """`1,234,567`."""
+    """Return e.g. `1,234,567`."""
     return f"{number:,}"
 
 
 def rate(per_second: float) -> str:
-    """`0.4/s`, `123/s`, `12.3 k/s`."""
+    """Return e.g. `0.4/s`, `123/s`, `12.3 k/s`."""
     return f"{_scaled(per_second)}/s"
 
 
 def size(number: int) -> str:
-    """`512 B`, `12.3 MB`."""
+    """Return e.g. `512 B`, `12.3 MB`."""
     scaled = _scaled(number)
     return f"{scaled}B" if scaled[-1].isalpha() else f"{scaled} B"
 
 
 def span(seconds: float) -> str:
-    """`182 ms`, `3.2 s`, `3 min 12 s`, `2 h 5 min`."""
+    """Return e.g. `182 ms`, `3.2 s`, `3 min 12 s`, `2 h 5 min`."""
     if seconds < 1:
         return f"{max(0, round(seconds * _THOUSAND))} ms"
     if seconds < _TEN:
@@ -42,7 +42,7 @@ def span(seconds: float) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """`2026-11-20T12:27:08.123Z`; an event time may be any number, also one without a date."""
+    """Return e.g. `2026-11-20T12:27:08.123Z`; an event time may lie outside the calendar and stays a number."""
     try:
         shown = datetime.fromtimestamp(milliseconds / _THOUSAND, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):
@@ -51,16 +51,16 @@ def moment(milliseconds: int) -> str:
 
 
 def many(number: int, what: str) -> str:
-    """`1 task`, `2 tasks`, `1 batch`, `2 batches`."""
+    """Return e.g. `1 task`, `2 tasks`, `1 batch`, `2 batches`."""
     if number == 1:
         return f"1 {what}"
     return f"{number:,} {what}es" if what.endswith("ch") else f"{number:,} {what}s"
 
 
 def _scaled(number: float) -> str:
-    """A short number, and the letter of its thousands."""
+    """Return a short number with its unit prefix."""
     for letter in ("", " k", " M", " G", " T"):
-        # What rounds to 1,000 belongs to the next letter.
+        # A number that rounds to 1,000 takes the next prefix.
         if number < _THOUSAND - 0.5 or letter == " T":
             break
         number /= _THOUSAND

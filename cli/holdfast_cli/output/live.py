@@ -1,6 +1,6 @@
-"""Repeated looks at something that changes: a screen drawn anew in place, or each change printed.
+"""Repeated looks at something that changes: a screen redrawn in place, or each change printed.
 
-For `--watch` and for waiting; goes on when the cluster is away a while. Must not know what is looked at.
+For `--watch` and for waiting; continues while the cluster is unreachable. Must not know what is shown.
 """
 
 import io
@@ -20,14 +20,14 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class WatchView(Protocol[T_contra]):
-    """Shows what was seen."""
+    """Shows the results of repeated looks."""
 
     def show(self, seen: T_contra, trouble: str | None) -> None:
-        """What was seen last, and why nothing newer can be seen, if so."""
+        """Show the last result; `trouble` says why there is no newer one."""
 
 
 def watch(look: Callable[[], T], view: WatchView[T], pause: Callable[[], None]) -> NoReturn:
-    """Until something is wrong that does not go away by itself, or `pause` ends it."""
+    """Look and show until an error that retrying does not cure, or until `pause` raises."""
     seen = look()
     view.show(seen, None)
     while True:
@@ -41,7 +41,7 @@ def watch(look: Callable[[], T], view: WatchView[T], pause: Callable[[], None]) 
 
 
 class LiveView(Generic[T]):
-    """One screen that is drawn anew in place: what stands on it grows old."""
+    """A screen redrawn in place at every look, so that ages on it stay current."""
 
     def __init__(self, console: Console, draw: Callable[[Console, T], None]) -> None:
         self._draw, self._colors = draw, console.color_system
@@ -55,7 +55,7 @@ class LiveView(Generic[T]):
         self._live.stop()
 
     def show(self, seen: T, trouble: str | None) -> None:
-        """Draw."""
+        """Redraw the screen."""
         drawn = io.StringIO()
         paper = console_for(drawn, self._colors)
         if trouble is not None:
@@ -65,7 +65,7 @@ class LiveView(Generic[T]):
 
 
 class ChangesView(Generic[T]):
-    """Each change, one after the other."""
+    """Prints each change below the one before."""
 
     def __init__(self, draw: Callable[[T], None]) -> None:
         self._draw = draw
@@ -73,7 +73,7 @@ class ChangesView(Generic[T]):
         self._trouble: str | None = None
 
     def show(self, seen: T, trouble: str | None) -> None:
-        """Print what is new."""
+        """Print the result if it has changed."""
         if trouble is not None and self._trouble is None:
             sys.stderr.write(f"holdfast: {trouble}\n")
         if seen != self._shown:

@@ -1,6 +1,6 @@
-"""Consoles, columns and colours: one way of printing for people.
+"""Consoles, tables and colours for output that people read.
 
-Aligned, coloured where there is a terminal, whole lines where there is none: a script or a log reads those.
+Aligned, and coloured on a terminal. Without a terminal lines are never wrapped, as a script or a log reads them.
 """
 
 import sys
@@ -11,20 +11,20 @@ from rich.console import Console
 from rich.text import Text
 
 _WIDE = 10_000
-"""Without a terminal nothing may be cut or wrapped: a script or a log reads it."""
+"""Width without a terminal: a script or a log reads the lines, so none may be cut or wrapped."""
 _GAP = "  "
 
 
 class OutputConsole(Console):
-    """A console that lets whoever prints know that nobody reads any more; rich's own would exit with 1."""
+    """A console that raises `BrokenPipeError` when the reader has gone; rich itself would exit with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Raise what rich has caught."""
+        """Raise the error that rich has caught."""
         raise BrokenPipeError
 
 
 def screen(color: str, *, to_stderr: bool = False) -> Console:
-    """A console for `--color auto | always | never`. Texts are printed as they are, never as markup."""
+    """Return a console for `--color auto | always | never`. Texts are printed as they are, never as markup."""
     stream = sys.stderr if to_stderr else sys.stdout
     return OutputConsole(
         file=stream,
@@ -39,12 +39,12 @@ def screen(color: str, *, to_stderr: bool = False) -> Console:
 
 
 def live_screen(color: str) -> Console:
-    """A console that is drawn on in place: what is too long for a line goes on in the next one."""
+    """Return a console for drawing in place; long lines are wrapped."""
     return OutputConsole(file=sys.stdout, no_color=color == "never" or None, highlight=False, emoji=False, markup=False)
 
 
 def console_for(file: TextIO, colors: str | None) -> Console:
-    """A console that draws for another one: whole lines, in colours as that one has them."""
+    """Return a console that renders for another one: unwrapped lines, in that console's colours."""
     return OutputConsole(
         file=file,
         width=_WIDE,
@@ -58,17 +58,17 @@ def console_for(file: TextIO, colors: str | None) -> Console:
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """A text of plain and (text, style) parts."""
+    """Return a text of plain and (text, style) parts."""
     return Text.assemble(*parts)
 
 
 def one_line(text: str) -> str:
-    """A text of others, without anything that would move the cursor, end the line or turn letters around."""
+    """Return foreign text as one safe line: nothing that moves the cursor, ends the line or reverses letters."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class TextTable:
-    """Rows of cells under headings like those of kubectl, each column as wide as its widest cell."""
+    """Rows under kubectl-like headings, each column as wide as its widest cell."""
 
     def __init__(self, *headings: str, right: Sequence[str] = (), indent: str = "") -> None:
         self._headings, self._right, self._indent = headings, set(right), indent
@@ -78,7 +78,7 @@ class TextTable:
         return len(self._rows)
 
     def add(self, *cells: str | tuple[str, str]) -> None:
-        """One row; a cell may be (text, style)."""
+        """Add one row; a cell may be (text, style)."""
         self._rows.append([styled(cell) for cell in cells])
 
     def print(self, console: Console) -> None:

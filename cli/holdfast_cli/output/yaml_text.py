@@ -1,7 +1,7 @@
-"""YAML as Holdfast writes it: the same tree gives the same bytes, so that generated files can be compared.
+"""The YAML writer: the same tree gives the same bytes, so that generated files can be compared.
 
-Kubernetes' tools read YAML 1.1, we write 1.2: texts that mean something else in 1.1 are quoted, or `on` would
-arrive as true. Must not read YAML; what users write is read elsewhere, with line numbers.
+Kubernetes tools read YAML 1.1, this writes 1.2: strings that mean something else in 1.1 are quoted, or `on` would
+arrive as true. Must not read YAML; users' files are read elsewhere, with line numbers.
 """
 
 import re
@@ -14,16 +14,16 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.representer import SafeRepresenter
 
 _WIDTH = 1_000_000
-"""Longer than any line: a folded rule or description could not be searched for."""
+"""Longer than any line, so that none is folded: a folded rule or description can't be searched for."""
 _LINE = 100
-"""Values that fit here stand on one line."""
+"""Lists and mappings up to this length are written on one line."""
 OTHER_IN_YAML_1_1 = re.compile(r"y|n|yes|no|on|off|[-+.0-9][-+.0-9_:xoe]*", re.IGNORECASE)
 
 
 class _Representer(SafeRepresenter):
-    """ruamel's, with small values on one line and equal parts written out each time."""
+    """ruamel's representer, with small values on one line and no aliases."""
 
-    # What is given besides the data is ruamel's business and handed on as it is.
+    # The other arguments belong to ruamel and are passed on unchanged.
     def ignore_aliases(self, *_: Any) -> bool:
         return True
 
@@ -39,7 +39,7 @@ class _Representer(SafeRepresenter):
 
 
 def _fits(nodes: list[Node]) -> bool:
-    """Whether these are small enough to stand on one line."""
+    """Return whether these nodes fit on one line."""
     return all(isinstance(node, ScalarNode) for node in nodes) and sum(len(node.value) + 2 for node in nodes) <= _LINE
 
 
@@ -52,7 +52,7 @@ _Representer.add_representer(str, _text)
 
 
 def to_yaml(tree: Mapping[str, object], *, header: str = "") -> str:
-    """The tree as YAML, in the order of its keys, under a comment."""
+    """Return the tree as YAML, in the order of its keys, below a comment."""
     writer = YAML(typ="safe", pure=True)
     writer.Representer = _Representer
     writer.default_flow_style = False

@@ -1,8 +1,8 @@
-"""StreamApp files: YAML with line and column of everything in it, as a `StreamApp` or as every error with its place.
+"""StreamApp files: YAML parsed with line and column, into a `StreamApp` or into all errors with their places.
 
-Files are read as YAML 1.2, where `on` is a word. `kubectl` reads YAML 1.1, so a text that the two read
-differently is an error here rather than a surprise there. The YAML part knows of a StreamApp only how to find it
-among other documents. Must not print.
+Files are read as YAML 1.2, where `on` is a string. `kubectl` reads YAML 1.1, so a value that the two read
+differently is an error here rather than a surprise there. The YAML part only knows how to find the StreamApp among
+other documents. Must not print.
 """
 
 import sys
@@ -23,18 +23,18 @@ from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
 KIND = "StreamApp"
 _MAX_DEPTH = 100
 _MAX_NODES = 500_000
-"""Anchors can make a small file enormous; this is far beyond any app."""
+"""Limit for small files that anchors expand to enormous ones; far more than any app needs."""
 _BOOLEANS_OF_1_1 = {"y", "n", "yes", "no", "on", "off"}
 _PREFIX = "tag:yaml.org,2002:"
 
 
 class FileUnreadableError(UserActionError):
-    """A file that can't be read at all: missing, no YAML, or without the object looked for."""
+    """A file that can't be read at all: missing, not YAML, or without the expected object."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """Where something stands in a file, counted from 1 as editors do."""
+    """A position in a file, counted from 1 as in editors."""
 
     line: int
     column: int
@@ -47,17 +47,17 @@ class Document:
     tree: Any
     places: dict[FieldPath, FilePlace]
     errors: list[FieldError] = field(default_factory=list)
-    """What YAML allows and a StreamApp does not: keys given twice, words kubectl would read as booleans."""
+    """What YAML allows and a StreamApp does not: duplicate keys, words that kubectl would read as booleans."""
 
     def place(self, path: FieldPath) -> FilePlace:
-        """Where this field stands, or the nearest thing around it."""
+        """Return the place of this field, or of its nearest parent."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, FilePlace(1, 1))
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; `-` is standard input."""
+    """Return the text of a file; `-` is standard input."""
     try:
         if str(path) == "-":
             return sys.stdin.read()
@@ -68,7 +68,7 @@ def read_text(path: Path) -> str:
 
 
 def app_document(text: str, name: str) -> Document:
-    """The one StreamApp of a file; other Kubernetes objects beside it are passed over."""
+    """Return the only StreamApp of a file; other Kubernetes objects are ignored."""
     documents = list(documents_of(text, name))
     apps = [document for document in documents if isinstance(document.tree, dict) and document.tree.get("kind") == KIND]
     if len(apps) == 1:
@@ -89,7 +89,7 @@ def _app_name(tree: dict[Any, Any]) -> str:
 
 
 def documents_of(text: str, name: str) -> Iterator[Document]:
-    """Every document of a YAML text."""
+    """Yield every document of a YAML text."""
     yaml = YAML(typ="safe", pure=True)
     try:
         for node in yaml.compose_all(text):
@@ -105,7 +105,7 @@ def documents_of(text: str, name: str) -> Iterator[Document]:
 
 
 class _Reading:
-    """From composed nodes to plain values, noting where each stood."""
+    """Converts YAML nodes to plain values and records their places."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -189,7 +189,7 @@ def _place(node: Node) -> FilePlace:
 
 @dataclass(frozen=True, slots=True)
 class AppFile:
-    """A file with what it says."""
+    """A file, its StreamApp if it is valid, and its errors."""
 
     path: str
     text: str
@@ -199,24 +199,24 @@ class AppFile:
 
     @property
     def name(self) -> str | None:
-        """The app's name, as far as it can be made out."""
+        """Return the app's name; None if the file does not give it."""
         tree = self.document.tree
         metadata = tree.get("metadata") if isinstance(tree, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return name if isinstance(name, str) else None
 
     def place_of(self, error: FieldError) -> FilePlace:
-        """Where the error stands."""
+        """Return the place of an error."""
         return self.document.place(error.path)
 
     def located(self, error: FieldError) -> str:
-        """`app.yaml:12:7`."""
+        """Return the place of an error, e.g. `app.yaml:12:7`."""
         place = self.place_of(error)
         return f"{self.path}:{place.line}:{place.column}"
 
 
 def load_app(path: str) -> AppFile:
-    """The app of a file; raises `FileUnreadableError` where there is none to speak of."""
+    """Read the app of a file; raise `FileUnreadableError` if the file holds none."""
     text = read_text(Path(path))
     document = app_document(text, path)
     errors = list(document.errors)

@@ -1,4 +1,4 @@
-"""The command `holdfast diff OLD NEW`: what a change costs, field by field, before it is applied."""
+"""The command `holdfast diff OLD NEW`: show the cost of a change, field by field, before it is applied."""
 
 import argparse
 import json
@@ -15,12 +15,12 @@ from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
 
 _REFUSED = 1
 _SHOWN, _BEFORE = 48, 16
-"""Letters of a value, and of these how many before the first that differs."""
+"""Characters shown of a value, and how many of them come before the first difference."""
 _COLORS = {"Live": "green", "Restart": "yellow", "NewRun": "red", "Forbidden": "bold red"}
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "diff",
         help="show what changing an app costs",
@@ -36,7 +36,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the changes and their sum."""
+    """Print the changes and their total cost."""
     files = [load_app(options.old), load_app(options.new)]
     broken = [file for file in files if file.app is None]
     for file in broken:
@@ -109,7 +109,7 @@ def _text(value: object) -> str:
 
 
 def _shown(old: str, new: str) -> tuple[str, str]:
-    """Both cut to what fits, around where they begin to differ: equal beginnings tell nothing."""
+    """Return both values cut around their first difference, as equal beginnings say nothing."""
     if max(len(old), len(new)) <= _SHOWN:
         return old, new
     first = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)

@@ -1,4 +1,4 @@
-"""The command `holdfast explain REASON`: the meaning of a reason found in a plan, a condition or an event."""
+"""The command `holdfast explain REASON`: print the meaning of a reason from a plan, a condition or an event."""
 
 import argparse
 import json
@@ -10,11 +10,11 @@ from holdfast.suggest import did_you_mean
 
 
 class ReasonUnknownError(UserActionError):
-    """A word that is no reason."""
+    """There is no reason of this name."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "explain",
         help="say what a reason means",
@@ -28,7 +28,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the meaning of the reasons."""
     reasons = list(Reason) if options.reason is None else [_reason(options.reason)]
     if options.output == "json":
         sys.stdout.write(json.dumps({one.value: one.sentence for one in reasons}, indent=1) + "\n")

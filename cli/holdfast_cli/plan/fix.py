@@ -1,7 +1,7 @@
-"""The repaired file of `holdfast plan --fix`: the user's own YAML, comments kept, with repairs written into it.
+"""The repaired file of `holdfast plan --fix`: the user's YAML with its comments and the repairs written into it.
 
-A file whose anchors would carry a repair to other places is refused rather than changed wrongly. Must not decide
-what to repair.
+A file whose anchors would copy a repair to other places is refused rather than changed wrongly. Must not decide what to
+repair.
 """
 
 import copy
@@ -28,11 +28,11 @@ _KIND = "StreamApp"
 
 
 class RepairUnwritableError(UserActionError):
-    """A file whose repairs can't be written into it without changing something else."""
+    """Repairs can't be written into the file without changing something else."""
 
 
 def fix(file: AppFile, app: StreamApp, known: PlanningFacts) -> int:
-    """Print the repaired file; say on standard error what was done and what is left."""
+    """Print the repaired file; report on stderr what was repaired and what is left. Return the exit code."""
     result = apply_all_repairs(app, known)
     text = file.text
     if result.repairs:
@@ -51,7 +51,7 @@ def fix(file: AppFile, app: StreamApp, known: PlanningFacts) -> int:
 
 
 def repaired_text(file: AppFile, repairs: tuple[Repair, ...]) -> str:
-    """The file with the repairs in it; everything else stays as it was written."""
+    """Return the file with the repairs; everything else stays as written."""
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = 10_000
@@ -68,7 +68,7 @@ def repaired_text(file: AppFile, repairs: tuple[Repair, ...]) -> str:
 
 
 def _documents(yaml: YAML, file: AppFile) -> list[Any]:
-    """All documents, also those beside the app: they are printed too, and none may lose anything."""
+    """Return all documents, not only the app: all are printed, and none may lose anything."""
     try:
         return list(yaml.load_all(file.text))
     except MarkedYAMLError as error:
@@ -83,7 +83,7 @@ def _documents(yaml: YAML, file: AppFile) -> list[Any]:
 
 
 def _check(file: AppFile, text: str, app: StreamApp) -> None:
-    """Raise unless the text says what the repaired app says: an alias carries a change to places it isn't meant for."""
+    """Raise unless the text parses to the repaired app: an alias can copy a change to unintended places."""
     try:
         document = app_document(text, file.path)
         changes = () if document.errors else diff(app, parse_app(document.tree)).changes
@@ -99,7 +99,7 @@ def _check(file: AppFile, text: str, app: StreamApp) -> None:
 
 
 def _list_offset(file: AppFile) -> int:
-    """How far the file puts the dash of a list behind the key above it."""
+    """Return how far the file indents list dashes below their key."""
     key, item = file.document.place(("spec", "steps")), file.document.place(("spec", "steps", 0))
     return max(0, item.column - key.column - 2) if item.line > key.line else 0
 
@@ -122,15 +122,15 @@ def _write_into(spec: Any, repair: Repair) -> None:
 
 
 def _own_copy(written: CommentedSeq) -> CommentedSeq:
-    """The list with its style and comments, but no anchor: aliases of it go on meaning what they meant."""
-    # Its items stay the same objects: a copied one would repeat its anchor where it was an alias.
+    """Return a copy of the list with style and comments but no anchor, so that aliases keep their meaning."""
+    # The items are not copied: a copy would repeat its anchor where it was an alias.
     own = copy.deepcopy(written, {id(item): item for item in written})
     own.anchor.value = None
     return own
 
 
 def _flow(tree: Any) -> Any:
-    """The tree in YAML's one-line style."""
+    """Return the tree in YAML's one-line style."""
     if isinstance(tree, dict):
         made = CommentedMap({key: _flow(value) for key, value in tree.items()})
         made.fa.set_flow_style()

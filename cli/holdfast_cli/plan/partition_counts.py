@@ -1,7 +1,7 @@
-"""Partition counts that a plan needs and the spec does not give: from the command line and from Kafka brokers.
+"""Partition counts that the spec does not give: from the command line and from Kafka brokers.
 
-Settings of the Kafka client come from the spec and a file the user names; no file is read that only a spec names.
-Must not plan.
+Settings of the Kafka client come from the spec and from a file that the user names. A file named only by the spec is
+never read. Must not plan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ _MOST_DIGITS = len(str(_MOST_PARTITIONS))
 
 
 class CountsUnknownError(WorldChangeError):
-    """A broker did not say how many partitions its topics have."""
+    """A broker did not tell the partition counts."""
 
 
 def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
-    """`clicks=16` ... as a mapping; every name must be a stream of the app."""
+    """Parse arguments like `clicks=16`; every name must be a stream of the app."""
     streams = {stream.name for stream in app.spec.streams}
     counts: dict[str, int] = {}
     for argument in arguments:
@@ -33,7 +33,7 @@ def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
                 f"--partitions {argument}: {app.name} has no stream {name} (streams: {', '.join(sorted(streams))})"
             )
             raise UsageError(message)
-        # Digits are counted first: Python refuses to read a number of thousands of them.
+        # Check the length first: Python refuses to parse numbers with thousands of digits.
         digits = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
         if not (digits and 0 < int(number) <= _MOST_PARTITIONS):
             message = f"--partitions {argument}: write {name}=N with N at least 1 and at most {_MOST_PARTITIONS}"
@@ -45,7 +45,7 @@ def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
 def topic_counts(
     app: StreamApp, given: Mapping[str, int], config_file: str | None, timeout: float
 ) -> dict[str, int | None]:
-    """Counts of Kafka topics that nobody gave, asked of each broker once; None where there is no such topic."""
+    """Return the counts of Kafka topics that were not given, with one question per system; None: no such topic."""
     counts: dict[str, int | None] = {}
     config = _properties(config_file) if config_file else {}
     for system in app.spec.systems:
@@ -79,13 +79,13 @@ _TEXT_OF = {
 
 
 def _with_texts(config: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Settings with the texts of the files that `own` names. No file is read that only a spec names."""
+    """Return settings with the content of files that `own` names. A file named only by the spec is never read."""
     read = {text: read_text(Path(own[key])) for key, text in _TEXT_OF.items() if key in own}
     return {key: value for key, value in config.items() if key not in own or key not in _TEXT_OF} | read
 
 
 def _properties(path: str) -> dict[str, str]:
-    """Settings of the Kafka client, `key=value` on each line, as Kafka's own tools read them."""
+    """Read settings of the Kafka client: `key=value` lines, as Kafka's own tools do."""
     settings: dict[str, str] = {}
     for number, line in enumerate(read_text(Path(path)).splitlines(), start=1):
         text = line.strip()

@@ -1,7 +1,7 @@
-"""The command `holdfast plan`: what an app will be, or all that is wrong with it, without a cluster or a JVM.
+"""The command `holdfast plan`: show an app's plan or all its problems, without a cluster or a JVM.
 
-Reads the app, what was given beside it (partition counts, placement record, processors), plans, prints, and says
-by the exit code whether the app may run.
+Reads the app and the other inputs (partition counts, placement record, processors), plans, and prints. The exit code
+says whether the app may run.
 """
 
 import argparse
@@ -34,7 +34,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "plan",
         help="check an app and show what it will be",
@@ -86,7 +86,7 @@ def _seconds(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plan, print, and say by the exit code whether the app may run."""
+    """Plan and print; return the exit code, which says whether the app may run."""
     file = load_app(options.app)
     if file.app is None:
         return _invalid_spec(file, options)
@@ -140,7 +140,7 @@ def _print(app: StreamApp, file: AppFile, result: Plan, known: PlanningFacts, op
     elif options.output == "json":
         _write(json.dumps(plan_json(result), indent=1, ensure_ascii=False))
     else:
-        from holdfast.planning.picture.formats import draw  # noqa: PLC0415 - seldom asked for
+        from holdfast.planning.picture.formats import draw  # noqa: PLC0415 - rarely needed
 
         _write(draw(options.output, result, app))
 
@@ -149,7 +149,7 @@ def _invalid_spec(file: AppFile, options: argparse.Namespace) -> int:
     if options.output == "json":
         _write(json.dumps(_invalid_json(file), indent=1, ensure_ascii=False))
     else:
-        # Pictures of what can't be understood would be worse than words.
+        # An invalid spec can't be drawn, so other formats get its errors as text on stderr.
         print_spec_errors(file, color=options.color, to_stderr=options.output != "text" or options.fix)
     return _REJECTED
 

@@ -1,7 +1,7 @@
-"""A plan as text for people: streams, joins, tasks, growth, assignment, problems with repairs, and a verdict last.
+"""A plan as text: streams, joins, tasks, growth, assignment, problems with repairs, and the verdict last.
 
-Also the errors of a file that is no StreamApp, as text and as JSON. Shows which numbers were decided and why;
-what is wrong, where, and what to paste. Must not decide anything: all of it is in the plan.
+Shows which numbers were decided and why, what is wrong and where, and repairs to paste. Also prints the errors of an
+invalid file, as text and as JSON. Must not decide anything: all of it is in the plan.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ _SHOWN_NEW = 8
 
 
 def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
-    """All errors of a file, one a line, where editors and people find them."""
+    """Print all errors of a file, one per line, with their places."""
     console = screen(color, to_stderr=to_stderr)
     for error in file.errors:
         console.print(styled(f"{file.located(error)}: ", (error.dotted, "bold"), f": {error.message}"))
@@ -30,7 +30,7 @@ def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
 
 
 def print_plan(file: AppFile, plan: Plan, known: PlanningFacts, *, color: str, wide: bool) -> None:
-    """The whole plan."""
+    """Print the plan."""
     console = screen(color)
     state = "with state" if plan.stateful else "without state"
     run = file.app.spec.run_id if file.app else ""
@@ -191,7 +191,7 @@ def _set_of(console: Console, problem: Problem) -> None:
 
 
 def _place(file: AppFile, problem: Problem) -> FilePlace | None:
-    """Where the step, stream or table of a problem stands in the file."""
+    """Return where the problem's step, stream or table is in the file."""
     spec = file.document.tree.get("spec", {}) if isinstance(file.document.tree, dict) else {}
     for field, name in (("steps", problem.step), ("streams", problem.stream), ("tables", problem.stream)):
         for i, item in enumerate(spec.get(field) or ()):
@@ -222,7 +222,7 @@ def _many(number: int, what: str) -> str:
 
 
 def print_invalid_json(output: str, files: Sequence[AppFile], *, event: bool = False) -> None:
-    """The same for files that are no valid StreamApps."""
+    """Print a JSON failure for files that are not valid StreamApps."""
     problems = [
         {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}
         for file in files

@@ -1,1 +1,1 @@
-"""`holdfast run`: an app on this host, watched from its first to its last line."""
+"""`holdfast run`: runs an app on this host and shows its progress."""

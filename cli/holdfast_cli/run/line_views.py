@@ -1,8 +1,8 @@
-"""A run as whole lines: text for logs and pipes, JSON for programs, and the summary at its end.
+"""Views of a run as lines: text for logs and pipes, JSON for programs, and the final summary.
 
-Text has at most one line of progress in a second, and what is notable at once. JSON has one object per event:
-names are those of the events in camelCase; fields may be added, none may go. The summary says, however a run
-ends, why, how much, and where to look at it. Must not move a cursor.
+Text has at most one progress line per second; notable events are printed at once. JSON has one object per event, with
+the event's field names in camelCase; fields may be added but never removed. The summary says why the run ended, how
+much it did, and where to see the output. Must not move the cursor.
 """
 
 import json
@@ -42,36 +42,36 @@ _NAMES: Mapping[type[Event], str] = {
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """An event as plain values."""
+    """Return an event as JSON values."""
     return {"event": _NAMES[type(event)], **{_camel(f.name): _plain(getattr(event, f.name)) for f in fields(event)}}
 
 
 def failure_json(error: BaseException) -> dict[str, Any]:
-    """A failure as plain values."""
+    """Return a failure as JSON values."""
     return {"event": "failed", "error": type(error).__name__, "message": str(error)}
 
 
 def write_json(tree: Mapping[str, Any]) -> None:
-    """One line, at once."""
+    """Print one line at once."""
     sys.stdout.write(json.dumps(tree, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 class JsonView:
-    """Prints events as they come."""
+    """Prints each event as a JSON line."""
 
     def show(self, event: Event, seen: RunTotals, now: float) -> None:  # noqa: ARG002 - the same for all views
-        """One line."""
+        """Print the event."""
         write_json(event_json(event))
 
     def tick(self, seen: RunTotals, now: float) -> None:
-        """Nothing: events say it all."""
+        """Do nothing: only events are printed."""
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: no resources are open."""
 
     def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:  # noqa: ARG002
-        """One line for a failure; a good end is an event."""
+        """Print a failure; a normal end was already printed as an event."""
         if failure is not None:
             write_json(failure_json(failure))
 
@@ -97,7 +97,7 @@ _WHY = {
 
 
 def print_summary(console: Console, seen: RunTotals, where: RunFiles, *, failed: bool, now: float) -> None:
-    """All of it; nothing of a run that never started, whose error says it all."""
+    """Print the summary; nothing for a run that never started, as its error is printed."""
     if seen.started is None:
         return
     for line in _lines(seen, where, failed=failed, now=now):
@@ -129,11 +129,11 @@ def _lines(seen: RunTotals, where: RunFiles, *, failed: bool, now: float) -> Ite
 
 
 _APART = 1.0
-"""Seconds between lines of progress."""
+"""Minimum seconds between progress lines."""
 
 
 class LinesView:
-    """Prints lines."""
+    """Prints the run as lines of text."""
 
     def __init__(self, console: Console, where: RunFiles) -> None:
         self._console, self._where = console, where
@@ -141,7 +141,7 @@ class LinesView:
         self._unprinted = False
 
     def show(self, event: Event, seen: RunTotals, now: float) -> None:
-        """Print what should not wait."""
+        """Print notable events at once; progress may wait."""
         match event:
             case AttemptStarted():
                 self._line(started_line(event))
@@ -161,15 +161,15 @@ class LinesView:
                 self._progress(seen, now)
 
     def tick(self, seen: RunTotals, now: float) -> None:
-        """Print how it goes if that has not been said for a while."""
+        """Print progress if the last progress line is old enough."""
         if self._printed_at is None or now >= self._printed_at + _APART:
             self._progress(seen, now)
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: no resources are open."""
 
     def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
-        """The last line of progress, and the summary."""
+        """Print the last progress line and the summary."""
         self._progress(seen, now)
         print_summary(self._console, seen, self._where, failed=failure is not None, now=now)
 
@@ -184,7 +184,7 @@ class LinesView:
 
 
 def started_line(started: AttemptStarted) -> str:
-    """An attempt has started."""
+    """Return the line for an attempt's start."""
     ui = f", spark {started.spark_ui}" if started.spark_ui else ""
     return (
         f"{started.app} run {started.run} attempt {started.attempt}: {many(started.tasks, 'task')} in "
@@ -193,7 +193,7 @@ def started_line(started: AttemptStarted) -> str:
 
 
 def draining_line(seen: RunTotals) -> str:
-    """It was asked to stop."""
+    """Return the line for a draining run."""
     if seen.started is None:
         doing = "ending as soon as Spark has started"
     else:
@@ -202,7 +202,7 @@ def draining_line(seen: RunTotals) -> str:
 
 
 def progress_line(seen: RunTotals, last: Progress, now: float) -> str:
-    """How it goes."""
+    """Return a progress line."""
     parts = [
         f"in {count(seen.rows_in)} ({rate(seen.rate(lambda one: one.rows_in, now))})",
         f"out {count(seen.rows_out)} ({rate(seen.rate(lambda one: one.rows_out, now))})",

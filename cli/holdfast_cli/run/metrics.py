@@ -1,7 +1,7 @@
-"""Prometheus metrics of a local run, and the server they are scraped from.
+"""Prometheus metrics of a local run, and the server that exposes them.
 
-The driver alone is scraped: slots report to it. Needs the extra `runtime`; imported by `holdfast run --metrics`
-alone. Must not show anything else.
+Only the driver is scraped: slots report to it. Needs the extra `runtime`; imported only by `holdfast run --metrics`.
+Must not show anything else.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ _MOST_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class MetricsAddress:
-    """Where metrics are served."""
+    """The address to serve metrics on."""
 
     host: str
     port: int
-    """0: any that is free."""
+    """0: any free port."""
 
 
 def parse_address(text: str) -> MetricsAddress:
-    """`9100`, `0.0.0.0:9100` or `[::1]:9100`; without a host only this one can ask."""
+    """Parse `9100`, `0.0.0.0:9100` or `[::1]:9100`; without a host, only this machine can connect."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and len(port) <= _MOST_DIGITS and int(port) <= _MOST_PORT):
         message = f"--metrics {text}: write PORT or HOST:PORT, e.g. 9100 or 0.0.0.0:9100"
@@ -38,10 +38,10 @@ def parse_address(text: str) -> MetricsAddress:
 
 
 class RunMetrics:
-    """All metrics of one run, in a registry of their own."""
+    """All metrics of one run, in their own registry."""
 
     def __init__(self) -> None:
-        # A second series for each counter, saying when it was made, which nobody asks for.
+        # Otherwise each counter gets a second series with its creation time, which is of no use.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._app: tuple[str, str] = ("", "")
@@ -71,13 +71,13 @@ class RunMetrics:
         self._phases = self._histogram("batch_phase_seconds", "Time of the slowest slot in each phase.", "phase")
 
     def show(self, event: Event, seen: RunTotals, now: float) -> None:  # noqa: ARG002 - the same for all views
-        """Count one event."""
+        """Update the metrics with one event."""
         match event:
             case AttemptStarted():
                 self._app = (event.app, event.run)
                 self._attempt.labels(*self._app).set(event.attempt)
                 self._tasks.labels(*self._app).set(event.tasks)
-                # Counters are there from the start: an alert can't tell "none yet" from "not scraped".
+                # Create counters at the start: an alert can't tell a missing series from a failed scrape.
                 for counter in (
                     self._rows_in,
                     self._batches,
@@ -98,13 +98,13 @@ class RunMetrics:
                 pass
 
     def tick(self, seen: RunTotals, now: float) -> None:
-        """Nothing: metrics are asked for."""
+        """Do nothing: metrics are scraped."""
 
     def close(self) -> None:
-        """Nothing to leave as it was."""
+        """Do nothing: no resources are open."""
 
     def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
-        """Nothing to add."""
+        """Do nothing."""
 
     def _count(self, progress: Progress) -> None:
         app = self._app

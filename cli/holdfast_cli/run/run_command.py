@@ -1,7 +1,7 @@
-"""The command `holdfast run`: an app on this host, with the embedded log, and a view of how it goes.
+"""The command `holdfast run`: run an app on this host and show its progress.
 
-Checks all that can be checked before a JVM starts. Must not know how an app is run, and imports what needs the
-extra `runtime` only when a run begins.
+Checks everything that can be checked before a JVM starts. Must not know how an app is run. Imports modules that need
+the extra `runtime` only when a run begins.
 """
 
 import argparse
@@ -55,7 +55,7 @@ examples:
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command line."""
+    """Add the command line."""
     parser = commands.add_parser(
         "run",
         help="run an app on this host",
@@ -97,10 +97,10 @@ def _master(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, run, watch, and say by the exit code how it ended."""
+    """Check the app, run it and show its progress; return the exit code."""
     try:
         return _run(options)
-    except KeyboardInterrupt:  # before there was anything to drain
+    except KeyboardInterrupt:  # before anything could be drained
         return _INTERRUPTED
 
 
@@ -123,7 +123,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
-    # Only here, as all of it needs the extra `runtime`.
+    # Imported here, as all of it needs the extra `runtime`.
     from holdfast_cli.local.offsets_set import with_offsets_command  # noqa: PLC0415
     from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
     from holdfast_runtime.checkpoint.data_dir import DataDir  # noqa: PLC0415
@@ -165,12 +165,12 @@ def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
 
 
 def _own(planned: Plan) -> set[str]:
-    """Streams that the app makes itself."""
+    """Return the streams that the app makes itself."""
     return {stream.name for stream in planned.streams if stream.role == "intermediate"}
 
 
 def _logs(app: StreamApp) -> frozenset[str]:
-    """Streams that `holdfast tail` can show."""
+    """Return the streams that `holdfast tail` can show."""
     kinds = {system.name: system.kind for system in app.spec.systems}
     return frozenset(stream.name for stream in app.spec.streams if kinds.get(stream.system) == "log")
 

@@ -1,7 +1,7 @@
-"""A run on a terminal: one screen that is drawn anew in place, readable at 80 by 24.
+"""The view of a run on a terminal: one screen redrawn in place, readable at 80 by 24.
 
-What it shows is a pure function of the run's totals, so that a test can look at it. Must not scroll: what is
-notable stays until the summary.
+Its content is a pure function of the run's totals, so that tests can check it. Must not scroll: notable events stay
+visible until the summary.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import AttemptStarted, Event, Progress
 
 _APART = 0.25
-"""Seconds between two drawings: batches may be faster than eyes."""
+"""Minimum seconds between two drawings: batches may be faster than anyone can read."""
 _LABEL = 11
 _LATE = "yellow"
 
@@ -29,19 +29,19 @@ class ScreenView:
 
     def __init__(self, console: Console, where: RunFiles) -> None:
         self._console, self._where = console, where
-        # Drawn by us alone: a second thread would draw while a signal is handled.
+        # No auto-refresh: its thread would draw while a signal is handled.
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
         self._live.start()
         self._drawn_at: float | None = None
 
     def show(self, event: Event, seen: RunTotals, now: float) -> None:
-        """Draw, now or soon."""
+        """Draw now, or soon for mere progress."""
         if not isinstance(event, Progress):
             self._drawn_at = None
         self.tick(seen, now)
 
     def tick(self, seen: RunTotals, now: float) -> None:
-        """Draw if the last drawing is not too fresh."""
+        """Draw if the last drawing is old enough."""
         if self._drawn_at is not None and now < self._drawn_at + _APART:
             return
         self._drawn_at = now
@@ -49,11 +49,11 @@ class ScreenView:
         self._live.update(Group(*screen_lines(seen, now, width, height)), refresh=True)
 
     def close(self) -> None:
-        """Take the screen away and give the cursor back."""
+        """Remove the screen and restore the cursor."""
         self._live.stop()
 
     def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
-        """The summary, where the screen was."""
+        """Print the summary in place of the screen."""
         if seen.started is not None:
             self._console.print(_head(seen.started))
         for one in seen.news:
@@ -62,7 +62,7 @@ class ScreenView:
 
 
 def screen_lines(seen: RunTotals, now: float, width: int, height: int) -> list[Text]:
-    """The screen: never wider nor higher than this, with one line left for the cursor."""
+    """Return the lines of the screen, which fit into this size and leave one line for the cursor."""
     if seen.started is None:
         return _cut(
             [styled(draining_line(seen) if seen.draining else f"starting Spark ... {span(now - seen.started_at)}")],
@@ -134,7 +134,7 @@ def _spaced(parts: list[tuple[str, str]]) -> Iterator[str | tuple[str, str]]:
 
 
 def _outputs(seen: RunTotals, now: float, room: int) -> Iterator[Text]:
-    """As many output streams as there is room for, and how many more there are."""
+    """Yield lines for as many output streams as fit, and for how many more there are."""
     if not seen.outputs or room < len(("blank", "heading", "one")):
         return
     yield Text()

@@ -1,6 +1,6 @@
-"""Totals of a run: its events added up, rates that do not jump with each batch, and what is notable.
+"""Totals of a run: sums over its events, smoothed rates, and notable events.
 
-Each view shows some of it. The clock comes in. Must not print.
+Each view shows part of it. The time comes in as an argument. Must not print.
 """
 
 from collections import Counter, deque
@@ -21,14 +21,14 @@ from holdfast_runtime.progress import (
 )
 
 _WINDOW = 10.0
-"""Seconds over which rates are smoothed; at least two batches."""
+"""Seconds over which rates are smoothed; extended to two batches if they take longer."""
 _KEPT_NEWS = 20
 _LISTED = 8
-"""So many restored tasks of a batch are listed."""
+"""How many restored tasks of a batch are listed."""
 
 
 class ReportedBatch(NamedTuple):
-    """One batch and when it was heard of."""
+    """One batch and when it was reported."""
 
     at: float
     progress: Progress
@@ -36,7 +36,7 @@ class ReportedBatch(NamedTuple):
 
 @dataclass(slots=True)
 class RunTotals:
-    """A run as seen from outside. Moments are seconds of a clock that never goes back."""
+    """The totals of a run. Times are seconds of a monotonic clock."""
 
     started: AttemptStarted | None = None
     started_at: float = 0.0
@@ -51,22 +51,22 @@ class RunTotals:
     undecoded: int = 0
     unwritable: int = 0
     failed: int = 0
-    """Rows on which steps failed."""
+    """Rows on which a step failed."""
     tombstones: int = 0
     misplaced: int = 0
     restored: int = 0
     outputs: Counter[str] = field(default_factory=Counter)
     """Output stream -> rows."""
     news: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_NEWS))
-    """The last notable things, oldest first."""
+    """The latest notable events, oldest first."""
     fresh: tuple[str, ...] = ()
-    """What was notable in the last event."""
+    """Notable facts of the last event."""
     said_at: dict[str, float] = field(default_factory=dict)
-    """When what may come with every batch was last news."""
+    """Kind of notable fact -> when it was last shown, as some occur in every batch."""
     recent: deque[ReportedBatch] = field(default_factory=deque)
 
     def note(self, event: Event, now: float) -> None:
-        """Add one event up."""
+        """Add one event to the totals."""
         self.fresh = ()
         match event:
             case AttemptStarted():
@@ -87,16 +87,16 @@ class RunTotals:
                 self.ended = event
 
     def rate(self, what: Callable[[Progress], int], now: float) -> float:
-        """So many per second, of late."""
+        """Return the recent rate per second."""
         if self.last is None:
             return 0.0
         window = max(_WINDOW, 2 * self.last.seconds)
         counted = sum(what(heard.progress) for heard in self.recent if heard.at > now - window)
-        # A batch heard of right after the start took its own time.
+        # Right after the start, a batch may have taken longer than the run has been watched.
         return counted / max(min(window, now - self.started_at), self.last.seconds, 0.001)
 
     def odd(self) -> tuple[tuple[str, int], ...]:
-        """How much of what should not be there was there."""
+        """Return counts of rows and records that need attention, with their labels."""
         ahead = (("from the future", self.ahead),) if self.ahead else ()
         rare = (
             ("tombstones", self.tombstones),
@@ -128,7 +128,7 @@ class RunTotals:
         self.news.extend(self.fresh)
 
     def _notable(self, progress: Progress, now: float) -> Iterator[str]:
-        """What somebody should know even if nobody watches."""
+        """Yield the facts of a batch that a user should know."""
         yield from (f"restored {task}" for task in progress.restored[:_LISTED])
         if len(progress.restored) > _LISTED:
             yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"
@@ -148,7 +148,7 @@ class RunTotals:
             yield f"{many(progress.ahead, 'row')} from the future: {progress.first_ahead}"
 
     def _is_news(self, what: str, now: float) -> bool:
-        """Not when it was said a moment ago: some streams have late rows in every batch."""
+        """Return False if it was shown a moment ago: some streams have late rows in every batch."""
         if now < self.said_at.get(what, -_WINDOW) + _WINDOW:
             return False
         self.said_at[what] = now

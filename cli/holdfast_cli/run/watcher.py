@@ -1,10 +1,9 @@
-"""A run and its views, from the first to the last line: engine thread, signals, choice of view, exit code.
+"""The watcher of a run: engine thread, signals, choice of view, exit code.
 
-The engine comes in as a function and works in a thread of its own; signal handlers run in the main thread alone,
-and as nothing here blocks, Ctrl-C is answered at once, whatever the engine does. PySpark leaves Ctrl-C alone when
-it is not started from the main thread. The first Ctrl-C or SIGTERM drains; another while it drains raises
-`KeyboardInterrupt`, and the process ends at once: the next run repeats the batch. Must not know how the engine
-works.
+The engine is a function that runs in its own thread. Signal handlers run only in the main thread, and as nothing here
+blocks it, Ctrl-C is handled at once, whatever the engine does. PySpark does not handle Ctrl-C if it is not started from
+the main thread. The first Ctrl-C or SIGTERM drains; a second one raises `KeyboardInterrupt` and the process ends at
+once: the next run repeats the batch. Must not know how the engine works.
 """
 
 import os
@@ -30,19 +29,19 @@ from holdfast_runtime.progress import Event, Listener, RunDraining, RunEnded
 
 
 class RunView(Protocol):
-    """Shows a run while it goes on. All calls come from one thread."""
+    """Shows a run while it is going on. All calls come from one thread."""
 
     def show(self, event: Event, seen: RunTotals, now: float) -> None:
-        """One thing has happened; `seen` has it added up already."""
+        """Show an event; `seen` already includes it."""
 
     def tick(self, seen: RunTotals, now: float) -> None:
-        """Some time has passed."""
+        """Update the view as time passes."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
     def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
-        """The run is over, well or not; after `close`."""
+        """Show the end of the run, normal or failed; called after `close`."""
 
 
 _TICK = 0.25
@@ -51,7 +50,7 @@ Engine = Callable[[Listener, threading.Event], RunEnded]
 
 
 class _Over:
-    """Put behind the last event."""
+    """The queue's last item: the engine has ended."""
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None
@@ -59,16 +58,16 @@ class _Over:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run that is over."""
+    """A finished run."""
 
     seen: RunTotals
     failure: BaseException | None
     views: Sequence[RunView]
-    """Those that could be written to until the end."""
+    """Views that could still be written to at the end."""
 
 
 def watch_run(engine: Engine, views: Sequence[RunView], clock: Callable[[], float]) -> FinishedRun:
-    """Run to the end. Call it in the main thread."""
+    """Run the engine until it ends. Must be called in the main thread."""
     seen, drain = RunTotals(started_at=clock()), threading.Event()
     said: SimpleQueue[Event | _Over] = SimpleQueue()
     audience = _Audience(views, seen, drain)
@@ -103,13 +102,13 @@ def _follow(
 
 
 class _Audience:
-    """All views. One that can't be written to any more is left, and the run drains: nobody sees it."""
+    """All views. If one can't be written to any more, it is dropped and the run drains, as nobody watches it."""
 
     def __init__(self, views: Sequence[RunView], seen: RunTotals, drain: threading.Event) -> None:
         self.views, self._seen, self._drain = list(views), seen, drain
 
     def show(self, event: Event, now: float) -> None:
-        """One event, to all. Engine and signals both say that it drains, and the engine may say the end twice."""
+        """Show an event in all views. Skip repeats: engine and signals both report draining; the end may come twice."""
         if (isinstance(event, RunDraining) and self._seen.draining) or (
             isinstance(event, RunEnded) and self._seen.ended
         ):
@@ -120,7 +119,7 @@ class _Audience:
                 view.show(event, self._seen, now)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Update all views as time passes."""
         for view in tuple(self.views):
             with self._while_it_listens(view):
                 view.tick(self._seen, now)
@@ -138,7 +137,7 @@ class _Audience:
 def _signals(drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
         if drain.is_set():
-            # Keys that are pressed on and on must not interrupt the way out.
+            # Further key presses must not interrupt the shutdown.
             signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
         drain.set()
@@ -166,7 +165,7 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class RunDisplay:
-    """What the command line says about it."""
+    """The options of the command line for showing a run."""
 
     as_json: bool
     color: str
@@ -177,7 +176,7 @@ class RunDisplay:
 
 
 def run_watched(engine: Engine, show: RunDisplay) -> int:
-    """Run and show; returns the exit code, or ends the process when it is stopped at once."""
+    """Run and show; return the exit code, or end the process if it is stopped at once."""
     with ExitStack() as opened:
         metrics = [] if show.metrics is None else [_metrics(show.metrics, opened)]
         view = _view(show)
@@ -199,7 +198,7 @@ def _view(show: RunDisplay) -> RunView:
 
 
 def _metrics(address: str, opened: ExitStack) -> RunView:
-    from holdfast_cli.run.metrics import MetricsServer, RunMetrics, parse_address  # noqa: PLC0415 - seldom asked for
+    from holdfast_cli.run.metrics import MetricsServer, RunMetrics, parse_address  # noqa: PLC0415 - rarely needed
 
     metrics = RunMetrics()
     server = MetricsServer(metrics, parse_address(address))
@@ -212,7 +211,7 @@ def _ended(watched: FinishedRun, shown: RunView) -> int:
     if shown in watched.views:
         shown.over(watched.seen, watched.failure, time.monotonic())
     else:
-        # Whoever read has gone: nothing may be written any more, not even at exit.
+        # The reader has gone: nothing may be written any more, not even at exit.
         sys.stdout = None
     if watched.failure is None:
         return 0
@@ -224,7 +223,7 @@ def _ended(watched: FinishedRun, shown: RunView) -> int:
 
 
 def _stop_at_once() -> NoReturn:
-    # The engine may be anywhere in a batch and needs no good-bye: the next run repeats the batch. The JVM ends with us.
+    # The engine may be anywhere in a batch and needs no cleanup: the next run repeats it. The JVM ends with us.
     _say("stopped at once; the next run repeats the batch that was not committed")
     sys.stderr.flush()
     os._exit(_INTERRUPTED)

@@ -1,7 +1,7 @@
-"""The actions of a decision, carried out on the cluster. Each can be done twice, or half, and again, with one result.
+"""Execution of a decision's actions on the cluster. Each action is idempotent, also after a partial run.
 
-Names come from the decision and every delete names the uid it means, so that a late call can't hit a successor.
-Must not decide, nor look at anything but what the action is about.
+Names come from the decision, and deletes name the uid they mean, so that a late call can't hit a successor. Must not
+decide, nor read anything but the objects of the action.
 """
 
 import time
@@ -51,17 +51,17 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ActionRunner:
-    """What acting takes."""
+    """Executes actions on the cluster."""
 
     cluster: Cluster
     cache: WatchCache
-    """Told of what is written, which is known here before a watch tells."""
+    """Told of every write to an app, so that it is known before a watch reports it."""
     installed: Installation
     network: AppNetwork | None = None
-    """None: apps get no NetworkPolicies, and there is no right to make any."""
+    """None: apps get no NetworkPolicies, and the operator has no right to create any."""
 
     async def act(self, action: Action, app: AppObject) -> AppFinding | None:
-        """Do it; what the API server refuses to make is an answer, all else that fails is raised."""
+        """Execute an action. Return a finding if an object can't be created for good; raise on any other error."""
         owner = AppOwner(app.name, app.namespace, app.uid)
         match action:
             case AddFinalizer() | RemoveFinalizer():
@@ -96,7 +96,7 @@ class ActionRunner:
         told = attempt_config_map(start, app.tree, owner, self.installed)
         pod = driver_pod(start.app, start.attempt, owner, self.installed)
         try:
-            # First: no pod of this attempt is ever there without what limits it.
+            # Policies come first, so that no pod of this attempt ever runs without them.
             if (refused := await self._limit(start, app, owner)) is not None:
                 return refused
             for kind, tree in ((CONFIG_MAP, told), (POD, pod)):
@@ -107,7 +107,7 @@ class ActionRunner:
         return None
 
     async def _limit(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
-        """Its NetworkPolicies, as the app is now. If somebody writes meanwhile this fails; a later look does it."""
+        """Write the app's NetworkPolicies. A concurrent write makes this fail; a later look tries again."""
         if self.network is None:
             return None
         for tree in network_policies(start.app, owner, self.installed.labels, self.network):
@@ -125,7 +125,7 @@ class ActionRunner:
         return None
 
     async def _made(self, kind: ApiKind, tree: Tree, app: AppObject) -> bool:
-        """Make it, or find that it is ours already: another life of this operator made it."""
+        """Create the object; ours may exist from an earlier try. Return False if another owner's has the name."""
         try:
             await self.cluster.create(kind, app.namespace, tree)
         except ConflictError:
@@ -134,7 +134,7 @@ class ActionRunner:
         return True
 
     async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
-        """In the place of whatever is there now; if somebody writes meanwhile, this fails, and a later look decides."""
+        """Replace the current assignment. A concurrent write makes this fail; a later look decides again."""
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
         there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
         if there is None:

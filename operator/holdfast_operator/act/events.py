@@ -1,6 +1,6 @@
-"""Kubernetes events of apps and of the operator, as `kubectl describe` shows them.
+"""Kubernetes events about apps and the operator, as `kubectl describe` shows them.
 
-An event that can't be written harms nobody: it is logged. Must not decide what is worth an event.
+An event that can't be written does no harm: the failure is logged. Must not decide what is worth an event.
 """
 
 import logging
@@ -16,12 +16,12 @@ from holdfast_operator.decide.facts import AppObject
 
 _LOG = logging.getLogger("holdfast.events")
 _LONGEST = 1000
-"""Bytes of a note; the API server takes 1024."""
+"""Maximum bytes of a note; the API server takes 1024."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """What an event is about."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -38,12 +38,12 @@ class EventWriter:
     who: str
 
     async def say(self, app: AppObject, told: OperatorEvent) -> None:
-        """Tell it of this app."""
+        """Write an event about this app."""
         regarding = EventSubject(API_VERSION, KIND, app.namespace, app.name, app.uid)
         await self.tell(regarding, told.reason.value, told.message, warning=told.warning)
 
     async def tell(self, of: EventSubject, reason: str, message: str, *, warning: bool) -> None:
-        """Tell it of whatever it is about."""
+        """Write and log an event about any object."""
         _LOG.info("%s/%s: %s: %s", of.namespace, of.name, reason, message)
         tree = {
             "apiVersion": "events.k8s.io/v1",

@@ -1,10 +1,9 @@
-"""The leader's Lease: of several operators only one may act, and another takes over within seconds when it dies.
+"""The leader's Lease: only one of several operators may act; if it dies, another takes over within seconds.
 
-It is kept by a thread with an event loop and a connection of its own: whatever the operator is busy with, the lease
-is renewed, or the operator ends in time when that is not possible any more. (One that is busy for good answers no
-probe, and is ended by the kubelet.) Whether somebody else's lease has run out is judged by how long it has not
-changed on our own clock; clocks of hosts are never compared. (The client library's own election can't create a
-Lease in version 37: it sends `pretty=True`.) Must not know what leading means.
+A thread with its own event loop and connection renews it, however busy the operator is, and ends the operator in time
+if renewing fails. (An operator that hangs answers no probe, and the kubelet ends it.) Another operator's lease has
+expired if it has not changed for long enough on our own clock; clocks of hosts are never compared. (The client
+library's own election can't create a Lease in version 37: it sends `pretty=True`.) Must not know what leading means.
 """
 
 import asyncio
@@ -23,13 +22,13 @@ from holdfast_operator.cluster.client import LEASE, Cluster, ConflictError
 _LOG = logging.getLogger("holdfast")
 _SECONDS, _RETRY = 8.0, 2.0
 _SAFE = _SECONDS - 2.0
-"""A leader that could not renew for so long acts no more: the lease may be just about to be lost."""
+"""A leader that could not renew for this long stops acting: another operator may be about to take the lease."""
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseCandidate:
-    """Which lease, and who wants it."""
+    """A lease, and the operator that wants it."""
 
     namespace: str
     name: str
@@ -37,9 +36,9 @@ class LeaseCandidate:
 
 
 async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[], None]) -> str:
-    """Return as soon as the lease is held, with what is to be said of that; `lost` is called when it is not any more.
+    """Wait until the lease is held; return a text for the event. `lost` is called when the lease can't be kept.
 
-    That is in another thread, and nothing is done there after it. `connected` makes the connection of that thread.
+    `lost` is called in another thread, as its last act. `connected` opens that thread's connection.
     """
     loop = asyncio.get_running_loop()
     taken: asyncio.Future[str] = loop.create_future()
@@ -55,7 +54,7 @@ async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[
     def kept() -> None:
         try:
             asyncio.run(keep())
-        except Exception:  # noqa: BLE001 - whatever it was, nobody keeps the lease any more
+        except Exception:  # noqa: BLE001 - whatever it was, the lease is not renewed any more
             _LOG.exception("lease %s/%s", place.namespace, place.name)
         _LOG.error(
             "lease %s/%s could not be kept: another operator may act, so this one ends", place.namespace, place.name
@@ -68,17 +67,17 @@ async def lease_held(place: LeaseCandidate, connected: Connect, lost: Callable[[
 
 @dataclass(slots=True)
 class _Lease:
-    """One lease, as one operator sees it."""
+    """The lease, as one operator sees it."""
 
     cluster: Cluster
     place: LeaseCandidate
     story: str = ""
-    """Whom it was taken from, and why."""
+    """From whom it was taken, and why."""
     _seen: tuple[object, object] = (None, None)
     _since: float = field(default_factory=time.monotonic)
 
     async def kept(self) -> None:
-        """Renew until that has failed for too long."""
+        """Renew until renewing has failed for too long."""
         until = time.monotonic() + _SAFE
         while (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(_RETRY, left))
@@ -87,7 +86,7 @@ class _Lease:
                 until = began + _SAFE
 
     async def held(self, within: float = _SAFE) -> bool:
-        """Take the lease, or keep it; whether it is ours now."""
+        """Take or renew the lease; return whether it is ours now."""
         try:
             async with asyncio.timeout(max(within, 0.0)):
                 return await self._taken()

@@ -1,1 +1,1 @@
-"""Kafka's brokers, asked for partition counts: which addresses, login, protocol, and what was answered."""
+"""Partition counts from Kafka brokers: admitted addresses, login, protocol, and the cached answers."""

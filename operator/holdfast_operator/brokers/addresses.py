@@ -1,8 +1,8 @@
-"""Broker addresses: patterns of those that may be asked, and those that are never asked.
+"""Broker addresses: patterns of those that the operator may contact, and networks that it never contacts.
 
-Whoever writes a StreamApp says where its brokers are, and the operator connects from inside of the cluster. Pure:
-somebody else resolves names. An address is judged as it is connected to, after its name was resolved. Must not let
-an answer depend on what a name resolves to where whoever wrote the name could tell.
+The author of a StreamApp names the brokers, and the operator connects from inside the cluster. Pure: the caller
+resolves names, and each resolved address is checked before it is connected to. What a name resolves to must not change
+the answer in a way that the author could notice.
 """
 
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ _Network = IPv4Network | IPv6Network
 NEVER: tuple[_Network, ...] = tuple(
     ip_network(one)
     for one in (
-        # Of this host, and of whoever is asked on this link.
+        # This host and this link.
         "0.0.0.0/8",
         "127.0.0.0/8",
-        "169.254.0.0/16",  # metadata of most clouds among them
-        "224.0.0.0/3",  # to many, reserved, to all
+        "169.254.0.0/16",  # includes the metadata service of most clouds
+        "224.0.0.0/3",  # multicast, reserved, broadcast
         "::/127",
         "fe80::/10",
         "ff00::/8",
-        # Where clouds answer who a machine is, with what it may do.
+        # Metadata services of clouds, which give out credentials of the machine.
         "100.100.100.200/32",  # Alibaba
         "168.63.129.16/32",  # Azure
         "192.0.0.192/32",  # Oracle
@@ -32,16 +32,16 @@ NEVER: tuple[_Network, ...] = tuple(
     )
 )
 _CARRYING = (IPv6Network("::/96"), IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
-"""IPv6 networks whose addresses end with one of IPv4."""
+"""IPv6 networks whose addresses embed an IPv4 address in their last bits."""
 
 
 class AddressInvalidError(Exception):
-    """A broker's address, or a pattern of some, that can't be read."""
+    """A broker address or an address pattern that can't be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A broker as a spec names it."""
+    """A broker as the spec names it."""
 
     host: str
     port: int
@@ -55,12 +55,12 @@ class AddressPattern:
     """One entry of `kafka.allowed`."""
 
     host: str | _Network
-    """Of a name, with `*` for any characters, or a network."""
+    """A host name in which `*` stands for any characters, or a network."""
     ports: range
 
     @classmethod
     def parse(cls, text: str) -> "AddressPattern":
-        """From `host`, `host:port` or `host:first-last`; the host is a name with `*`, an address or a network."""
+        """Parse `host`, `host:port` or `host:first-last`; the host is a name with `*`, an address or a network."""
         host, ports = _host_and_port(text)
         first, dash, last = ports.partition("-")
         numbers = (first, last if dash else first)
@@ -83,22 +83,22 @@ class AddressPattern:
 
 @dataclass(frozen=True, slots=True)
 class AddressRule:
-    """What the operator's values admit. Without patterns: all but `never`."""
+    """The addresses that the operator's values admit. Without patterns: all but `never`."""
 
     patterns: tuple[AddressPattern, ...] = ()
     never: tuple[_Network, ...] = field(default=NEVER, repr=False)
 
     def may_admit(self, server: Server) -> bool:
-        """Whether any address of a server could be admitted, from the text alone; `admits` has the last word."""
+        """Return whether a server could be admitted, judging by its text alone; `admits` has the final say."""
         literal = _literal(server.host)
         if literal is not None:
             return self.admits(server, literal)
-        # What a name resolves to decides about networks, and must not be told: it counts as not reached.
+        # Network patterns need the resolved address, which must not be revealed: a mismatch counts as unreachable.
         here = [one for one in self.patterns if server.port in one.ports]
         return not self.patterns or any(not isinstance(one.host, str) or _fits(server, one.host) for one in here)
 
     def admits(self, server: Server, address: _Address) -> bool:
-        """Whether this address of a server is connected to."""
+        """Return whether the operator may connect to this address of a server."""
         if any(one in network for one in _carried(address) for network in self.never):
             return False
         return not self.patterns or any(
@@ -107,10 +107,10 @@ class AddressRule:
 
 
 def servers(bootstrap: str) -> list[Server]:
-    """The brokers that `bootstrapServers` names; at least one."""
+    """Return the brokers that `bootstrapServers` names, at least one."""
     found: list[Server] = []
     for text in filter(None, (one.strip() for one in bootstrap.split(","))):
-        host, port = _host_and_port(text.rpartition("://")[2])  # as the client takes it: the scheme says nothing
+        host, port = _host_and_port(text.rpartition("://")[2])  # as in the Kafka client, the scheme is ignored
         port = port or "9092"
         if not host or not _is_port(port):
             message = f'"{text}" in bootstrapServers is not host:port'
@@ -148,7 +148,7 @@ def _literal(host: str) -> _Address | None:
 
 
 def _carried(address: _Address) -> list[_Address]:
-    """An address, and those of IPv4 that packets to it end at."""
+    """Return an address and the IPv4 addresses that packets to it can end at."""
     if isinstance(address, IPv4Address):
         return [address]
     inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]

@@ -1,7 +1,7 @@
-"""Encryption and login at brokers: TLS from texts, and the mechanisms PLAIN and SCRAM.
+"""TLS and login at brokers: certificates from texts, and the mechanisms PLAIN and SCRAM.
 
-A login is made of a spec and a Secret that others wrote. Nothing here reads a file that they name, asks for a
-password on a terminal, or computes as long as a broker likes. Must not put a value of the config into a message.
+The settings come from a spec and a Secret written by users. So nothing here reads a file that they name, prompts for a
+password, or computes for as long as a broker asks. Must not put a value of the config into a message.
 """
 
 import base64
@@ -20,28 +20,28 @@ from holdfast.spec.kafka_settings import logs_in
 from holdfast_operator.brokers.protocol import BrokerConnection, LoginRefusedError
 
 _MOST_ROUNDS = 100_000
-"""Of SCRAM, as a broker asks for them. Kafka's own limit is 16 384."""
+"""Limit for the SCRAM iterations that a broker asks for. Kafka's own limit is 16 384."""
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class LoginInvalidError(Exception):
-    """No login can be made of a config; the message names the setting."""
+    """The config does not give a valid login; the message names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a connection begins."""
+    """Encryption and credentials of a connection."""
 
     encryption: ssl.SSLContext | None = None
     mechanism: str | None = None
-    """None: without a login by SASL."""
+    """None: no SASL login."""
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "Login":
-        """From settings that `unacceptable_when_asking` has nothing against."""
+        """Return the login of settings that `unacceptable_when_asking` accepts."""
         protocol = config.get("security.protocol", "plaintext").upper()
         encryption = _encryption(config) if protocol.endswith("SSL") else None
         if not logs_in(config):
@@ -50,7 +50,7 @@ class Login:
         return cls(encryption, mechanism.upper(), config["sasl.username"], config["sasl.password"])
 
     def make(self, connection: BrokerConnection) -> None:
-        """Log in, if that is asked for."""
+        """Log in, if the settings ask for it."""
         if self.mechanism is None:
             return
         connection.mechanism(self.mechanism)
@@ -76,7 +76,7 @@ def _encryption(config: Mapping[str, str]) -> ssl.SSLContext:
         with _said_of("ssl.cipher.suites"):
             made.set_ciphers(config["ssl.cipher.suites"])
     if config.keys() & {"ssl.certificate.pem", "ssl.key.pem"}:
-        # Python reads them from files only, and asks on the terminal for a password that is not given.
+        # Python reads them only from files, and prompts on the terminal if no password is given.
         with _said_of("ssl.certificate.pem, ssl.key.pem or ssl.key.password"), _file_of(config) as path:
             made.load_cert_chain(path, password=lambda: config.get("ssl.key.password", ""))
     return made
@@ -107,7 +107,7 @@ def _file_of(config: Mapping[str, str]) -> Iterator[str]:
 
 
 def _scram(connection: BrokerConnection, name: str, username: str, password: bytes) -> None:
-    """RFC 5802, as far as Kafka speaks it."""
+    """Log in by SCRAM (RFC 5802), as far as Kafka supports it."""
 
     def mac(key: bytes, text: bytes) -> bytes:
         return hmac.new(key, text, name).digest()

@@ -1,10 +1,9 @@
-"""Partition counts of topics, asked of their brokers, for `holdfast plan` and for the operator's watch for growth.
+"""Partition counts of topics, read from their brokers, for `holdfast plan` and for the operator's watch for growth.
 
-The operator asks under a rule: it connects to addresses that the rule admits, and whatever gives no answer (a
-closed port, an open one of something else, an address that is not admitted) takes the same time and gives the same
-sentence, so whoever writes a spec learns nothing of the network from it. Must not create topics by asking, wait
-longer than it was told to, print, or let a value of the config (a password may be among them) into a message. What
-a count means is the planner's business.
+The operator asks under a rule: it connects only to admitted addresses. Every failure (a closed port, another service,
+an address that is not admitted) takes the same time and gives the same message, so that a spec can't be used to probe
+the network. Must not create topics, wait longer than `timeout`, print, or put a value of the config (which may be a
+password) into a message. What a count means is the planner's business.
 """
 
 import queue
@@ -23,7 +22,7 @@ from holdfast_operator.brokers.login import Login, LoginInvalidError
 from holdfast_operator.brokers.protocol import BrokerConnection, LoginRefusedError, NoAnswerError, TopicAnswers
 
 _LOOKING_UP = 0.3
-"""The part of the time that looking up names takes at most."""
+"""Maximum share of the time for resolving names."""
 _MOST_SERVERS, _MOST_ADDRESSES = 10, 10
 _LONGEST_TOPIC = 249
 _WHERE = "the system's config or secret"
@@ -31,7 +30,7 @@ _FAMILIES = {"V4": socket.AF_INET, "V6": socket.AF_INET6}
 
 
 class UnansweredError(HoldfastError):
-    """No counts. What was tried says what there is in the network, so it is not in the message."""
+    """No broker gave counts. `tried` would reveal what is in the network, so it is not in the message."""
 
     def __init__(self, message: str, tried: Sequence[str]) -> None:
         super().__init__(message)
@@ -43,19 +42,19 @@ class BrokerUnreachableError(UnansweredError, WorldChangeError):
 
 
 class BrokerLoginRefusedError(UnansweredError, UserActionError):
-    """The broker is there, but does not accept the login the config gives."""
+    """The broker answers but does not accept the login in the config."""
 
 
 class BrokerConfigInvalidError(UserActionError):
-    """Brokers can't be asked with the system's config."""
+    """The system's config can't be used to ask brokers."""
 
 
 class BrokerNotAdmittedError(UserActionError):
-    """The operator's values admit none of the brokers that the spec names."""
+    """The operator's values admit none of the brokers in the spec."""
 
 
 class TopicForbiddenError(WorldChangeError):
-    """The broker knows who asks and does not let them see a topic, so whether it exists is unknown."""
+    """The login may not see a topic, so whether the topic exists is unknown."""
 
 
 def read_counts(
@@ -67,10 +66,10 @@ def read_counts(
     timeout: float,
     rule: AddressRule | None = None,
 ) -> dict[str, int | None]:
-    """Return how many partitions each topic has, None for one that does not exist; at most `timeout` seconds.
+    """Return the partition count of each topic, None if it does not exist; takes at most `timeout` seconds.
 
-    `system` names the Kafka system in messages; `config` has the client's settings of its spec and secret. Without a
-    `rule`, in the shell of whoever asks, any address is asked, and a failure does not wait.
+    `system` names the Kafka system in messages; `config` holds the client settings of spec and Secret. Without a `rule`
+    (in the user's own shell) any address is contacted, and a failure is reported at once.
     """
     deadline = time.monotonic() + timeout
     counts: dict[str, int | None] = dict.fromkeys(topics)
@@ -93,7 +92,7 @@ def _question(
             login, named = Login.of(config), servers(bootstrap)[:_MOST_SERVERS]
         except (LoginInvalidError, AddressInvalidError) as error:
             fault = str(error)
-    # Not inside the handler: a traceback would show the cause, and with it values this message leaves out.
+    # Raised outside the handler: its cause would be in tracebacks, with values that this message leaves out.
     if fault is not None:
         message = f"Kafka system {system}: its config can't be used to ask brokers: {fault}. Correct {_WHERE}."
         raise BrokerConfigInvalidError(message)
@@ -109,17 +108,17 @@ def _question(
 
 @dataclass(frozen=True, slots=True)
 class _ServerAddress:
-    """An address of a server; without one, its name was not found in time."""
+    """An address of a server; without `address`, its name was not resolved in time."""
 
     server: Server
     family: int = socket.AF_UNSPEC
     address: Any = None
-    """As sockets want it."""
+    """In the form that sockets take."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One question to one system."""
+    """One question to one Kafka system."""
 
     system: str
     bootstrap: str
@@ -130,9 +129,9 @@ class _Question:
     rule: AddressRule | None
 
     def asked(self, deadline: float) -> TopicAnswers:
-        """The first answer. Each address has its share of the time, used up or not when there is a rule.
+        """Return the first answer. Each address gets a share of the time; under a rule, it always takes all of it.
 
-        Otherwise the moment at which the second of two addresses is connected to would tell what the first one did.
+        Otherwise the time of the connection to the second address would reveal how the first one failed.
         """
         started = time.monotonic()
         addresses = self._addresses(started + _LOOKING_UP * (deadline - started))
@@ -146,14 +145,14 @@ class _Question:
                 raise self._login_refused(str(error)) from None
             except TimeoutError:
                 tried.append(f"{at.server}: no answer in time")
-            except (NoAnswerError, OSError, ValueError) as error:  # a ValueError: a name that TLS can't ask for
+            except (NoAnswerError, OSError, ValueError) as error:  # ValueError: a host name that TLS can't use
                 tried.append(f"{at.server}: {error}")
             if self.rule is not None:
                 time.sleep(max(0.0, until - time.monotonic()))
         raise self._unreachable(tried)
 
     def _addresses(self, until: float) -> list[_ServerAddress]:
-        """At least one for each server. A look-up can't be ended: 8 s were measured with a silent name server."""
+        """Resolve names, in threads: a look-up can't be cancelled and took 8 s with a silent name server."""
         family = _FAMILIES.get(self.config.get("broker.address.family", "").upper(), socket.AF_UNSPEC)
         found: dict[Server, list[_ServerAddress]] = {one: [_ServerAddress(one)] for one in self.servers}
         answers: queue.SimpleQueue[tuple[Server, list[_ServerAddress]]] = queue.SimpleQueue()
@@ -208,7 +207,7 @@ class _Question:
 def _look_up(server: Server, family: int, answers: "queue.SimpleQueue[tuple[Server, list[_ServerAddress]]]") -> None:
     try:
         found = socket.getaddrinfo(server.host, server.port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    except (OSError, ValueError):  # a ValueError: no name of any host
+    except (OSError, ValueError):  # ValueError: not a valid host name
         found = []
     answers.put((server, [_ServerAddress(server, one[0], one[4]) for one in found]))
 

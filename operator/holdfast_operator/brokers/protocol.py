@@ -1,8 +1,8 @@
-"""The three requests of Kafka's protocol that tell partition counts, over one connection: login (two) and metadata.
+"""The three requests of Kafka's protocol that partition counts take, over one connection: login (two) and metadata.
 
-Not the Kafka client: it goes where an answer says, starts a thread for each broker that an answer names (3 000 were
-measured), takes 100 MB of an answer, and knows settings that load libraries. One answer of one broker is enough,
-and any broker has all counts. Must not connect, believe a length that an answer states, or go to where it says.
+The Kafka client is not used: it connects to any address in an answer, starts a thread for each broker in it (3 000 were
+measured), accepts answers of 100 MB, and has settings that load libraries. Any single broker knows all counts. Must
+not open connections, trust a length in an answer, or follow addresses in it.
 """
 
 import secrets
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MOST_BYTES = 8 * 1024 * 1024
-"""How long an answer can be: some 200 000 partitions with three replicas each."""
+"""Maximum size of an answer: about 200 000 partitions with three replicas each."""
 MOST_PARTITIONS = 100_000
-"""Of a topic."""
+"""Maximum per topic."""
 
 _METADATA, _HANDSHAKE, _AUTHENTICATE = (3, 4), (17, 1), (36, 0)
-"""Requests by number and version: old enough for Kafka 1.0, and part of 4."""
+"""Request number and version: known to Kafka 1.0 and still supported by 4."""
 _MISSING = (3, 17)
-"""Errors that mean: not there. No topic can have an invalid name, so none has it."""
+"""Error codes for a missing topic; an invalid name counts, as no topic can have it."""
 _FORBIDDEN = 29
 
 
 class NoAnswerError(Exception):
-    """What is at an address did not answer as a Kafka broker that admits who asks; the message has the detail."""
+    """The address did not answer like a Kafka broker; the message has the details."""
 
 
 class LoginRefusedError(Exception):
@@ -34,24 +34,24 @@ class LoginRefusedError(Exception):
 
 @dataclass(slots=True)
 class TopicAnswers:
-    """What a broker says of topics."""
+    """A broker's answer about topics."""
 
     counts: dict[str, int | None] = field(default_factory=dict)
-    """None: there is no such topic."""
+    """Topic -> partition count; None: there is no such topic."""
     forbidden: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class BrokerConnection:
-    """To whatever is at an address, until a moment."""
+    """A connection to what may be a broker, with a deadline."""
 
     socket: socket.socket
     until: float
-    """On the clock `time.monotonic`."""
+    """Deadline on the clock `time.monotonic`."""
     client_id: str
 
     def mechanism(self, name: str) -> None:
-        """Say how a login is about to be made."""
+        """Announce the login mechanism."""
         answer = self._asked(_HANDSHAKE, _string(name))
         if answer.int16():
             offered = ", ".join(answer.text() or "" for _ in range(answer.count(2)))
@@ -59,7 +59,7 @@ class BrokerConnection:
             raise LoginRefusedError(message)
 
     def authenticate(self, token: bytes) -> bytes:
-        """One step of a login: what the broker says to what it is told."""
+        """Send one step of a login; return the broker's answer."""
         answer = self._asked(_AUTHENTICATE, struct.pack(">i", len(token)) + token)
         if answer.int16():
             raise LoginRefusedError(answer.text() or "the broker gives no reason")
@@ -67,12 +67,12 @@ class BrokerConnection:
         return answer.taken(max(0, answer.int32()))
 
     def topics(self, names: Sequence[str]) -> TopicAnswers:
-        """What the broker says of each topic. Asking creates none."""
+        """Ask about each topic. Asking does not create topics."""
         asked = struct.pack(">i", len(names)) + b"".join(map(_string, names)) + b"\0"
         return _topics(self._asked(_METADATA, asked), frozenset(names))
 
     def _asked(self, what: tuple[int, int], body: bytes) -> "_Answer":
-        # By chance: who sends back what comes in, or the same to everybody, is no broker.
+        # Random: a service that echoes its input or always sends the same is not taken for a broker.
         number = secrets.randbits(31)
         sent = struct.pack(">hhi", *what, number) + _string(self.client_id) + body
         self._waiting()
@@ -106,7 +106,7 @@ class BrokerConnection:
 
 
 class _Answer:
-    """The body of an answer, read from its beginning."""
+    """The body of an answer, read from front to back."""
 
     def __init__(self, content: bytearray) -> None:
         self._content, self._at = content, 0
@@ -122,7 +122,7 @@ class _Answer:
         return None if length < 0 else self.taken(length).decode(errors="replace")
 
     def count(self, size: int) -> int:
-        """The length of a list whose items take `size` bytes at least."""
+        """Read the length of a list whose items take at least `size` bytes each."""
         found = max(0, self.int32())
         if found * size > len(self._content) - self._at:
             raise NoAnswerError(_CUT)
@@ -145,23 +145,23 @@ def _string(text: str) -> bytes:
 
 
 def _topics(answer: _Answer, wanted: frozenset[str]) -> TopicAnswers:
-    answer.taken(4)  # how long to wait
+    answer.taken(4)  # throttle time
     for _ in range(answer.count(12)):
-        answer.taken(4)  # the number of a broker
-        answer.text()  # its host
-        answer.taken(4)  # its port
-        answer.text()  # its rack
-    answer.text()  # the cluster
-    answer.taken(4)  # its controller
+        answer.taken(4)  # broker id
+        answer.text()  # broker host
+        answer.taken(4)  # broker port
+        answer.text()  # broker rack
+    answer.text()  # cluster id
+    answer.taken(4)  # controller id
     found = TopicAnswers()
     for _ in range(min(answer.count(9), len(wanted) + 1)):
         error, name = answer.int16(), answer.text() or ""
-        answer.taken(1)  # whether it is the brokers' own
+        answer.taken(1)  # whether it is an internal topic
         number = answer.count(18)
         for _ in range(min(number, MOST_PARTITIONS)):
             answer.taken(10)  # error, number, leader
             answer.taken(4 * answer.count(4))  # replicas
-            answer.taken(4 * answer.count(4))  # those in sync
+            answer.taken(4 * answer.count(4))  # in-sync replicas
         if error in _MISSING:
             found.counts[name] = None
         elif error == _FORBIDDEN:

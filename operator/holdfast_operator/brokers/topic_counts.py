@@ -1,9 +1,8 @@
-"""The topics of all apps and their partition counts, asked once per Kafka system and not once per app.
+"""Partition counts of the topics of all apps, read once per Kafka system rather than once per app.
 
-A look takes what was answered last; a thread asks the brokers anew every so often, at once for what nobody has
-asked for before, and apps concerned by a change are looked at. Until there is an answer the count is unknown, which
-is not the same as a topic that is not there. What was tried in vain is for the log, not for whoever wrote the app.
-Must not judge counts.
+A look uses the last answer. A thread asks the brokers regularly, and at once for new topics; apps whose counts changed
+are looked at. Until there is an answer, a count is unknown, which differs from a topic that does not exist. Failed
+connection attempts are logged, but not shown to the app's author. Must not judge counts.
 """
 
 import logging
@@ -23,14 +22,14 @@ from holdfast_operator.decide.facts import AppKey, Unknown
 _LOG = logging.getLogger("holdfast")
 _AT_ONCE = 64
 _NEW, _SILENT = 16, 4
-"""Of each namespace in one round: systems that nobody has asked yet, and those that were silent when last asked. Each
-may take as long as asking may; whoever names more of them waits for himself."""
+"""Maximum systems per namespace and round: new ones, and ones that did not answer last time. Each can take the full
+timeout, so a namespace with more of them only delays itself."""
 AskBrokers = Callable[[str, str, Mapping[str, str], Collection[str]], Mapping[str, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class _System:
-    """What one client can answer for."""
+    """A Kafka system with the settings it is asked with."""
 
     bootstrap: str
     config: tuple[tuple[str, str], ...] = field(repr=False)
@@ -38,27 +37,27 @@ class _System:
 
 @dataclass(slots=True)
 class TopicCounts:
-    """What brokers have answered."""
+    """The last answers of all brokers."""
 
     ask: AskBrokers
     changed: Callable[[AppKey], None]
-    """Told which apps read a topic whose count is another one now."""
+    """Called for each app that reads a topic whose count has changed."""
     wanted: Callable[[], None] = lambda: None
-    """Told when somebody wants to know what has not been asked yet."""
+    """Called when a topic is wanted that has not been asked for yet."""
     forget_after: float = 3600.0
     _wanted: dict[_System, dict[str, dict[AppKey, float]]] = field(default_factory=dict)
-    """System -> topic -> who wants to know, and since when nobody asked again."""
+    """System -> topic -> app -> when it last asked."""
     _answers: dict[_System, Mapping[str, int | None] | Unknown] = field(default_factory=dict)
     _asked: dict[_System, float] = field(default_factory=dict)
-    """When each was asked last."""
+    """System -> when it was last asked."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def counts(
         self, key: AppKey, app: StreamApp, secrets: Mapping[str, Mapping[str, str]]
     ) -> Mapping[str, int | None] | Unknown:
-        """By stream, for all Kafka streams of an app; unknown until all of them are known.
+        """Return the counts of all Kafka streams of an app, by stream; `Unknown` until all of them are known.
 
-        `secrets`: name -> settings of the client, which count over those of the spec.
+        `secrets`: name -> client settings, which take precedence over those of the spec.
         """
         found: dict[str, int | None] = {}
         for system in app.spec.systems:
@@ -80,10 +79,10 @@ class TopicCounts:
         return found
 
     def refresh(self, *, everything: bool = True) -> None:
-        """Ask the systems, and tell who is concerned by what changed. Blocks: for a thread of its own.
+        """Ask the systems and call `changed` for the affected apps. Blocks, so it needs its own thread.
 
-        Without `everything` only what nobody has asked for yet is asked for. Systems are asked side by side: one that
-        does not answer keeps nobody else waiting.
+        Without `everything`, only new topics are asked for. Systems are asked in parallel, so that a silent one does
+        not delay the others.
         """
         with self._lock:
             self._drop_old()
@@ -93,7 +92,7 @@ class TopicCounts:
                 list(pool.map(lambda one: self._refresh(*one), round_))
 
     def _round(self, *, everything: bool) -> list[tuple[_System, frozenset[str]]]:
-        """Who is asked now for which topics; who waited longest comes first, where not all can be."""
+        """Choose the systems and topics to ask for now; those that waited longest come first."""
         chosen, taken, left = [], Counter[tuple[bool, str]](), False
         for system, topics in sorted(self._wanted.items(), key=lambda one: self._asked.get(one[0], 0.0)):
             last = self._answers.get(system)
@@ -161,12 +160,12 @@ class TopicCounts:
 
 
 def _unanswered(last: Mapping[str, int | None] | Unknown, topics: Mapping[str, object]) -> Collection[str]:
-    """What nobody has asked for yet; of a system that did not answer, nothing."""
+    """Return the topics not asked for yet; none for a system that did not answer."""
     return () if isinstance(last, Unknown) else topics.keys() - last.keys()
 
 
 def _of(answer: Mapping[str, int | None] | Unknown | None, topic: str) -> object:
-    """What can be told apart: a count, no topic, or why it is not known."""
+    """Return a comparable answer: a count, None for no topic, or why it is not known."""
     if answer is None or isinstance(answer, Unknown):
         return answer
     return answer.get(topic, "not asked")

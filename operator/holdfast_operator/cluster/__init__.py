@@ -1,1 +1,1 @@
-"""The Kubernetes cluster, without knowing an app: the API client, the session of watches, nodes."""
+"""Access to the Kubernetes cluster, without knowledge of apps: the API client, the session of watches, nodes."""

@@ -1,7 +1,7 @@
-"""The client of the API server: objects in, objects out, and errors typed by the way out.
+"""The client of the API server: reads and writes objects; errors are typed by what to do next.
 
-"Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline.
-Nothing else speaks to the API server, apart from kopf's watches. Must not know an app.
+A missing object is `None`, never an error; a failed call is an error, never `None`. Every call has a deadline. Apart
+from kopf's watches, nothing else talks to the API server. Must not know apps.
 """
 
 import json
@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
 
 Tree = dict[str, Any]
 CallListener = Callable[[str, str, int], None]
-"""Told verb, kind and answer of each call; 0: there was no answer."""
+"""Called with verb, kind and HTTP status of each call; 0: no answer."""
 _TIMEOUT = 15.0
 _PAGE = 500
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
@@ -27,7 +27,7 @@ _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "pat
 
 @dataclass(frozen=True, slots=True)
 class ApiKind:
-    """A kind of object, as the API server knows it."""
+    """A kind of Kubernetes object."""
 
     name: str
     plural: str
@@ -35,7 +35,7 @@ class ApiKind:
     namespaced: bool = True
 
     def path(self, namespace: str | None, name: str | None = None, part: str | None = None) -> str:
-        """Where it is."""
+        """Return the URL path of a list, an object or a subresource."""
         base = f"/api/{self.api}" if "/" not in self.api else f"/apis/{self.api}"
         within = f"/namespaces/{quote(namespace or '', safe='')}" if self.namespaced and namespace is not None else ""
         rest = "".join(f"/{quote(one, safe='')}" for one in (name, part) if one is not None)
@@ -55,19 +55,19 @@ NETWORK_POLICY = ApiKind("NetworkPolicy", "networkpolicies", "networking.k8s.io/
 EVENT = ApiKind("Event", "events", "events.k8s.io/v1")
 LEASE = ApiKind("Lease", "leases", "coordination.k8s.io/v1")
 _DISCOVERY = ApiKind("Discovery", "", "")
-"""What the API server itself says of its kinds."""
+"""The API server's discovery documents."""
 
 
 class ClusterUnreachableError(RetrySoonError):
-    """The API server did not answer, or not now."""
+    """The API server did not answer, or can't right now."""
 
 
 class ConflictError(RetrySoonError):
-    """Somebody else wrote first, or it is there already."""
+    """Another client wrote first, or the object already exists."""
 
 
 class ClusterRefusedError(WorldChangeError):
-    """The API server understood and said no: rights, quota, admission, or a field."""
+    """The API server refused the request: rights, quota, admission, or an invalid field."""
 
 
 class Cluster:
@@ -77,18 +77,18 @@ class Cluster:
         self._client, self._called = client, called
 
     async def get(self, kind: ApiKind, namespace: str | None, name: str) -> Tree | None:
-        """As it is now; None: it is not there."""
+        """Return the object's current state; None: it does not exist."""
         return await self._call("get", kind, kind.path(namespace, name))
 
     async def serves(self, kind: ApiKind) -> bool:
-        """Whether it has this kind of a group. Both lists are asked: what a CRD brings is not in both at once."""
+        """Return whether this kind is served. A new CRD appears in the two discovery lists at different times."""
         groups = await self._call("get", _DISCOVERY, "/apis") or {}
         version = await self._call("get", _DISCOVERY, f"/apis/{kind.api}") or {}
         versions = (one.get("groupVersion") for group in groups.get("groups") or [] for one in group["versions"])
         return kind.api in versions and any(one.get("name") == kind.plural for one in version.get("resources") or [])
 
     async def find(self, kind: ApiKind, namespace: str | None, labels: Mapping[str, str]) -> list[Tree]:
-        """All that carry these labels."""
+        """Return all objects with these labels."""
         found: list[Tree] = []
         query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
         after = ""
@@ -101,7 +101,7 @@ class Cluster:
                 return found
 
     async def create(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree:
-        """Make it; `ConflictError` where one of its name is there."""
+        """Create the object; `ConflictError` if one of this name exists."""
         made = await self._call("create", kind, kind.path(namespace), body=tree)
         if made is None:
             message = f"{kind.name} {tree['metadata']['name']}: namespace {namespace} does not exist"
@@ -109,26 +109,26 @@ class Cluster:
         return made
 
     async def replace(self, kind: ApiKind, namespace: str | None, tree: Tree) -> Tree | None:
-        """Write it over the version in it; None where it is gone."""
+        """Replace the version that `tree` names; None: the object is gone."""
         path = kind.path(namespace, tree["metadata"]["name"])
         return await self._call("update", kind, path, body=tree)
 
     async def patch(
         self, kind: ApiKind, namespace: str | None, name: str, patch: Tree, part: str | None = None
     ) -> Tree | None:
-        """Merge this into it; with `metadata.resourceVersion` in it only over that version. None where it is gone."""
+        """Apply a merge patch; with `metadata.resourceVersion`, only to that version. None: the object is gone."""
         return await self._call("patch", kind, kind.path(namespace, name, part), body=patch)
 
     async def delete(
         self, kind: ApiKind, namespace: str | None, name: str, uid: str | None = None, grace: int | None = None
     ) -> None:
-        """Let it go, if it still is the one with this uid; gone already is as well. `grace` in seconds."""
+        """Delete the object if it still has this uid; succeed if it is already gone. `grace` is in seconds."""
         try:
             await self.delete_as(kind, namespace, name, {} if uid is None else {"uid": uid}, grace)
         except ConflictError:
             if uid is None:
                 raise
-            # Another one of the same name: the one that was meant is gone.
+            # Another object has the name now: the one to delete is gone.
 
     async def delete_as(
         self,
@@ -138,7 +138,7 @@ class Cluster:
         preconditions: Mapping[str, str],
         grace: int | None = None,
     ) -> None:
-        """Let it go, if it still is exactly this one; `ConflictError` where it is not."""
+        """Delete the object if the preconditions hold; `ConflictError` if not."""
         body: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if preconditions:
             body["preconditions"] = dict(preconditions)

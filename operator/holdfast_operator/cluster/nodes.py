@@ -1,8 +1,8 @@
-"""Nodes that do not answer: when one counts as lost, and the tolerations that keep pods there as long.
+"""Silent nodes: when a node counts as lost, and the tolerations that keep pods on it until then.
 
-One figure says when a node is lost: so long after it stopped answering, or was gone, and not a moment before. Pods
-leave such a node after the same time, by the tolerations given here, so there is one wait and not several in a row.
-A node that comes back before has never been lost. Must not judge what is on it.
+A node is lost a fixed time after it stopped answering or disappeared. Pods leave it after the same time, by the
+tolerations set here, so there is one wait instead of several in a row. A node that comes back earlier was never lost.
+Must not judge what runs on it.
 """
 
 import time
@@ -20,30 +20,30 @@ _NO_EXECUTE = "NoExecute"
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What is known of a node."""
+    """The known state of a node."""
 
     host: str
     silent_since: int | None
-    """Since when it does not answer; None: it does."""
+    """Since when it does not answer; None: it answers."""
 
 
 @dataclass(slots=True)
 class Nodes:
-    """What watches have told of nodes; times are milliseconds since 1970."""
+    """The state of all watched nodes; times are milliseconds since 1970."""
 
     lost_after: int = 60_000
     clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     _seen: dict[str, _Node] = field(default_factory=dict)
     _gone: dict[str, int] = field(default_factory=dict)
-    """Nodes that are not there, and since when that is known."""
+    """Node that does not exist -> since when that is known."""
 
     @property
     def told(self) -> bool:
-        """Whether anybody has told of a node."""
+        """Return whether any node has been seen."""
         return bool(self._seen or self._gone)
 
     def saw(self, name: str, tree: Tree | None) -> bool:
-        """A node is so now, or gone (None); whether it answers differently from before."""
+        """Record a node's state (None: it is gone); return whether it started or stopped answering."""
         before = self._seen.pop(name, None)
         if tree is None:
             self._gone.setdefault(name, self.clock() if before is None else before.silent_since or self.clock())
@@ -51,39 +51,39 @@ class Nodes:
         self._gone.pop(name, None)
         since = _silent_since(tree, self.clock())
         if since is not None and before is not None and before.silent_since is not None:
-            since = min(since, before.silent_since)  # that a controller found another word for it is no answer
+            since = min(since, before.silent_since)  # a changed reason is no sign of life
         labels = (tree.get("metadata") or {}).get("labels") or {}
         self._seen[name] = _Node(str(labels.get(HOST, name)), since)
         return before is None or (before.silent_since is None) != (since is None)
 
     def silent_since(self, name: str) -> int | None:
-        """Since when this node does not answer; None: it does, or nodes are not watched."""
+        """Return since when this node does not answer; None: it answers, or nodes are not watched."""
         if name in self._seen:
             return self._seen[name].silent_since
-        # Without any node it is the watch that is silent. Who was never told of a node counts from now.
+        # If no node is known, the watch itself is silent. An unknown node counts as silent from now on.
         return self._gone.setdefault(name, self.clock()) if self.told else None
 
     def lost(self, name: str) -> bool:
-        """Whether this node has not answered for so long that it is not waited for any more."""
+        """Return whether this node has been silent for so long that it counts as lost."""
         since = self.silent_since(name)
         return since is not None and self.clock() - since >= self.lost_after
 
     def lost_host(self, host: str) -> bool:
-        """The same, by what a node calls itself in its label."""
+        """Return whether the node with this hostname label is lost."""
         names = [name for name, node in self._seen.items() if host in (name, node.host)]
         return all(self.lost(name) for name in names or [host])
 
     def known(self, name: str) -> bool:
-        """Whether there is, or was, a node of this name."""
+        """Return whether a node of this name exists or existed."""
         return name in self._seen or name in self._gone
 
 
 def with_node_tolerations(pod: Tree, seconds: int) -> Tree:
-    """The pod, staying so long on a node that does not answer, where nobody has said how long."""
+    """Return the pod with tolerations for a silent node for this long, unless it has its own."""
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or []
     if not isinstance(tolerations, list):
-        return pod  # the API server says what is wrong with it
+        return pod  # the API server reports what is wrong with it
     given = [one for one in tolerations if isinstance(one, dict)]
     ours = [
         {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}

@@ -1,6 +1,6 @@
-"""The HTTP session of kopf's watches, which takes out of every response what can't be parsed safely.
+"""The HTTP session of kopf's watches, which removes from every response what can't be parsed safely.
 
-kopf parses whatever a watch sends, and users write what is in it. Must not know what is watched.
+kopf parses whatever a watch sends, and users control its content. Must not know what is watched.
 """
 
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from holdfast.bounded_json import WATCHED, ObjectDepth, bounded_objects
 
 
 def watch_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """A session for this connection; kopf closes it."""
+    """Return a session for this connection; kopf closes it."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
         headers=info.as_http_headers(),
@@ -32,14 +32,14 @@ def watch_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 class _Response(aiohttp.ClientResponse):
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
-        """Begin to read, through the filter."""
+        """Start reading through the filter."""
         await super().start(connection)
-        self.content = _Content(self.content)  # type: ignore[assignment] # what kopf and aiohttp call of it is there
+        self.content = _Content(self.content)  # type: ignore[assignment] # it has what kopf and aiohttp call
         return self
 
 
 class _Content:
-    """What is read of a response: lists at once, watches line by line."""
+    """The filtered content of a response: lists as a whole, watches line by line."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content

@@ -1,1 +1,1 @@
-"""The pure decision about an app: facts in, ordered lists of checks and rules, a decision out."""
+"""The pure decision about an app, made from facts by ordered lists of checks and rules."""

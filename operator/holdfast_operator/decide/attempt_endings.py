@@ -1,7 +1,7 @@
-"""The ways an attempt can have ended, in the order in which they are checked.
+"""The ways an attempt can end, in the order in which they are checked.
 
-How it ended decides whether, and how soon, there is another. The phase of the pod comes before the status of its
-container: a pod whose place was taken has no container status. Must not know what is done about it.
+How it ended decides whether and how soon another attempt starts. The pod's phase is checked before its container
+status, as an evicted pod has no container status. Must not know what is done about an ending.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,26 +20,26 @@ class AttemptOutcome(StrEnum):
     """How an attempt ended."""
 
     COMPLETED = "Completed"
-    """All inputs have ended: there is nothing left to do."""
+    """All inputs have ended: nothing is left to do."""
     DRAINED = "Drained"
-    """It was asked to end, and did."""
+    """It was asked to end and did."""
     LOST = "Lost"
-    """Not its own doing: the next attempt need not wait."""
+    """It ended through no fault of its own: the next attempt starts at once."""
     FAILED = "Failed"
-    """The next attempt waits."""
+    """It failed: the next attempt starts after a wait."""
     STOPPED = "Stopped"
-    """As failed, but it saw no error: it ended though its inputs have no end."""
+    """Like `FAILED`, but without an error: it ended although its inputs have no end."""
     REFUSED = "Refused"
-    """Another attempt would end the same way: somebody has to change something."""
+    """Another attempt would end the same way: the user has to change something."""
 
 
 FAILURES = (AttemptOutcome.FAILED, AttemptOutcome.STOPPED)
-"""What counts as a failure."""
+"""The outcomes that count as failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnding:
-    """How it ended, and why."""
+    """How and why an attempt ended."""
 
     outcome: AttemptOutcome
     reason: Reason
@@ -48,7 +48,7 @@ class AttemptEnding:
 
 @dataclass(frozen=True, slots=True)
 class _EndedDriver:
-    """A driver that is over, and what it said last."""
+    """A driver that has ended, and its termination message."""
 
     pod: PodState
     draining: bool
@@ -56,7 +56,7 @@ class _EndedDriver:
 
     @property
     def told(self) -> str:
-        """Its own words."""
+        """Return the driver's own message, else that of its container or pod."""
         text = self.said.get("message")
         if isinstance(text, str) and text:
             return text[:_SHOWN]
@@ -65,13 +65,13 @@ class _EndedDriver:
 
 
 def ending_of(pod: PodState, *, draining: bool) -> AttemptEnding:
-    """How the attempt of this pod ended; the pod is over."""
+    """Return how the attempt of this pod ended; the pod must be over."""
     last = _EndedDriver(pod, draining, _said(pod))
     return next(ending for ask in ENDINGS if (ending := ask(last)) is not None)
 
 
 def _said(pod: PodState) -> Mapping[str, object]:
-    """The driver's termination message, an object in JSON; anything else says nothing."""
+    """Return the driver's termination message if it is a JSON object, else an empty one."""
     try:
         said = load(pod.ended.message) if pod.ended else None
     except ValueError:
@@ -97,7 +97,7 @@ def _evicted(last: _EndedDriver) -> AttemptEnding | None:
 
 
 def _made_room(last: _EndedDriver) -> AttemptEnding | None:
-    """A drain of its node, a preemption: whatever it ended with, it would not have ended."""
+    """A node drain or a preemption: whatever its exit code, it would have gone on otherwise."""
     if last.draining or last.pod.disrupted is None:
         return None
     message = f"the driver had to leave node {last.pod.node} ({last.pod.disrupted}); the next attempt starts at once"
@@ -105,7 +105,7 @@ def _made_room(last: _EndedDriver) -> AttemptEnding | None:
 
 
 def _deleted(last: _EndedDriver) -> AttemptEnding | None:
-    """Also one that only says that it drained: the signal was not ours."""
+    """A driver ended by somebody else; also one that says it drained, if the operator did not ask for it."""
     told = last.pod.phase is PodPhase.SUCCEEDED and last.said.get("ended") == "drained"
     if last.draining or (last.pod.deleting_since is None and not told):
         return None
@@ -173,4 +173,4 @@ ENDINGS: tuple[Callable[[_EndedDriver], AttemptEnding | None], ...] = (
     _out_of_memory,
     _failed,
 )
-"""First match counts; the last always matches."""
+"""The first match counts; the last always matches."""

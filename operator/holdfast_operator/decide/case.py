@@ -1,4 +1,4 @@
-"""The case that every rule looks at, and the few ways in which rules answer. Must not hold a rule."""
+"""The case that every rule examines, and helpers for their answers. Must not hold a rule."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from holdfast_operator.decide.facts import Snapshot, StartVerdict
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a rule looks at."""
+    """The facts that a rule examines."""
 
     seen: Snapshot
     judged: StartVerdict
@@ -30,12 +30,12 @@ class Case:
 
     @property
     def status(self) -> Status:
-        """What the operator has written down."""
+        """Return the app's status as written by the operator."""
         return self.seen.app.status
 
     @property
     def restart(self) -> Restart:
-        """How failures are answered; the defaults where the spec can't be read."""
+        """Return the restart settings; the defaults if the spec can't be read."""
         return self.judged.app.spec.restart if self.judged.app is not None else Restart()
 
 
@@ -48,12 +48,12 @@ def decision(
     uid: str | None = None,
     draining: str | None = None,
 ) -> Decision:
-    """What is said and done; `uid` and `draining` are written down if they are given."""
+    """Return a decision with these conditions and actions; `uid` and `draining` go into the status if given."""
     return Decision(status_with(case, said, uid=uid, draining=draining), wake, actions)
 
 
 def status_with(case: Case, said: ConditionUpdates, *, uid: str | None = None, draining: str | None = None) -> Status:
-    """The status with this said of the app as it is now."""
+    """Return the status with these conditions of the current generation."""
     generation = case.seen.app.generation
     update: dict[str, object] = {
         "observed_generation": generation,
@@ -67,16 +67,17 @@ def status_with(case: Case, said: ConditionUpdates, *, uid: str | None = None, d
 
 
 def given_up(case: Case, pod: PodState, since: int | None) -> bool:
-    """Whether nobody waits for this pod any more; where only the pod says that its node is lost, not at once."""
+    """Return whether to stop waiting for this pod. If only the pod reports a lost node, wait first."""
     if not pod.node_lost:
         return False
     return pod.silent_since is not None or (since is not None and case.now - since > case.limits.lost_after)
 
 
 def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
-    """Ask each pod once; one whose node is lost is given up, as nobody else will: its attempt's number fences it.
+    """Return actions that ask each pod once to end, and force-delete it if its node is lost: its attempt is fenced.
 
-    What would make them again goes first: Spark takes it away where it ends well, and Kubernetes with the driver's pod.
+    StatefulSets that would recreate the pods go first. Otherwise only Spark's normal end or the driver pod's deletion
+    removes them.
     """
     makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
     actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers]

@@ -1,9 +1,8 @@
-"""The conditions of an app's status: the sentence for each thing that can be said, and how the list is kept.
+"""The conditions of an app's status: their reasons and messages, and how the list is updated.
 
-Conditions are how an app speaks to people and tools: one list, one writer, no flicker. `Ready`, `Reconciling` and
-`Stalled` follow kstatus, so that `kubectl wait`, Helm and Argo understand them. A condition that nothing new is
-said of stays as it is; one that says the same again keeps the time of its last change. Must not decide when
-something is said.
+Conditions tell people and tools how an app is: one list, one writer, no flicker. `Ready`, `Reconciling` and `Stalled`
+follow kstatus, so that `kubectl wait`, Helm and Argo understand them. A condition without an update stays as it is;
+one whose status stays the same keeps the time of its last change. Must not decide when a condition applies.
 """
 
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ _TRUTH: Mapping[bool | None, str] = {True: "True", False: "False", None: "Unknow
 def updated_conditions(
     before: tuple[Condition, ...], said: ConditionUpdates, generation: int, now: int
 ) -> tuple[Condition, ...]:
-    """All conditions after this was said of the app in this generation."""
+    """Return all conditions after these updates for this generation."""
     known = {one.type: one for one in before}
     return tuple(
         _said(known.get(kind), kind, said[kind], generation, now)
@@ -63,7 +62,7 @@ def _said(
 
 
 def settled(reason: Reason, message: str) -> ConditionUpdates:
-    """All is as it should be."""
+    """Return the updates for an app that is ready."""
     return {
         "Ready": (True, reason, message),
         "Reconciling": (False, Reason.SETTLED, Reason.SETTLED.sentence),
@@ -72,7 +71,7 @@ def settled(reason: Reason, message: str) -> ConditionUpdates:
 
 
 def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = False) -> ConditionUpdates:
-    """It is not; `moving`: something is under way. `stalled`: somebody has to act."""
+    """Return the updates for an app that is not ready. `moving`: work is under way; `stalled`: the user must act."""
     return {
         "Ready": (False, reason, message),
         "Reconciling": (True, reason, message) if moving else (False, Reason.SETTLED, Reason.SETTLED.sentence),
@@ -81,7 +80,7 @@ def not_ready(reason: Reason, message: str, *, moving: bool, stalled: bool = Fal
 
 
 def running_conditions(judged: StartVerdict, status: Status, report: DriverReport) -> ConditionUpdates:
-    """It runs well; but what was applied last may not be what runs."""
+    """Return the updates for a healthy attempt; the newest spec may still wait or be invalid."""
     against = judged.against
     if against is not None and judged.may_change and judged.differs(status):
         message = f"attempt {report.attempt} goes on as it was; what was applied has to wait: {against.message}"
@@ -93,7 +92,7 @@ def running_conditions(judged: StartVerdict, status: Status, report: DriverRepor
 
 
 def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
-    """What planning says; nothing where it could not be done."""
+    """Return the outcome of planning; empty if the app could not be planned."""
     if judged.app is None and judged.against is not None:
         return {"PlanValid": (False, judged.against.reason, judged.against.message)}
     if judged.plan is None:
@@ -111,7 +110,7 @@ def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
 
 
 def growth_conditions(judged: StartVerdict) -> ConditionUpdates:
-    """Whether the state of the run fits to what the app is now."""
+    """Return whether the run's state fits the current app."""
     refused = {
         Reason.NOT_A_MULTIPLE,
         Reason.PARTITIONS_SHRANK,
@@ -130,7 +129,7 @@ def growth_conditions(judged: StartVerdict) -> ConditionUpdates:
 
 
 def locality_conditions(report: DriverReport) -> ConditionUpdates:
-    """Whether tasks run where their state is."""
+    """Return whether tasks run where their state is."""
     away = report.tasks - report.placed
     return {
         "Assigned": (True, Reason.ASSIGNED, f"{report.tasks} tasks"),
@@ -141,7 +140,7 @@ def locality_conditions(report: DriverReport) -> ConditionUpdates:
 
 
 def executors_missing(up: int, wanted: int, executors: tuple[PodState, ...]) -> ConditionUpdates:
-    """Fewer executors run than are asked for, and what one of them waits for."""
+    """Return that fewer executors run than wanted, and what one of them waits for."""
     waiting = next((pod for pod in executors if pod.unschedulable is not None or pod.waiting is not None), None)
     why = ""
     if waiting is not None:
@@ -151,26 +150,26 @@ def executors_missing(up: int, wanted: int, executors: tuple[PodState, ...]) -> 
 
 
 def no_location(why: str) -> ConditionUpdates:
-    """An executor can't be given tasks."""
+    """Return that an executor can't be given tasks."""
     return {"Assigned": (False, Reason.LOCATION_MISSING, why)}
 
 
 def unreadable(condition: str, why: str) -> ConditionUpdates:
-    """What this condition rests on could not be read."""
+    """Return that the facts behind this condition could not be read."""
     return {condition: (None, Reason.CLUSTER_UNREADABLE, why)}
 
 
 def no_driver(reason: Reason) -> ConditionUpdates:
-    """There is none, and why: nobody has tasks then, and nobody lacks them."""
+    """Return that there is no driver, and why. `Assigned` is unknown then: no executor has or lacks tasks."""
     said = "there is no driver"
     return {"DriverRunning": (False, reason, said), "Assigned": (None, reason, said)}
 
 
 def is_ready(status: Status) -> bool:
-    """What was said last."""
+    """Return whether the condition `Ready` is true."""
     return any(one.type == "Ready" and one.status == "True" for one in status.conditions)
 
 
 def last_words(status: Status) -> str:
-    """What was said of the driver last."""
+    """Return the last message about the driver."""
     return next((one.message for one in status.conditions if one.type == "DriverRunning"), "")

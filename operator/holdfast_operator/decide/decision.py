@@ -1,7 +1,7 @@
-"""The answer of `decide`: the next status, the actions to take, the events to write, and when to look again.
+"""The result of `decide`: the next status, actions, events, and when to look again.
 
-A decision can't be made without a next look: either it says after how long, or that only a change of the app or of
-its pods can matter. So no app can be forgotten. Must not decide.
+Every decision has a next look: after a given time, or when the app or its pods change. So no app can be forgotten. Must
+not decide.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from holdfast.spec.app import Status, StreamApp
 
 @dataclass(frozen=True, slots=True)
 class LookAgain:
-    """Look again after so many milliseconds, whatever happens."""
+    """Look again after this many milliseconds, whatever happens."""
 
     after: int
     well: bool = False
-    """All is well: as long as the driver says so, the look can wait."""
+    """The app is healthy: the look can be postponed as long as the driver reports progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForChange:
-    """Nothing to do until something changes; a change wakes by itself."""
+    """Nothing to do until something changes; a change triggers a look."""
 
     until: str
 
@@ -33,47 +33,47 @@ NextLook = LookAgain | WaitForChange
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Be told before the object goes; before anything else is made."""
+    """Add the finalizer before anything else is created, so that the object can't disappear unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the object go: take the finalizer off."""
+    """Remove the finalizer, so that the object can be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartDriver:
-    """Make what an attempt needs, and its pod. Done twice, it is done once."""
+    """Create an attempt's objects and its driver pod. Idempotent."""
 
     app: StreamApp
     attempt: int
     topics: Mapping[str, int | None] = field(default_factory=dict)
-    """Partition counts its plan was accepted with."""
+    """Partition counts with which the plan was accepted."""
     nodes: Mapping[str, int] = field(default_factory=dict)
-    """Node that holds state -> how many tasks have theirs there."""
+    """Node -> number of tasks that have their state there."""
     storage_class: str = ""
-    """The cluster's default, for claims of an app that names none."""
+    """The cluster's default class, for claims of an app that names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Let the driver know who does what."""
+    """Hand a new assignment to the driver."""
 
     handed: VersionedAssignment
     moved: int = 0
-    """Tasks whose state is elsewhere."""
+    """Number of tasks that move away from their state."""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUpClaim:
-    """Delete one volume claim: its volume is on a node that is lost."""
+    """Delete a volume claim whose volume is on a lost node."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class EndPod:
-    """Ask a pod to end; it has its own grace period. `uid` is a precondition: never another pod of that name."""
+    """Ask a pod to end within its grace period. `uid` is a precondition, so that no other pod of that name is hit."""
 
     name: str
     uid: str
@@ -81,7 +81,7 @@ class EndPod:
 
 @dataclass(frozen=True, slots=True)
 class EndExecutorSet:
-    """Take away what makes pods again that are to end."""
+    """Delete the StatefulSet that would recreate pods that are to end."""
 
     name: str
     uid: str
@@ -89,7 +89,7 @@ class EndExecutorSet:
 
 @dataclass(frozen=True, slots=True)
 class ForceDeletePod:
-    """Take away a pod of a lost node: nobody is there to say that it ended."""
+    """Force-delete a pod on a lost node: no kubelet is there to report its end."""
 
     name: str
     uid: str
@@ -104,7 +104,7 @@ class GiveUpRunClaims:
 
 @dataclass(frozen=True, slots=True)
 class CollectAttempts:
-    """Remove ConfigMaps and finished pods of attempts before this one."""
+    """Delete ConfigMaps and finished pods of attempts before this one."""
 
     before: int
 
@@ -125,7 +125,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class OperatorEvent:
-    """An event: something that could surprise, said when it happens."""
+    """An event to write about the app."""
 
     reason: Reason
     message: str
@@ -134,7 +134,7 @@ class OperatorEvent:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens now."""
+    """What the operator does about an app now."""
 
     status: Status
     wake: NextLook
@@ -143,33 +143,33 @@ class Decision:
 
     @property
     def rests_on_absence(self) -> bool:
-        """Whether it would be wrong if there were a pod, or an attempt, that was not seen."""
+        """Return whether it would be wrong if a pod or an attempt existed that was not seen."""
         return any(isinstance(action, StartDriver | RemoveFinalizer | GiveUpRunClaims) for action in self.actions)
 
 
 ConditionUpdates = dict[str, tuple[bool | None, Reason, str]]
-"""Condition -> whether it holds (None: not known), why, and the sentence."""
+"""Condition -> whether it holds (None: unknown), reason, message."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionLimits:
-    """How long things may take, in milliseconds."""
+    """Time limits, in milliseconds."""
 
     start: int = 300_000
-    """A driver that has not started after this is said to be stuck; it is left alone, as its cause may go away."""
+    """A driver that has not started after this is reported as stuck; it is left alone, as the cause may go away."""
     silence: int = 150_000
     """A driver that has reported nothing for this long is not healthy."""
     triggers: int = 30
-    """So many trigger intervals without a batch while records wait mean: no progress."""
+    """This many trigger intervals without a batch while records wait mean no progress."""
     lost_after: int = 60_000
-    """A node that has not answered for so long is lost."""
+    """A node that has not answered for this long is lost."""
     settle: int = 15_000
-    """Executors that came up are assigned when all are there, or when no other has come for so long."""
+    """Executors get tasks when all are up, or when no other has come up for this long."""
     missing: int = 60_000
-    """An executor that is gone is waited for so long before its tasks are given to others."""
+    """How long to wait for a missing executor before its tasks go to others."""
     look: int = 30_000
-    """Where only the world can change, look this often."""
+    """Interval of looks while only the environment can change."""
     soon: int = 2_000
-    """Where something is under way, look this often."""
+    """Interval of looks while something is under way."""
     jitter: float = 0.0
-    """Between 0 and 1, drawn by the caller; spreads restarts."""
+    """Random number between 0 and 1, drawn by the caller; spreads restarts."""

@@ -1,9 +1,8 @@
-"""The facts one decision rests on: the app, its spec, its pods, the rest of a snapshot, and the start verdict.
+"""The facts that a decision rests on: the app, its spec, its pods, the rest of the snapshot, and the start verdict.
 
-They are values that can't change while something is decided. "Not there" and "could not be read" are different
-answers: the first is `None`, the second is `Unknown`, and no decision that harms may rest on the second. Times are
-milliseconds since 1970. The checks behind a verdict are `examine.start_checks`. Must not read anything but
-arguments.
+All are immutable values. "Does not exist" is `None`, "could not be read" is `Unknown`, and no harmful decision may rest
+on the second. Times are milliseconds since 1970. The checks behind a verdict are in `examine.start_checks`. Must not
+read anything but arguments.
 """
 
 from collections.abc import Mapping
@@ -23,30 +22,30 @@ from holdfast.tasks.record import PlacementRecord
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Could not be read just now."""
+    """A fact that could not be read."""
 
     why: str
     asked: bool = True
-    """No: nobody has asked yet, and somebody is about to."""
+    """False: the question has not been asked yet, but will be soon."""
 
 
 T = TypeVar("T")
 Observed: TypeAlias = T | Unknown | None
-"""There, proven to be absent, or not known."""
+"""A value, proven absence (None), or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLocations:
-    """Executors that may be given tasks, as the API server says now."""
+    """The executors that may be given tasks, as just read from the API server."""
 
     places: Mapping[str, str]
     """Pod -> location."""
     handed: VersionedAssignment | None
-    """The assignment that was handed over last in this run."""
+    """The last assignment handed over in this run."""
     lost_claims: frozenset[str] = frozenset()
-    """Claims whose volume only lost nodes reach."""
+    """Claims whose volume can be reached only from lost nodes."""
     wrong: str = ""
-    """Why an executor that works has no location."""
+    """Why a working executor has no location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +57,17 @@ class AppObject:
     uid: str
     generation: int
     tree: Mapping[str, Any]
-    """As the API server has it."""
+    """The object as read from the API server."""
     status: Status = field(default_factory=Status)
     deleting_since: int | None = None
     finalizer: bool = False
     version: str = ""
-    """resourceVersion, the precondition of whatever is written to it."""
+    """The resourceVersion, a precondition of every write."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppFinding:
-    """One thing that was found, and what it means."""
+    """A finding about an app: a reason and a message."""
 
     reason: Reason
     message: str
@@ -76,7 +75,7 @@ class AppFinding:
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What a verdict on the next attempt rests on, beside the spec."""
+    """The facts that a start verdict rests on, apart from the spec."""
 
     namespace: str
     counts: Mapping[str, int | None] | Unknown
@@ -91,39 +90,39 @@ class Snapshot:
 
     app: AppObject
     driver: Observed[PodState] = None
-    """The pod of the attempt in the status. That one which was seen is gone is never believed from watches alone."""
+    """The pod of the attempt in the status. That a driver is gone is never concluded from watches alone."""
     executors: tuple[PodState, ...] | Unknown = ()
-    """Of every attempt of the app."""
+    """Executors of all attempts."""
     others: tuple[PodState, ...] | Unknown = ()
     """Drivers of other attempts."""
     strangers: tuple[PodState, ...] = ()
-    """Drivers of an app of this name that was, or that somebody else labelled so: not ours to end."""
+    """Drivers of an earlier app of this name, or labelled so by others: not ours to end."""
     running: Observed[StreamApp] = None
-    """The app as the attempt in the status was told it."""
+    """The app as given to the attempt in the status."""
     counts: Mapping[str, int | None] | Unknown = field(default_factory=dict)
-    """Partition counts of topics; None: there is no such topic."""
+    """Stream -> partition count; None: there is no such topic."""
     record: Observed[PlacementRecord] = None
     missing: tuple[str, ...] | Unknown = ()
-    """Objects that pods of the app need and that are not there, e.g. `Secret kafka-auth`."""
+    """Missing objects that the app's pods need, e.g. `Secret kafka-auth`."""
     storage_class: Observed[str] = ""
-    """The cluster's default, where the app names none for its claims; empty: nobody needs it."""
+    """The cluster's default class, if the app's claims need it; empty: not needed."""
     report: Observed[DriverReport] = None
     seats: ExecutorLocations | Unknown | None = None
-    """None: the executors are those that were assigned last, and run."""
+    """None: the executors are running and have not changed since they were last assigned."""
     highest: int = 0
-    """The highest attempt of the run in the spec that has left a trace, whatever the status says: a status can be lost
-    (a backup has none), and a run can be taken up again."""
+    """The highest attempt of the spec's run that left a trace. The status is not enough: it can be lost (a backup has
+    none), and an earlier run can be resumed."""
     refused: AppFinding | None = None
-    """Why the API server did not make the attempt in the status, when it was asked last."""
+    """Why the API server refused to create the attempt in the status at the last try."""
 
     @property
     def grounds(self) -> Grounds:
-        """What is judged."""
+        """Return the facts that a start verdict rests on."""
         return Grounds(self.app.namespace, self.counts, self.record, self.missing, self.storage_class)
 
     @property
     def pods(self) -> list[PodState]:
-        """All pods of the app that could be seen."""
+        """Return all pods of the app that could be read."""
         drivers = [] if self.driver is None or isinstance(self.driver, Unknown) else [self.driver]
         seen = [what for what in (self.others, self.executors) if not isinstance(what, Unknown)]
         return [*drivers, *(pod for pods in seen for pod in pods)]
@@ -134,17 +133,17 @@ _SHOWN_ERRORS = 10
 
 @dataclass(frozen=True, slots=True)
 class ParsedSpec:
-    """What an object says an app is."""
+    """The spec of an object, parsed."""
 
     app: StreamApp | None
-    """None: it is invalid."""
+    """None: the spec is invalid."""
     fingerprint: str | None
     wrong: str = ""
-    """What is invalid about it."""
+    """What is invalid."""
 
 
 def read_spec(tree: Mapping[str, Any]) -> ParsedSpec:
-    """What this object says, or what is wrong with it."""
+    """Parse the spec of this object."""
     try:
         app = parse_app({name: tree[name] for name in tree if name != "status"})
     except SpecInvalidError as error:
@@ -156,35 +155,35 @@ PENDING_REASONS = frozenset({Reason.CLUSTER_UNREADABLE, Reason.ASKING_BROKERS})
 WORLD_REASONS = frozenset(
     {Reason.BROKER_UNREACHABLE, Reason.OBJECT_MISSING, Reason.STORAGE_CLASS_MISSING, Reason.TOPIC_MISSING}
 )
-"""What can go away without a change of the app."""
+"""Reasons that can go away without a change of the app."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartVerdict:
-    """What the app is now, and what stands against starting it."""
+    """The app's plan, and what prevents its start."""
 
     app: StreamApp | None
     """None: the spec is invalid."""
     plan: Plan | None
-    """None: it could not be made."""
+    """None: planning was not possible."""
     against: AppFinding | None
     """None: it may start."""
     fingerprint: str | None = None
-    """Of the spec, where it is valid."""
+    """Fingerprint of a valid spec."""
 
     @property
     def may_change(self) -> bool:
-        """Whether what stands against it can go away by itself."""
+        """Return whether what prevents the start can go away without a change of the app."""
         return self.against is not None and self.against.reason in PENDING_REASONS | WORLD_REASONS
 
     def differs(self, status: Status) -> bool:
-        """Whether the app is another one than its last attempt ran; a spec that can't be read is not."""
+        """Return whether the spec differs from that of the last attempt; False for an unreadable spec."""
         return self.app is not None and (status.run_id, status.spec_hash) != (self.app.spec.run_id, self.fingerprint)
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class AppKey:
-    """Which app."""
+    """Namespace and name of an app."""
 
     namespace: str
     name: str

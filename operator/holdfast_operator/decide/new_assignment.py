@@ -1,7 +1,7 @@
-"""The next assignment of tasks to executors, and when it is due: once, when all are up or no more come.
+"""The next assignment of tasks to executors, due once when all executors are up or no more come up.
 
-Tasks stay where they were as far as `assign` can have it: what was handed over last counts, else the placement
-record. An assignment for each executor that comes up would move them again and again. Must not read anything.
+Tasks stay where they were as far as possible, by the last assignment handed over, else by the placement record. A new
+assignment for each executor that comes up would move tasks again and again. Must not read anything.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from holdfast_operator.decide.facts import ExecutorLocations, Snapshot
 
 
 def new_assignment(case: Case, driver: PodState, report: DriverReport | None) -> HandOver | None:
-    """What to hand over to this driver now; None: nothing, or not yet. `report` is what it says."""
+    """Return the assignment to hand to this driver now; None: nothing, or not yet. `report` is the driver's."""
     seats, plan, attempt = case.seen.seats, case.judged.plan, driver.attempt or 0
     if not isinstance(seats, ExecutorLocations) or not seats.places or plan is None or not plan.valid:
         return None
@@ -36,7 +36,7 @@ def new_assignment(case: Case, driver: PodState, report: DriverReport | None) ->
         locations = {task: last.processors[name] for task, name in before.items()}
     elif isinstance(record, PlacementRecord):
         locations, before = record.task_location, record.task_processor
-    # Also after somebody took the assignment away: a driver heeds only what is newer than what it has.
+    # Also count the driver's version, in case the assignment was deleted: a driver applies only newer versions.
     version = max(0 if report is None else report.assignment, 0 if seats.handed is None else seats.handed.version)
     handed = VersionedAssignment(version + 1, attempt, seats.places, assign(tasks, seats.places, locations, before))
     now = handed.assignment.processor_of()
@@ -45,7 +45,7 @@ def new_assignment(case: Case, driver: PodState, report: DriverReport | None) ->
 
 
 def _last(seats: ExecutorLocations, attempt: int) -> VersionedAssignment | None:
-    """What this attempt was handed last."""
+    """Return the last assignment handed to this attempt."""
     return seats.handed if seats.handed is not None and seats.handed.attempt == attempt else None
 
 
@@ -63,12 +63,12 @@ def _due(case: Case, seats: ExecutorLocations, last: VersionedAssignment | None,
 
 
 def executors(seen: Snapshot, attempt: int | None) -> tuple[PodState, ...]:
-    """Those of an attempt."""
+    """Return the executors of an attempt."""
     every = seen.executors if isinstance(seen.executors, tuple) else ()
     return tuple(pod for pod in every if pod.attempt == attempt)
 
 
 def missing_since(status: Status) -> int | None:
-    """Since when it has been said that executors are missing."""
+    """Return since when the condition `Assigned` says that executors are missing."""
     said = (one for one in status.conditions if one.type == "Assigned" and one.status == "False")
     return next((moment(one.last_transition_time) for one in said if one.reason == Reason.EXECUTORS_MISSING), None)

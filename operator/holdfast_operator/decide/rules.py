@@ -1,12 +1,12 @@
-"""The one decision about an app: its rules in order, and the events for what they newly say against it.
+"""The decision about an app: the rules in order, and events for new problems.
 
     deleted? -> finalizer? -> pods unreadable? -> leftovers of other attempts?
              -> driver there? (ending, over, running) -> driver gone? -> may another attempt start?
 
-`RULES` is the operator's behaviour. Pure: the clock comes in, nothing is read, nothing is done. Whatever is done is
-written into the status first, so that an operator that dies in between goes on where it was. An event is written
-once for each change: what a condition said before is no news, however the numbers in its message change. Must not
-know the API.
+`RULES` is the operator's behaviour. Pure: the time comes in as an argument, nothing is read or done. Every action is
+written into the status first, so that a restarted operator continues where the last one died. Each change gives one
+event: a problem that the conditions already showed gives none, even if numbers in its message change. Must not know
+the API.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,14 +32,14 @@ from holdfast_operator.decide.facts import PENDING_REASONS, Snapshot, StartVerdi
 
 
 def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimits) -> Decision:
-    """What happens now: the first rule that applies."""
+    """Return the decision of the first rule that applies."""
     case = Case(seen, judged, now, limits)
     decided = next(decision for rule in RULES if (decision := rule(case)) is not None)
     return replace(decided, events=(*decided.events, *condition_events(case.status, decided)))
 
 
 def _deleted(case: Case) -> Decision | None:
-    """Drain, prove that nothing runs any more, give everything back, let go."""
+    """The app is deleted: drain it, prove that nothing runs any more, delete its claims, remove the finalizer."""
     app = case.seen.app
     if app.deleting_since is None:
         return None
@@ -61,15 +61,15 @@ def _deleted(case: Case) -> Decision | None:
 
 
 def _unguarded(case: Case) -> Decision | None:
-    """Nothing is made for an object that could go without our being told."""
+    """Add the finalizer first: without it the object could disappear unnoticed."""
     if case.seen.app.finalizer:
         return None
-    # Also an app that runs may lose it: `kubectl replace` takes it off.
+    # A running app can lose it too: `kubectl replace` removes it.
     return Decision(case.status, LookAgain(0), (AddFinalizer(),))
 
 
 def _blind(case: Case) -> Decision | None:
-    """Absence of evidence is no evidence: without seeing pods, nothing is started or ended."""
+    """Start or end nothing while pods can't be read: a pod that can't be seen may exist."""
     places = (case.seen.driver, case.seen.others, case.seen.executors)
     why = next((what.why for what in places if isinstance(what, Unknown)), None)
     if why is None:
@@ -78,8 +78,8 @@ def _blind(case: Case) -> Decision | None:
 
 
 def _leftovers(case: Case) -> Decision | None:
-    """Two drivers of one app are never wanted: all that is not the current attempt's ends before anything else."""
-    assert not isinstance(case.seen.others, Unknown)  # noqa: S101 - the rule before
+    """End the drivers of other attempts first: an app must never have two drivers."""
+    assert not isinstance(case.seen.others, Unknown)  # noqa: S101 - checked by the rule before
     alive = [pod for pod in case.seen.others if not pod.over]
     if not alive:
         return None
@@ -109,7 +109,7 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     without_driver.strangers_there,
     without_driver.starts,
 )
-"""The first that applies decides; the last always does."""
+"""The first rule that applies decides; the last one always applies."""
 
 _BAD: Mapping[str, str] = {
     "PlanValid": "False",
@@ -118,8 +118,8 @@ _BAD: Mapping[str, str] = {
     "DriverRunning": "False",
     "Ready": "False",
 }
-"""Condition -> what it says when something is wrong. The first that says it gives the words. Executors come and go, and
-what they lack is theirs to tell: `Assigned` is no news."""
+"""Condition -> its status when something is wrong. The first of these gives the event's message. `Assigned` gives no
+events, as executors come and go."""
 _NO_FAULT = PENDING_REASONS | {
     Reason.NOT_YET_KNOWN,
     Reason.STARTING,
@@ -130,14 +130,14 @@ _NO_FAULT = PENDING_REASONS | {
     Reason.WAITING_TO_RESTART,
     Reason.PREVIOUS_ATTEMPT_ALIVE,
 }
-"""What an app that is not ready may wait for, with nothing new being wrong, as long as nobody has to act."""
+"""Reasons for not being ready that are no problem, unless the app is stalled."""
 
 
 _REASONS = {reason.value: reason for reason in Reason}
 
 
 def condition_events(before: Status, decided: Decision) -> tuple[OperatorEvent, ...]:
-    """What the conditions of a decision say anew; what the decision tells itself is left out."""
+    """Return events for problems that are new in a decision's conditions and not in its own events."""
     known = {_said(one) for one in before.conditions if _bad(one)} | {(told.reason, None) for told in decided.events}
     now = {one.type: one for one in decided.status.conditions if _bad(one)}
     fresh: dict[tuple[str, int | None], Condition] = {}
@@ -145,9 +145,9 @@ def condition_events(before: Status, decided: Decision) -> tuple[OperatorEvent, 
         if _said(one) not in known:
             fresh.setdefault(_said(one), one)
     if any(generation is not None for _, generation in fresh):
-        # A plan is rejected: all else only says so too.
+        # The plan is rejected: the other conditions only repeat that.
         fresh = {said: one for said, one in fresh.items() if said[1] is not None}
-    # A condition of another release may have a reason that this one does not know; it is none of this decision.
+    # A reason unknown to this release comes from a condition that another release wrote, not from this decision.
     return tuple(
         OperatorEvent(_REASONS[one.reason], one.message, warning=True)
         for one in fresh.values()
@@ -160,5 +160,5 @@ def _bad(one: Condition) -> bool:
 
 
 def _said(one: Condition) -> tuple[str, int | None]:
-    # A plan is rejected anew with each change of the app; how a driver does has nothing to do with that.
+    # Each generation's rejected plan is news; a driver's problem is not tied to a generation.
     return one.reason, one.observed_generation if one.type == "PlanValid" else None

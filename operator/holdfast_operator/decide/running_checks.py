@@ -1,8 +1,8 @@
-"""The checks of a running attempt: the reasons to end it, and what is wrong with its driver. Each list in order.
+"""The checks of a running attempt: reasons to end it, and health checks of its driver, each list in order.
 
-A running attempt is ended only for these reasons, and each is said before it is done. A driver that exists is not
-yet an app that works: its node, image, container, start, reports and progress are looked at. Must not end anything:
-a driver that waits for its image or a node is left alone, since what it waits for may come.
+A running attempt is ended only for these reasons, and the reason is in the status before it is ended. A driver that
+exists may still not work, so its node, image, container, start, reports and progress are checked. Must not end
+anything: a driver that waits for its image or a node is left alone, since the wait may end.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class _RunningCase:
 
 
 def reason_to_end(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
-    """Why the running attempt has to end; None: it goes on."""
+    """Return why the running attempt has to end; None: it goes on."""
     if judged.app is None:
         return None
     case = _RunningCase(seen, judged, judged.app)
@@ -37,14 +37,14 @@ def reason_to_end(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
 
 
 def growth_halts(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
-    """What has grown, where the spec says to stop then."""
+    """Return what has grown, if the spec says to halt on growth."""
     if judged.app is None or judged.app.spec.on_partition_growth != "Halt" or not (told := _growth(seen, judged)):
         return None
     return AppFinding(Reason.GROWTH_HALTED, f"{told} partitions; set spec.onPartitionGrowth to Restart to go on")
 
 
 def _growth(seen: Snapshot, judged: StartVerdict) -> str:
-    """Streams that have more partitions than the run was built for, in words; empty: none."""
+    """Return, in words, the streams with more partitions than in the run's record; empty: none."""
     record = seen.record
     if judged.plan is None or not isinstance(record, PlacementRecord) or record.run_id != seen.app.status.run_id:
         return ""
@@ -75,7 +75,7 @@ def _cost(case: _RunningCase) -> str:
 
 
 def _begun(case: _RunningCase) -> bool:
-    """Whether the record is this attempt's: until its driver has begun, it is that of the attempt before."""
+    """Return whether the record is this attempt's; until its driver has begun, it is the previous attempt's."""
     report, status = case.seen.report, case.seen.app.status
     return isinstance(report, DriverReport) and report.attempt == status.attempt and report.begun
 
@@ -94,7 +94,7 @@ def _grown(case: _RunningCase) -> AppFinding | None:
 
 
 REASONS_TO_END: tuple[Callable[[_RunningCase], AppFinding | None], ...] = (_suspended, _halted, _changed, _grown)
-"""First match counts; none: it goes on."""
+"""The first match counts; none: the attempt goes on."""
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
 _REFUSED = frozenset(
@@ -110,24 +110,24 @@ _REFUSED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LivingDriver:
-    """A driver that is not over."""
+    """A driver that has not ended."""
 
     pod: PodState
     report: DriverReport | None
-    """Of this attempt; None: nothing yet."""
+    """This attempt's report; None: none yet."""
     interval: int
-    """The app's trigger, in milliseconds."""
+    """The app's trigger interval, in milliseconds."""
     now: int
     limits: DecisionLimits
 
     @property
     def age(self) -> int:
-        """How long the pod has existed."""
+        """Return how long the pod has existed."""
         return self.now - self.pod.created
 
 
 def unhealthy(living: LivingDriver) -> AppFinding | None:
-    """What is wrong with the driver; None: it starts in time, or runs well."""
+    """Return what is wrong with the driver; None: it is starting in time or running well."""
     return next((found for ask in HEALTH_CHECKS if (found := ask(living)) is not None), None)
 
 
@@ -203,4 +203,4 @@ HEALTH_CHECKS: tuple[Callable[[LivingDriver], AppFinding | None], ...] = (
     _silent,
     _no_progress,
 )
-"""First match counts; none: healthy."""
+"""The first match counts; none: the driver is healthy."""

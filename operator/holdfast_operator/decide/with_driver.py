@@ -1,6 +1,6 @@
-"""The rules for an app that has a driver, or had one a moment ago.
+"""The rules for an app that has a driver, or had one at the last look.
 
-Starting another one is the business of `without_driver`.
+Must not start a driver: `without_driver` does.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ _JITTER = 0.2
 
 
 def driver_ends(case: Case) -> Decision | None:
-    """It is being ended, by us or by others: wait for it, and give it up only with its node."""
+    """The driver is being ended, by us or by others: wait for it; give it up only if its node is lost."""
     driver = case.seen.driver
     if not isinstance(driver, PodState) or driver.over or driver.deleting_since is None:
         return None
@@ -56,7 +56,7 @@ def driver_ends(case: Case) -> Decision | None:
 
 
 def driver_over(case: Case) -> Decision | None:
-    """It ended: say how, and when there may be another."""
+    """The driver has ended: record how, and when the next attempt may start."""
     driver = case.seen.driver
     if not isinstance(driver, PodState) or not driver.over or case.status.ended is not None:
         return None
@@ -64,7 +64,7 @@ def driver_over(case: Case) -> Decision | None:
 
 
 def driver_gone(case: Case) -> Decision | None:
-    """It was there and is not: drained if we asked for it, otherwise taken away."""
+    """The driver's pod has disappeared: it was drained if we asked for that, otherwise deleted by others."""
     if case.seen.driver is not None or case.status.driver_uid is None or case.status.ended is not None:
         return None
     if case.status.draining == Reason.NODE_LOST:
@@ -77,7 +77,7 @@ def driver_gone(case: Case) -> Decision | None:
 
 
 def driver_runs(case: Case) -> Decision | None:
-    """It has to end, or goes on and is asked how it does."""
+    """The driver is running: end it if there is a reason, else check its health."""
     driver = case.seen.driver
     if not isinstance(driver, PodState) or driver.over:
         return None
@@ -86,7 +86,7 @@ def driver_runs(case: Case) -> Decision | None:
     wish, begun = reason_to_end(case.seen, case.judged), case.status.draining
     if begun is None and wish is None:
         return _living(case, driver)
-    # What was begun is carried through, also when its reason is gone: the spec may have come back to what it was.
+    # A drain that has begun is completed, even if its reason is gone: the spec may have been changed back.
     why = begun if begun is not None else str(wish.reason if wish else "")
     said = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
     said |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
@@ -100,7 +100,7 @@ def driver_runs(case: Case) -> Decision | None:
 
 
 def _lost(case: Case, driver: PodState) -> Decision:
-    """Nobody is there to say that it ended: it is asked to end, and then taken away."""
+    """Give up a driver on a lost node: no kubelet reports its end, so it is asked to end and then force-deleted."""
     first = case.status.draining is None
     message = f"node {driver.node} has not answered for {case.limits.lost_after // 1000} s: {driver.name} is given up"
     said = not_ready(Reason.NODE_LOST, message, moving=True)
@@ -153,7 +153,7 @@ def _living(case: Case, driver: PodState) -> Decision:
 
 
 def _before_lost(case: Case, wake: LookAgain) -> LookAgain:
-    """Also look when the first node that does not answer now counts as lost."""
+    """Return a next look that is no later than the moment when the first silent node counts as lost."""
     silent = [pod.silent_since for pod in case.seen.pods if pod.silent_since is not None and not pod.node_lost]
     if not silent:
         return wake
@@ -163,7 +163,7 @@ def _before_lost(case: Case, wake: LookAgain) -> LookAgain:
 
 @dataclass(frozen=True, slots=True)
 class _ExecutorEffects:
-    """What executors bring about."""
+    """The conditions, actions and events that follow from the executors."""
 
     said: ConditionUpdates
     wake: LookAgain | None = None
@@ -172,7 +172,7 @@ class _ExecutorEffects:
 
 
 def _seated(case: Case, driver: PodState, report: DriverReport | None) -> _ExecutorEffects:
-    """Executors that come up get tasks; those that stay away are said, waited for, and given up with their node."""
+    """Give tasks to executors that are up; report and wait for missing ones, and give up those on lost nodes."""
     if case.judged.app is None or not driver.works:
         return _ExecutorEffects({})
     mine, seats = executors(case.seen, driver.attempt), case.seen.seats
@@ -196,7 +196,7 @@ def _seated(case: Case, driver: PodState, report: DriverReport | None) -> _Execu
 def _given_up(
     case: Case, mine: tuple[PodState, ...], since: int | None
 ) -> tuple[tuple[Action, ...], tuple[OperatorEvent, ...]]:
-    """Pods on nodes that are lost, and claims whose volumes nobody else reaches, once a pod waits for such a one."""
+    """Return actions to give up pods on lost nodes, and claims reachable only from lost nodes if a pod needs them."""
     seats = case.seen.seats
     actions: list[Action] = []
     told: list[OperatorEvent] = []
@@ -211,7 +211,7 @@ def _given_up(
 
 
 def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decision:
-    """Write down how the attempt ended. What follows from it is the next look's business."""
+    """Return a decision that records how the attempt ended. The next look decides what follows."""
     failed = ending.outcome in FAILURES
     again = failed or ending.outcome is AttemptOutcome.LOST
     failures = (case.status.failures or 0) + (1 if failed else 0)
@@ -232,7 +232,7 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
 
 
 def _wait(case: Case, failures: int) -> int:
-    """Doubled with each failure in a row up to the longest; longer by chance, so that not all start at once."""
+    """Return the wait: doubled with each consecutive failure up to the maximum, plus jitter to spread restarts."""
     backoff = case.restart.backoff
     wait = min(millis(backoff.max), millis(backoff.initial) * 2 ** min(failures - 1, _DOUBLINGS))
     return int(wait * (1 + _JITTER * case.limits.jitter))

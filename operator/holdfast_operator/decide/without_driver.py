@@ -1,4 +1,4 @@
-"""The rules for an app that has no driver: it rests, it waits, or it starts. Must not end a driver."""
+"""The rules for an app without a driver: it stays stopped, waits, or starts. Must not end a driver."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ from holdfast_operator.decide.running_checks import growth_halts
 
 
 def forgives(case: Case) -> Decision | None:
-    """Somebody changed the app after it failed, maybe just what it takes: nothing is held against it any more."""
+    """The app was changed after a failure: forget the failure, as the change may be the fix."""
     status = case.status
     held = status.ended in (*FAILURES, AttemptOutcome.REFUSED)
     if not held or status.observed_generation == case.seen.app.generation:
@@ -41,9 +41,9 @@ def forgives(case: Case) -> Decision | None:
 
 
 def executors_left(case: Case) -> Decision | None:
-    """A driver's executors go with it, however it ended: two sets of them would write the same state."""
+    """End the executors of an ended driver first: two sets of executors would write the same state."""
     executors, status = case.seen.executors, case.status
-    assert not isinstance(executors, Unknown)  # noqa: S101 - the rule about being blind was asked before
+    assert not isinstance(executors, Unknown)  # noqa: S101 - checked by an earlier rule
     alive = [pod for pod in executors if not pod.over]
     if not alive or (status.ended is None and status.attempt is not None):
         return None
@@ -52,7 +52,7 @@ def executors_left(case: Case) -> Decision | None:
 
 
 def suspended(case: Case) -> Decision | None:
-    """It rests because it was told to."""
+    """The app is suspended."""
     if case.judged.app is None or not case.judged.app.spec.suspend:
         return None
     said = not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
@@ -60,7 +60,7 @@ def suspended(case: Case) -> Decision | None:
 
 
 def completed(case: Case) -> Decision | None:
-    """There is nothing left to do."""
+    """The app is completed: nothing is left to do."""
     if case.status.ended != AttemptOutcome.COMPLETED or case.judged.differs(case.status):
         return None
     said = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
@@ -68,7 +68,7 @@ def completed(case: Case) -> Decision | None:
 
 
 def stays_refused(case: Case) -> Decision | None:
-    """The driver said that somebody has to act; the same spec would end the same way."""
+    """The driver reported that the user has to act; the same spec would end the same way."""
     if case.status.ended != AttemptOutcome.REFUSED or case.judged.differs(case.status):
         return None
     message = last_words(case.status) or Reason.DRIVER_REFUSED.sentence
@@ -77,7 +77,7 @@ def stays_refused(case: Case) -> Decision | None:
 
 
 def stays_halted(case: Case) -> Decision | None:
-    """An input has grown, and the spec says to stop then."""
+    """An input has grown, and the spec says to halt on growth."""
     found = growth_halts(case.seen, case.judged)
     if found is None:
         return None
@@ -86,7 +86,7 @@ def stays_halted(case: Case) -> Decision | None:
 
 
 def may_not_restart(case: Case) -> Decision | None:
-    """The restart policy allows no other attempt."""
+    """The restart policy allows no further attempt."""
     ended, policy = case.status.ended, case.restart.policy
     if ended not in (*FAILURES, AttemptOutcome.LOST) or policy == "Always" or case.judged.differs(case.status):
         return None
@@ -98,7 +98,7 @@ def may_not_restart(case: Case) -> Decision | None:
 
 
 def cannot_start(case: Case) -> Decision | None:
-    """Something stands against it: say it, and look again where it can go away by itself."""
+    """Something prevents the start: report it, and look again if it can go away by itself."""
     against = case.judged.against
     if against is None:
         return None
@@ -112,7 +112,7 @@ def cannot_start(case: Case) -> Decision | None:
 
 
 def waits(case: Case) -> Decision | None:
-    """The last attempt failed: not before the wait is over."""
+    """The last attempt failed, and the wait is not over."""
     until = moment(case.status.retry_at)
     if until is None or until <= case.now:
         return None
@@ -122,7 +122,7 @@ def waits(case: Case) -> Decision | None:
 
 
 def strangers_there(case: Case) -> Decision | None:
-    """Somebody else's driver of this name would write the same streams."""
+    """A foreign driver of an app of this name exists: it would write the same streams."""
     names = [pod.name for pod in case.seen.strangers if not pod.over]
     if not names:
         return None
@@ -132,9 +132,9 @@ def strangers_there(case: Case) -> Decision | None:
 
 
 def starts(case: Case) -> Decision:
-    """Number the attempt, write it down, make it. Made or not, the next look makes the same one."""
+    """Start an attempt, with its number in the status first: after a crash, the next look starts the same one."""
     app, status = case.judged.app, case.status
-    assert app is not None  # noqa: S101 - what stands against starting was asked before
+    assert app is not None  # noqa: S101 - checked by an earlier rule
     new_run = status.run_id != app.spec.run_id
     under_way = status.attempt is not None and status.ended is None and not new_run
     last = max(0 if new_run else status.attempt or 0, case.seen.highest)
@@ -177,7 +177,7 @@ def starts(case: Case) -> Decision:
 
 
 def _left_behind(case: Case) -> tuple[OperatorEvent, ...]:
-    """State of the run that goes with steps that are gone."""
+    """Return events for state that is given up because its steps were removed."""
     warnings = () if case.judged.plan is None else case.judged.plan.warnings
     return tuple(
         OperatorEvent(one.reason, one.message, warning=True) for one in warnings if one.reason is Reason.STATE_GIVEN_UP
@@ -185,7 +185,7 @@ def _left_behind(case: Case) -> tuple[OperatorEvent, ...]:
 
 
 def _holding_state(case: Case) -> dict[str, int]:
-    """Node -> tasks whose state is there, where nodes are what state is bound to."""
+    """Return node -> number of tasks with state there, if state is bound to nodes."""
     record, app = case.seen.record, case.judged.app
     if not isinstance(record, PlacementRecord) or app is None or app.spec.state.location != "Node":
         return {}
@@ -193,5 +193,5 @@ def _holding_state(case: Case) -> dict[str, int]:
 
 
 def _needs_topics(case: Case) -> bool:
-    """Whether a broker's answer could change the verdict."""
+    """Return whether a broker's answer could change the verdict."""
     return case.judged.app is not None and any(one.kafka is not None for one in case.judged.app.spec.systems)

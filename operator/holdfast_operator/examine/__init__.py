@@ -1,1 +1,1 @@
-"""Specs that others wrote, read and judged in worker processes with limits of CPU time and memory."""
+"""Parsing and judging of users' specs, in worker processes with limits on CPU time and memory."""

@@ -1,8 +1,8 @@
-"""The examiner of specs: what a spec says and whether its app may start, asked of worker processes and remembered.
+"""The examiner of specs: asks worker processes what a spec says and whether its app may start; caches answers.
 
-A look waits a moment for an answer; where that is not enough it ends, and the app is looked at again when there is
-one. What could not be answered is remembered for as long as the object is the same one, and not tried again. Must
-not read specs itself.
+A look waits briefly for an answer. If that is not enough, the look ends, and another one follows when the answer is
+there. A question that can't be answered is remembered and not tried again while the object is unchanged. Must not
+parse specs itself.
 """
 
 import asyncio
@@ -23,34 +23,34 @@ from holdfast_operator.observe.cache import RecentValues
 
 _LOG = logging.getLogger("holdfast")
 _MOMENT = 0.25
-"""Seconds that a look waits."""
+"""Seconds that a look waits for an answer."""
 _MOST, _HEAVIEST, _MOST_REFUSED = 512, 16 << 20, 1 << 16
-"""Answers, the bytes they came in (which are five times as many in memory), and what there is no answer for."""
+"""Limits: number of answers, their pickled bytes (five times as many in memory), number of refusals."""
 QuestionKey = tuple[str, str]
-"""Uid of an app, and what is asked about it."""
+"""Uid of an app, and the question about it."""
 
 
 class ExaminationPendingError(Exception):
-    """There is no answer yet; the app is looked at again when there is."""
+    """There is no answer yet; the app is looked at again when there is one."""
 
 
 @dataclass(slots=True)
 class Examiner:
-    """What is known of specs."""
+    """Asks about specs and caches the answers."""
 
     lanes: ExaminerLanes
     changed: Callable[[AppKey], None]
-    """Told of whom there is an answer that nobody waits for any more."""
+    """Called when an answer arrives after its look has ended."""
     policy: PodPolicy
     refused: Callable[[Reason], None] = lambda _: None
-    """Told why an app may not start."""
+    """Called with the reason when an app may not start."""
     _answers: RecentValues[QuestionKey, Any] = field(default_factory=lambda: RecentValues(_MOST, _HEAVIEST))
     _refused: RecentValues[QuestionKey, str] = field(default_factory=lambda: RecentValues(_MOST_REFUSED))
-    """Why there is no answer, and will be none."""
+    """Why a question can't be answered."""
     _asked: dict[QuestionKey, "asyncio.Task[None]"] = field(default_factory=dict)
 
     async def spec(self, key: AppKey, tree: Mapping[str, Any]) -> ParsedSpec:
-        """What this object says an app is."""
+        """Return the parsed spec of this object."""
         metadata = tree["metadata"]
         unread = (tree.get(UNREAD) or {}).get("spec")
         if unread is not None:
@@ -61,12 +61,12 @@ class Examiner:
         return answer if isinstance(answer, ParsedSpec) else ParsedSpec(None, None, answer)
 
     async def told(self, key: AppKey, uid: str, text: str) -> StreamApp | None:
-        """The app in what an attempt was told; None where it can't be read."""
+        """Return the app in an attempt's ConfigMap; None if it can't be parsed."""
         answer = await self._answer(key, (uid, "told"), hashlib.sha256(text.encode()).digest(), text)
         return answer.app if isinstance(answer, ParsedSpec) else None
 
     async def verdict(self, key: AppKey, uid: str, generation: int, spec: ParsedSpec, grounds: Grounds) -> StartVerdict:
-        """Whether an attempt of the app, as it is now, may start."""
+        """Return whether an attempt of the current app may start."""
         if spec.app is None:
             return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
         answer = await self._answer(key, (uid, "verdict"), (generation, grounds), spec.app, grounds, self.policy)
@@ -75,7 +75,7 @@ class Examiner:
         return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, answer))
 
     async def _answer(self, key: AppKey, which: QuestionKey, since: object, *arguments: Any) -> Any:
-        """What was answered, or a sentence why that is not possible."""
+        """Return the answer, or a message why there can't be one."""
         while (known := self._refused.get(which, since) or self._answers.get(which, since)) is None:
             if which not in self._asked:
                 self._asked[which] = asyncio.create_task(self._ask(key, which, since, *arguments))

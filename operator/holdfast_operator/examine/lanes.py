@@ -1,9 +1,8 @@
-"""The two queues of questions to the worker processes, a quick one and a slow one.
+"""The two queues of questions to the worker processes: a quick one and a slow one.
 
-A question that takes long in the quick lane is asked again in the slow one, which has more time and less priority:
-specs that are cheap to read never wait for those that are not. In each lane namespaces take turns, so that one of
-them, whatever is in it, costs the others one turn. The processes may be ended at any time. Must not know what is
-asked.
+A question that exceeds the quick lane's CPU time is asked again in the slow lane, which has more time and lower
+priority, so that cheap specs never wait for expensive ones. Within a lane namespaces take turns, so that a namespace
+costs the others at most one turn. The processes may be killed at any time. Must not know what is asked.
 """
 
 import asyncio
@@ -25,25 +24,25 @@ from holdfast_operator.examine.sandbox import HEADER, ExaminerLane
 QUICK = ExaminerLane(cpu=0.25, memory=192 << 20)
 SLOW = ExaminerLane(cpu=10.0, memory=192 << 20, nice=10)
 _PAUSE = 1.0
-"""Seconds before processes that are gone are made anew."""
+"""Seconds before ended processes are started again."""
 _PATIENCE = 120.0
-"""Seconds by the clock that a question may take on a host which has no time for it, beyond its seconds of CPU time."""
+"""Wall-clock seconds that a question may take beyond its CPU time, as the host may be busy."""
 
 
 class NotAnsweredError(RetrySoonError):
-    """The process that was asked is gone, for no fault of the question."""
+    """The worker process has ended, through no fault of the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooExpensive:
-    """A question that takes more than it may."""
+    """A question that takes more CPU time or memory than it may."""
 
     why: str
 
 
 @dataclass(slots=True)
 class _Turns:
-    """Questions that wait, by namespace; who has had a turn goes to the end."""
+    """Waiting questions by namespace; after its turn, a namespace goes to the end."""
 
     waiting: dict[str, deque["_Question"]] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -73,24 +72,24 @@ class _Question:
 
 @dataclass(slots=True)
 class ExaminerLanes:
-    """The processes, and what is asked of them."""
+    """The worker processes and their queues."""
 
     lanes: Sequence[ExaminerLane] = (QUICK, SLOW)
-    """From the quickest on."""
+    """The lanes, quickest first."""
     _turns: list[_Turns] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._turns = [_Turns() for _ in self.lanes]
 
     async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:
-        """The answer, or `TooExpensive`; and how many bytes it came in."""
+        """Return the answer or `TooExpensive`, and its size in bytes."""
         asked = _Question(namespace, pickle.dumps((question, *arguments)), asyncio.get_running_loop().create_future())
         self._turns[0].put(asked)
         answer, size = await asked.answer
         return answer, size
 
     async def run(self) -> None:
-        """Answer, for ever."""
+        """Run the worker processes and answer questions until cancelled."""
         while True:
             ours = [socket.socketpair() for _ in self.lanes]
             words = [word for (_, theirs), lane in zip(ours, self.lanes, strict=True) for word in _words(theirs, lane)]
@@ -120,7 +119,7 @@ class ExaminerLanes:
             await asyncio.sleep(_PAUSE)
 
     async def _serve(self, at: int, ours: socket.socket) -> None:
-        """Put one question after the other, until there are no answers any more."""
+        """Send questions to a worker one by one, until it stops answering."""
         reader, writer = await asyncio.open_connection(sock=ours)
         lane, turns = self.lanes[at], self._turns[at]
         try:
@@ -130,7 +129,7 @@ class ExaminerLanes:
                     async with asyncio.timeout(lane.cpu + _PATIENCE):
                         answer, size = await _answer(reader, writer, asked.question)
                 except BaseException as error:
-                    # Whatever it was, the processes are ended, and whoever asked is told.
+                    # On any error the processes are killed, and the caller gets an error.
                     message = f"what reads specs is gone ({type(error).__name__}), and is started anew"
                     _tell(asked, NotAnsweredError(message))
                     raise

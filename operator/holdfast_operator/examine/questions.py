@@ -1,7 +1,7 @@
-"""The questions about specs that are answered outside of the operator's own process, as functions of values.
+"""The questions about specs that worker processes answer, as functions of values.
 
-Whatever a library raises over a spec is a fault of ours, and an answer like others; only memory that is not there
-is left to the worker. Must not import what speaks to a cluster or a broker.
+Any exception that a spec causes is a fault of Holdfast and becomes an answer; only `MemoryError` is left to the worker.
+Must not import code that talks to a cluster or a broker.
 """
 
 import pickle
@@ -22,28 +22,28 @@ _LONGEST_TRACEBACK = 20_000
 
 @dataclass(frozen=True, slots=True)
 class AnswerFault:
-    """Something was raised that nobody expected."""
+    """An unexpected exception."""
 
     code: str
-    """The same for the same fault."""
+    """A code that is the same for the same fault."""
     traceback: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
-    """The worker was ended before it could answer."""
+    """The worker was killed before it could answer."""
 
     by: int
-    """Number of the signal; 0: it ended itself."""
+    """The signal's number; 0: the worker ended itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOutOfMemory:
-    """The worker had no memory left to answer."""
+    """The worker ran out of memory."""
 
 
 def answered(question: bytes) -> bytes:
-    """The pickled answer to a pickled question; raises `MemoryError` alone."""
+    """Return the pickled answer to a pickled question; raise nothing but `MemoryError`."""
     name, *arguments = pickle.loads(question)  # noqa: S301 - from the operator itself
     try:
         return safely(lambda: pickle.dumps(_ANSWERS[name](*arguments)))
@@ -59,7 +59,7 @@ def _spec(tree: Mapping[str, Any]) -> ParsedSpec:
 
 
 def _told(text: str) -> ParsedSpec:
-    """What is in what an attempt was told."""
+    """Parse the spec in an attempt's ConfigMap."""
     try:
         tree = load(text)
     except ValueError as error:
@@ -68,7 +68,7 @@ def _told(text: str) -> ParsedSpec:
 
 
 def _verdict(app: StreamApp, grounds: Grounds, policy: PodPolicy) -> StartVerdict:
-    """Without the app: whoever asks has it."""
+    """Return the verdict without the app, which the caller has."""
     return replace(judge(grounds, ParsedSpec(app, None), policy), app=None)
 
 

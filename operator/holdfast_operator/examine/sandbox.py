@@ -1,16 +1,16 @@
-"""The worker processes that read specs, within limits of CPU time and memory.
+"""The worker processes that parse specs, with limits on CPU time and memory.
 
-Specs are written by others, and what reading one takes is not known before, so processes of its own do it:
+Users write specs, and the cost of parsing one is not known in advance, so separate processes do it:
 
     operator --asks--> worker   answers one question after the other
                          ^ forked in milliseconds, whenever one ended
-                       keeper   of a lane; says that its worker was ended, and by what
+                       keeper   of a lane; reports that its worker was killed, and by which signal
                          ^ forked
                        root     has imported everything, and waits
 
-A worker that takes more CPU time than its lane gives is ended by the kernel, whatever it does; one that asks for
-more memory than it may have gets a `MemoryError`, says so, and goes. All of them end when the operator's sockets
-close. Must not know what is asked: `questions` does.
+The kernel kills a worker that takes more CPU time than its lane allows, whatever it is doing. A worker that needs more
+memory than allowed gets a `MemoryError`, reports it, and exits. All processes end when the operator's sockets close.
+Must not know what is asked: `questions` does.
 """
 
 import gc
@@ -28,31 +28,31 @@ from pathlib import Path
 from holdfast_operator.examine.questions import WorkerExit, WorkerOutOfMemory, answered
 
 HEADER = struct.Struct(">Q")
-"""Before each question and each answer: its length."""
+"""Precedes each question and each answer: its length."""
 _ANSWERS = 512
-"""Then a worker is replaced: what it keeps must not add up to its limit."""
+"""A worker is replaced after this many answers, so that what it retains never reaches its memory limit."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SUCCESSOR = 3
-"""A worker exits with this where another one shall answer."""
+"""Exit code of a worker that is to be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExaminerLane:
-    """What a worker may take."""
+    """The limits of a lane's workers."""
 
     cpu: float
-    """Seconds of CPU time for one answer."""
+    """Seconds of CPU time per answer."""
     memory: int
-    """Bytes beyond those it begins with."""
+    """Bytes beyond those at the worker's start."""
     nice: int = 0
 
     def words(self) -> list[str]:
-        """As `main` reads it."""
+        """Return the arguments that `main` parses."""
         return [str(self.cpu), str(self.memory), str(self.nice)]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Keep the lanes of the command line: a socket's descriptor and the words of a lane for each."""
+    """Run the lanes on the command line; each has a socket's descriptor and the words of a lane."""
     each = [arguments[at : at + 4] for at in range(0, len(arguments), 4)]
     sockets = [socket.socket(fileno=int(one[0])) for one in each]
     gc.freeze()
@@ -80,7 +80,7 @@ def _keep(asked: socket.socket, lane: ExaminerLane) -> None:
         if os.WIFSIGNALED(status):
             _send(asked, pickle.dumps(WorkerExit(os.WTERMSIG(status))))
         elif os.WEXITSTATUS(status) != _SUCCESSOR:
-            os._exit(0)  # nobody asks any more, or what is asked could not be received
+            os._exit(0)  # the operator has gone, or the question could not be received
 
 
 def _work(asked: socket.socket, lane: ExaminerLane) -> None:
@@ -105,7 +105,7 @@ def _work(asked: socket.socket, lane: ExaminerLane) -> None:
 
 
 def _received(asked: socket.socket, size: int) -> bytes:
-    """So many bytes; fewer where nobody asks any more."""
+    """Read this many bytes; fewer if the operator has gone."""
     data = bytearray()
     while len(data) < size and (part := asked.recv(size - len(data))):
         data += part
@@ -117,7 +117,7 @@ def _send(asked: socket.socket, answer: bytes) -> None:
 
 
 def _data() -> int:
-    """Bytes of this process that the limit counts."""
+    """Return the bytes of this process that count towards the limit."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * _PAGE
 
 

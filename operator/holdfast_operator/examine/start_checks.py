@@ -1,7 +1,7 @@
-"""The checks before a start: all that can stand against the next attempt of an app, in order.
+"""The checks before a start: everything that can prevent the next attempt of an app, in order.
 
-Checked before a pod is made and while one runs: what stands against the next attempt never harms the running one.
-Must not read anything: what could not be read is in the grounds as such.
+They run before a pod is created and also while one is running; a failed check never harms the running attempt. Must
+not read anything: facts that could not be read are `Unknown` in the grounds.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class _Case:
 
 
 def judge(seen: Grounds, spec: ParsedSpec, policy: PodPolicy) -> StartVerdict:
-    """Whether an attempt of the app, as it is now, may start."""
+    """Return whether an attempt of the current app may start."""
     app = spec.app
     if app is None:
         return StartVerdict(None, None, AppFinding(Reason.INVALID_SPEC, spec.wrong))
@@ -58,7 +58,7 @@ def _checkpoint(case: _Case) -> AppFinding | None:
 
 
 def _settings(case: _Case) -> AppFinding | None:
-    """Before brokers are asked, which the plan comes after."""
+    """Check settings; this does not need brokers, unlike the plan."""
     problem = next(setting_problems(case.app.spec.systems), None)
     return None if problem is None else AppFinding(problem.reason, problem.message)
 
@@ -139,4 +139,4 @@ START_CHECKS: tuple[Callable[[_Case], AppFinding | None], ...] = (
     _objects_there,
     _storage_class,
 )
-"""First match counts; none: it may start."""
+"""The first match counts; none: the attempt may start."""

@@ -1,1 +1,1 @@
-"""The Kubernetes objects of an app as trees: pods, ConfigMaps, NetworkPolicies, and what users may shape."""
+"""The Kubernetes objects of an app as trees: pods, ConfigMaps, NetworkPolicies, and the limits of users' templates."""

@@ -1,9 +1,9 @@
-"""The driver's pod, its ConfigMaps, the executors' pod template and the settings of Spark.
+"""The driver pod, its ConfigMaps, the executors' pod template, and Spark's settings.
 
-A driver is one pod that the operator builds whole: no spark-submit, no webhook, nothing added later. It reads its
-app from the ConfigMap of its attempt and starts Spark in client mode; executors come from Spark's own StatefulSet
-allocator, under an app id that is the same in every attempt of a run, so that executor k finds claim k again. Must
-not talk to the API server.
+The operator builds the driver's pod completely: no spark-submit, no webhook. The driver reads its app from the
+ConfigMap of its attempt and starts Spark in client mode. Executors come from Spark's StatefulSet allocator, with an
+app id that is the same in every attempt of a run, so that executor k finds claim k again. Must not talk to the API
+server.
 """
 
 import json
@@ -28,7 +28,7 @@ APP_KEY, EXECUTOR_KEY, SPARK_KEY = "app.json", "executor.json", "spark.json"
 _FOLDER = "/etc/holdfast"
 _STATE = "/var/lib/holdfast"
 _OVERHEAD, _LEAST_OVERHEAD = 0.4, 384 << 20
-"""Of what a heap takes beside it: Python workers, and Java itself."""
+"""Memory beside the heap, for Python workers and Java itself: a factor and a minimum."""
 _OVERHEADS = frozenset(
     {
         "spark.executor.memoryOverhead",
@@ -37,7 +37,7 @@ _OVERHEADS = frozenset(
         "spark.kubernetes.memoryOverheadFactor",
     }
 )
-"""With any of these a user has said it for executors."""
+"""With any of these the user sets the memory overhead of executors."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DRAIN = 120
 _LONGEST_DRAIN = 3600
@@ -47,7 +47,7 @@ _POD_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_POD"
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What an installation of the operator gives to pods."""
+    """The settings of an installation that its pods get."""
 
     image: str
     service_account: str = "holdfast-app"
@@ -55,32 +55,32 @@ class Installation:
     pull_secrets: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     lost_after: int = 60
-    """Seconds that pods stay on a node that does not answer."""
+    """Seconds that pods stay on a silent node."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppOwner:
-    """The app object that everything belongs to."""
+    """The app object that owns all other objects."""
 
     name: str
     namespace: str
     uid: str
 
     def reference(self) -> Tree:
-        """As Kubernetes writes it."""
+        """Return the Kubernetes owner reference."""
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "name": self.name,
             "uid": self.uid,
             "controller": True,
-            # The finalizer keeps the app until its pods are gone; blocking too would take one more right.
+            # The finalizer already keeps the app until its pods are gone; blocking would need one more right.
             "blockOwnerDeletion": False,
         }
 
 
 def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installation) -> Tree:
-    """The pod of an attempt."""
+    """Return the driver pod of an attempt."""
     name, driver = attempt_name(app.name, app.spec.run_id, attempt), app.spec.runtime.driver
     container: Tree = {
         "name": MAIN["driver"],
@@ -118,7 +118,7 @@ def driver_pod(app: StreamApp, attempt: int, owner: AppOwner, release: Installat
 
 
 def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOwner, release: Installation) -> Tree:
-    """What an attempt is told: the app as it is now, and how Spark is to run it. It never changes."""
+    """Return the immutable ConfigMap of an attempt: the app as it is now, the orders, and Spark's settings."""
     app, attempt = start.app, start.attempt
     run = app.spec.run_id
     who = AttemptOrders(
@@ -151,7 +151,7 @@ def attempt_config_map(start: StartDriver, tree: Mapping[str, Any], owner: AppOw
 
 
 def assignment_config_map(handed: VersionedAssignment, run: str, owner: AppOwner) -> Tree:
-    """Who does what in an attempt, for its driver."""
+    """Return the ConfigMap with the assignment for the driver."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -165,7 +165,7 @@ def assignment_config_map(handed: VersionedAssignment, run: str, owner: AppOwner
 
 
 def executor_template(start: StartDriver, owner: AppOwner, release: Installation) -> Tree:
-    """The template Spark makes executors from; Spark adds image, command, resources and the state volume."""
+    """Return the pod template of executors; Spark adds image, command, resources and the state volume."""
     app, attempt = start.app, start.attempt
     affinity: Tree = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_anti_affinity(app)]}}
     if start.nodes:
@@ -176,14 +176,14 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
         "metadata": {"labels": {**release.labels, **_labels(app, attempt)}},
         "spec": {
             **_pod_basics(release),
-            # Executors ask the driver, never the API server: users' code there gets no right it did not ask for.
+            # Executors never call the API server, so users' code there gets no rights by default.
             "automountServiceAccountToken": False,
             "affinity": affinity,
             "containers": [
                 {
                     "name": MAIN["executors"],
                     "securityContext": _container_security(),
-                    # Spark tells the driver of it: executors are known by their pods, whatever number Spark gives them.
+                    # Spark passes it to the driver, which knows executors by pod, whatever number Spark gives them.
                     "env": [
                         {"name": _POD_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                     ],
@@ -197,7 +197,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
         _add_local_state(template["spec"], app, owner)
     pod = merged(template, app.spec.runtime.executors.pod_template)
     if account := pod["spec"].get("serviceAccountName"):
-        # Spark looks at this field alone, and where it is empty puts the driver's account over the template's.
+        # Spark reads only this field; if it is empty, Spark replaces the template's account by the driver's.
         pod["spec"]["serviceAccount"] = account
     return with_node_tolerations(pod, release.lost_after)
 
@@ -205,7 +205,7 @@ def executor_template(start: StartDriver, owner: AppOwner, release: Installation
 def spark_settings(
     app: StreamApp, attempt: int, owner: AppOwner, release: Installation, storage_class: str = ""
 ) -> dict[str, str]:
-    """What Spark needs to be told in client mode; each was measured on a cluster. `storage_class`: its default."""
+    """Return Spark's settings for client mode, each tested on a cluster. `storage_class`: the cluster's default."""
     spec, run = app.spec, app_id(app.name, app.spec.run_id)
     kubernetes, executors = "spark.kubernetes", spec.runtime.executors
     settings = {
@@ -220,7 +220,7 @@ def spark_settings(
         f"{kubernetes}.authenticate.driver.serviceAccountName": release.service_account,
         f"{kubernetes}.driver.pod.name": attempt_name(app.name, spec.run_id, attempt),
         f"{kubernetes}.driver.ownPersistentVolumeClaim": "false",
-        # There is none in client mode; deleting by label would take a right over all services of the namespace.
+        # Client mode has no Service; deleting by label would need a right to all Services of the namespace.
         f"{kubernetes}.driver.service.deleteOnTermination": "false",
         f"{kubernetes}.allocation.pods.allocator": "statefulset",
         f"{kubernetes}.executor.podTemplateFile": f"{_FOLDER}/{EXECUTOR_KEY}",
@@ -237,25 +237,25 @@ def spark_settings(
             f"{claim}.options.sizeLimit": spec.state.size,
             f"{claim}.mount.path": _STATE,
         }
-        # Without one Spark makes no claims at all, and executors wait for ever.
+        # Without a class Spark creates no claims, and executors wait forever.
         if named := spec.state.storage_class or storage_class:
             settings[f"{claim}.options.storageClass"] = named
     return settings
 
 
 def drain_seconds(app: StreamApp) -> int:
-    """How long a driver may take to finish its batch; longer triggers mean longer batches."""
+    """Return how long a driver may take to finish its batch; longer triggers mean longer batches."""
     return min(_LONGEST_DRAIN, max(_DRAIN, 2 * millis(app.spec.runtime.trigger.interval) // 1000))
 
 
 def secrets_needed(app: StreamApp) -> tuple[str, ...]:
-    """Names of the Secrets that pods of the app mount."""
+    """Return the names of the Secrets that the app's pods mount."""
     names = [one.kafka.secret_name for one in app.spec.systems if one.kafka is not None]
     return tuple(sorted({name for name in names if name is not None}))
 
 
 def needs_default_class(app: StreamApp) -> bool:
-    """Whether claims of the app are of the cluster's default storage class."""
+    """Return whether the app's claims use the cluster's default storage class."""
     return app.spec.state.location == "Claim" and app.spec.state.storage_class is None
 
 
@@ -291,13 +291,13 @@ def _container_security() -> Tree:
 
 
 def _anti_affinity(app: StreamApp) -> Tree:
-    """Executors on nodes of their own, where there are enough: a lost node then takes less state."""
+    """Return a preference for one executor per node, so that a lost node takes less state."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {APP_LABEL: app.name}}}
     return {"weight": 100, "podAffinityTerm": term}
 
 
 def _state_affinity(nodes: Mapping[str, int]) -> list[Tree]:
-    """The nodes that hold most state, in proportion; the API server takes weights up to 100."""
+    """Return preferences for the nodes with most state, weighted by it; the API server takes weights up to 100."""
     most = sorted(nodes.items(), key=lambda one: (-one[1], one[0]))[:_NODES]
     top = most[0][1]
     return [
@@ -310,12 +310,12 @@ def _state_affinity(nodes: Mapping[str, int]) -> list[Tree]:
 
 
 def takes_node_folder(app: StreamApp) -> bool:
-    """Whether state of the app is on the node itself, in a folder that stays when pods go."""
+    """Return whether the app's state is in a folder of the node, which outlives pods."""
     return app.spec.state.location not in ("Claim", "Pod")
 
 
 def node_folder(app: StreamApp, owner: AppOwner) -> Tree:
-    """The volume of such an app: a folder of its own among all apps of all namespaces."""
+    """Return the app's node folder as a volume; its path is unique among all apps of all namespaces."""
     path = f"{_STATE}/{owner.namespace}/{app_id(app.name, app.spec.run_id)}"
     return {"name": STATE_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
 
@@ -339,7 +339,7 @@ def _secret_mounts(app: StreamApp) -> list[Tree]:
 
 
 def _resources(cores: int, memory: str) -> Tree:
-    """The heap, and what Java and Python take beside it."""
+    """Return requests and limits: the heap plus the overhead of Java and Python."""
     heap = _bytes(memory)
     whole = heap + max(int(heap * _OVERHEAD), _LEAST_OVERHEAD)
     return {"requests": {"cpu": str(cores), "memory": str(whole)}, "limits": {"memory": str(whole)}}

@@ -1,13 +1,13 @@
-"""The NetworkPolicies of an app: who reaches its pods, and what they reach, from the spec and the installation.
+"""The NetworkPolicies of an app: who may reach its pods and what they may reach, from spec and installation.
 
-Spark's internal RPC has no authentication: whoever reaches a driver's ports runs code in its app. No policy of a
-chart can say "pods of the same app", as a selector has a value, so each app gets its own. They add up:
+Spark's internal RPC has no authentication: whoever reaches a driver's ports can run code in its app. A policy in the
+chart can't say "pods of the same app", as selectors have fixed values, so each app gets its own. They add up:
 
     holdfast.<app>.<digest>       all pods. In: pods of the app. Out: pods of the app, DNS, brokers, the store
     holdfast.<app>.<digest>.api   pods that have a token. Out: the API server
 
-A rule with ports and without peers means any address: the only thing that all networks understand alike. Whether
-policies are enforced is up to the cluster's network. Must not make them, nor look at anything but its arguments.
+A rule with ports and without peers means any address, which all network plugins understand alike. Whether policies are
+enforced is up to the cluster's network. Must not create them, nor read anything but its arguments.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ _S3A = "spark.hadoop.fs.s3a."
 
 @dataclass(frozen=True, slots=True)
 class AppNetwork:
-    """What an installation says of the network of all apps. Peers and rules are as a NetworkPolicy has them."""
+    """An installation's network settings for all apps. Peers and rules are written as in a NetworkPolicy."""
 
     dns_ports: tuple[int, ...] = (53,)
     api_server_ports: tuple[int, ...] = (443, 6443)
@@ -56,14 +56,14 @@ _NETWORK = TypeAdapter(AppNetwork)
 
 
 def read_app_network(text: str) -> AppNetwork:
-    """From JSON, as the chart writes it. Raises `ValueError`."""
+    """Parse the JSON that the chart writes; raise `ValueError` if it is invalid."""
     return _NETWORK.validate_json(text)
 
 
 def network_policies(
     app: StreamApp, owner: AppOwner, labels: Mapping[str, str], network: AppNetwork
 ) -> tuple[Tree, ...]:
-    """All that are to be there before a pod of the app is; `labels`: what an installation puts on its objects."""
+    """Return the policies to create before any pod of the app. `labels`: the installation's labels for its objects."""
 
     def policy(name: str, pods: Mapping[str, str], rules: Tree) -> Tree:
         own = {APP_LABEL: app.name, "app.kubernetes.io/name": app.name, "app.kubernetes.io/managed-by": "holdfast"}
@@ -79,7 +79,7 @@ def network_policies(
     rules = {
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": among}, *network.ingress],
-        # Said, not left out: the other policy may be there from an earlier attempt, and would limit the driver alone.
+        # Explicit, as the other policy may be left from an earlier attempt and would restrict the driver.
         "egress": [{}] if network.open else [{"to": among}, *_ways_out(app, network), *network.egress],
     }
     policies = [policy(policy_name(app.name, owner.uid), everyone, rules)]
@@ -104,7 +104,7 @@ def _ways_out(app: StreamApp, network: AppNetwork) -> Iterator[Tree]:
 
 
 def _rule(ports: list[Tree], peers: tuple[Tree, ...]) -> Iterator[Tree]:
-    """None without ports: an empty list of them would mean all."""
+    """Yield a rule, none without ports: an empty list of ports would mean all."""
     if ports:
         yield {"ports": ports, "to": list(peers)} if peers else {"ports": ports}
 
@@ -114,15 +114,15 @@ def _tcp(ports: Iterable[int]) -> list[Tree]:
 
 
 def _executors_have_token(app: StreamApp) -> bool:
-    """Whether the user gave executors a token: their functions talk to the API server themselves."""
+    """Return whether the user gave executors a token, so that their code can call the API server."""
     spec = app.spec.runtime.executors.pod_template.get("spec")
     return isinstance(spec, dict) and spec.get("automountServiceAccountToken") is True
 
 
 def _broker_ports(system: KafkaSystem) -> Iterator[int]:
-    """Of the brokers to start from, and of the login that gives tokens for them."""
+    """Yield the ports of the bootstrap brokers and of the token endpoint for their login."""
     for broker in system.bootstrap_servers.split(","):
-        # As the client reads it: a scheme is ignored, and 9092 is meant by nothing.
+        # As in the Kafka client, a scheme is ignored and the default port is 9092.
         yield from _port(broker.strip().rpartition("://")[2], _KAFKA)
     login = system.config.get(_TOKEN_ENDPOINT)
     if login is not None:
@@ -131,7 +131,7 @@ def _broker_ports(system: KafkaSystem) -> Iterator[int]:
 
 
 def store_port(app: StreamApp) -> int | None:
-    """Of the object store that keeps the checkpoint, read as the driver reads it; None: there is none to reach."""
+    """Return the port of the checkpoint's object store, parsed as the driver does; None: there is no store."""
     checkpoint, conf = app.spec.runtime.checkpoint, app.spec.runtime.spark_conf
     scheme, _, path = ("" if checkpoint is None else checkpoint.location).partition("://")
     if scheme not in _S3:
@@ -147,7 +147,7 @@ def store_port(app: StreamApp) -> int | None:
 
 
 def _port(address: str, otherwise: int) -> Iterator[int]:
-    """Of `host:port/path`; nothing where that makes no sense: whoever connects there says so."""
+    """Yield the port of `host:port/path`; nothing if it is invalid, as the client that connects reports it."""
     try:
         port = urlsplit(f"//{address}").port
     except ValueError:

@@ -1,9 +1,8 @@
-"""The pods that apps may get in an installation: Pod Security's rules, and what those leave open.
+"""The policy for pods of apps: Pod Security's rules, plus rules for what those leave open.
 
-The driver's pod is made with the operator's rights, and executors as the operator tells Spark; neither templates
-nor settings of Spark are to reach further than whoever installed the operator has said. An app's own code runs in
-these pods and can do what their account can: this is no border between what runs in one namespace. Must not make a
-pod.
+The operator creates the driver's pod with its own rights, and Spark creates executors from the operator's template.
+So pod templates and Spark settings must not allow more than the installation permits. An app's code runs in these
+pods with the rights of their account: this does not isolate apps within one namespace. Must not create pods.
 """
 
 import re
@@ -51,22 +50,22 @@ _BESIDE: tuple[Rule, ...] = (
     ),
     if_set("spec.priorityClassName", allows=_no_system_class, cure="name a class that is not the cluster's own"),
 )
-"""What Pod Security does not look at; why not more: docs/security.md."""
+"""Rules for fields that Pod Security ignores; docs/security.md says why these."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """Settings of Spark that shape executors beside their template."""
+    """A Spark setting, or a group of them, that changes executor pods beside their template."""
 
     name: str
-    """With a dot or slash at the end: all settings that begin with it."""
+    """The setting; with a dot or slash at the end, all settings that begin with it."""
     why: str
     allowed_by: frozenset[PodProfile] = frozenset({PodProfile.ANY})
     unless: str | None = None
-    """The value that does no harm."""
+    """The harmless value."""
 
     def hits(self, name: str, value: str) -> bool:
-        """Whether this setting with this value is one of them."""
+        """Return whether it covers this setting with this value."""
         same = name.startswith(self.name) if self.name.endswith((".", "/")) else name == self.name
         return same and value.strip().casefold() != self.unless
 
@@ -87,17 +86,17 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class PodPolicy:
-    """What an installation lets apps have."""
+    """What pods of apps may have in an installation."""
 
     release: Installation
     profile: PodProfile = PodProfile.RESTRICTED
     accounts: tuple[str, ...] = ()
-    """Service accounts that templates may name, beside the release's own; `*`: all."""
+    """Service accounts that templates may name besides the release's own; `*`: all."""
     node_state: bool = False
-    """Whether state may be in folders of nodes."""
+    """Whether apps may keep state in folders of nodes."""
 
     def against(self, app: StreamApp) -> tuple[str, ...]:
-        """All that stands against the pods of this app, each with its cure. Its templates merge: they were checked."""
+        """Return all violations of this app's pods, each with its cure. Its templates must have passed their check."""
         pods = (
             ("driver", driver_pod(app, 1, _SOMEBODY, self.release)),
             ("executors", self._executors(app)),
@@ -109,7 +108,7 @@ class PodPolicy:
         )
 
     def _executors(self, app: StreamApp) -> Tree:
-        """As they will be, without the folder of the node that is not the user's choice."""
+        """Return the executors' pod without Holdfast's own node folder, which the user did not add."""
         template = executor_template(StartDriver(app, 1), _SOMEBODY, self.release)
         volumes = template["spec"].get("volumes")
         if not takes_node_folder(app) or not isinstance(volumes, list):

@@ -1,9 +1,9 @@
-"""Kubernetes' Pod Security Standards, as a list of rules over a pod: what `baseline` and `restricted` do not allow.
+"""Kubernetes' Pod Security Standards as rules over a pod: what `baseline` and `restricted` do not allow.
 
-The operator makes pods with its own rights, so a tenant must not get from it what admission would refuse the
-tenant. The rules are those of Kubernetes 1.34, and a real API server says the same of the same pods
-(tests/api/test_pod_security.py). A field of the wrong type is refused, and never raises: Spark reads templates more
-leniently than the API server does. Must not know an app, nor what else than the standards is allowed.
+The operator creates pods with its own rights, so a tenant must not get from it what admission would refuse the tenant.
+The rules are those of Kubernetes 1.34, compared with a real API server in tests/api/test_pod_security.py. A field of
+the wrong type is a violation, not an exception: Spark reads templates more leniently than the API server does. Must not
+know apps, nor rules beyond the standards.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ _SECCOMP = "set it to RuntimeDefault"
 
 
 class PodProfile(StrEnum):
-    """How far pods may go; the names of Pod Security, but for `any`."""
+    """What pods may do; the names are those of Pod Security, except `any`."""
 
     RESTRICTED = "restricted"
     BASELINE = "baseline"
@@ -28,10 +28,10 @@ class PodProfile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One field that does not pass, and what to do."""
+    """A field that is not allowed, and what to do."""
 
     path: str
-    """Within the pod."""
+    """Path within the pod."""
     why: str
     cure: str
 
@@ -44,20 +44,20 @@ Allows = Callable[[object], bool]
 
 
 def violations(pod: Tree, profile: PodProfile) -> Iterator[Violation]:
-    """What in this pod the profile does not allow."""
+    """Yield what the profile does not allow in this pod."""
     for rule in RULES[profile]:
         yield from rule(pod)
 
 
 class _Misshapen:
-    """In the place of a value that can't be looked into; equal to nothing that is allowed."""
+    """Stands for a value of the wrong type; never equal to an allowed value."""
 
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
 
 
 def values(tree: object, path: str, at: str = "") -> Iterator[tuple[str, object]]:
-    """Every value at this path that is there: `a.b[].c`; `*` is each of the lists of containers. Null is not there."""
+    """Yield every value at a path like `a.b[].c`; `*` is each list of containers. Null counts as absent."""
     part, _, rest = path.partition(".")
     if not isinstance(tree, dict):
         yield at, _Misshapen("an object")
@@ -88,7 +88,7 @@ def _elements(value: object, rest: str, at: str) -> Iterator[tuple[str, object]]
 
 
 def shown(value: object) -> str:
-    """What is wrong with a value, in words."""
+    """Return what is wrong with a value, in words."""
     if isinstance(value, _Misshapen):
         return f"is not {value.wanted}"
     if value is None:
@@ -99,7 +99,7 @@ def shown(value: object) -> str:
 
 
 def one_of(*allowed: object) -> Allows:
-    """Exactly these: 0 is not false."""
+    """Return a check for exactly these values; types must match, as 0 is not false."""
     return lambda value: any(type(value) is type(one) and value == one for one in allowed)
 
 
@@ -124,7 +124,7 @@ def _drops_all(value: object) -> bool:
 
 
 def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
-    """A rule: what is at these paths is allowed, or not there."""
+    """Return a rule: values at these paths must be allowed or absent."""
 
     def rule(pod: Tree) -> Iterator[Violation]:
         for path in paths:
@@ -136,7 +136,7 @@ def if_set(*paths: str, allows: Allows = _nothing, cure: str = _REMOVE) -> Rule:
 
 
 def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
-    """A rule: every container says this of itself."""
+    """Return a rule: every container must set this field to an allowed value."""
 
     def rule(pod: Tree) -> Iterator[Violation]:
         for at, container in _containers(pod):
@@ -148,7 +148,7 @@ def _in_each_container(field: str, allows: Allows, cure: str) -> Rule:
 
 
 def _in_pod_or_containers(field: str, allows: Allows, cure: str) -> Rule:
-    """A rule: the pod says this, and no container otherwise; or each container says it."""
+    """Return a rule: the pod must set an allowed value and no container another one, or each container must set it."""
 
     def rule(pod: Tree) -> Iterator[Violation]:
         said = _first(pod, f"spec.{field}")
@@ -172,7 +172,7 @@ def _containers(pod: Tree) -> Iterator[tuple[str, object]]:
 
 
 def _contexts(field: str) -> tuple[str, str]:
-    """A field that pods and containers have."""
+    """Return the paths of a field that both pods and containers have."""
     return f"spec.securityContext.{field}", f"spec.*.securityContext.{field}"
 
 
@@ -253,4 +253,4 @@ RULES: Mapping[PodProfile, tuple[Rule, ...]] = {
     ),
     PodProfile.ANY: (),
 }
-"""All that a profile does not allow."""
+"""The rules of each profile."""

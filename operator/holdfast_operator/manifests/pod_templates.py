@@ -1,8 +1,8 @@
-"""Users' pod templates: the fields they may not set, and how they are merged over the operator's pods.
+"""Users' pod templates: the fields they may not set, and their merge into the operator's pods.
 
-Some fields carry the engine; a template that sets one of those is refused by name. Merging is as Kubernetes merges
-strategically: objects by field, containers, volumes, mounts and variables by name, other lists replaced. Must not
-know what a driver or an executor needs.
+The engine depends on some fields; a template that sets one of them is refused by name. Merging follows Kubernetes'
+strategic merge: objects by field; containers, volumes, mounts and variables by name; other lists are replaced. Must
+not know what a driver or an executor needs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ _RESERVED = "HOLDFAST_"
 
 
 class TemplateRefusedError(UserActionError):
-    """A pod template that would take a pod away from the engine."""
+    """A pod template sets fields that the engine depends on."""
 
 
 def check_templates(runtime: Runtime) -> None:
@@ -90,7 +90,7 @@ def _refused_metadata(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, str]]:
     containers = spec.get("containers", [])
     if not isinstance(containers, list) or not all(isinstance(one, dict) for one in containers):
-        # Also null: without a container of ours Spark would make one itself, with nothing that restricts it.
+        # Null is refused too: without our container Spark would add its own, without our security settings.
         yield "spec.containers", "(is a list of objects)"
         return
     for one in containers:
@@ -111,7 +111,7 @@ def _refused_in_main(spec: Mapping[str, Any], main: str) -> Iterator[tuple[str, 
 
 
 def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
-    """Our pod with the user's template laid over it."""
+    """Return our pod with the user's template merged into it."""
     result = dict(ours)
     for name, value in users.items():
         before = result.get(name)
@@ -127,7 +127,7 @@ def merged(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
-    """Ours in our order, each with what the user says of it, then what only the user has."""
+    """Return our items in our order, each merged with the user's, then the items that only the user has."""
     known = [one.get(key) for one in ours]
     theirs = {one.get(key): one for one in users if isinstance(one, dict) and one.get(key) in known}
     return [merged(one, theirs.get(one.get(key), {})) for one in ours] + [

@@ -1,1 +1,1 @@
-"""What is known of an app and its pods: what watches told, kept; what is asked; the snapshot of one look."""
+"""Observation of apps and their pods: the cache of watches, reads from the API server, the snapshot of a look."""

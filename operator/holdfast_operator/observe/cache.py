@@ -1,9 +1,9 @@
-"""The operator's memory: apps, pods, reports and nodes as watches told of them, and values found out about apps.
+"""The operator's caches: apps, pods, reports and nodes from watches, and values computed about apps.
 
-What is cached was so a moment ago. What is not cached may be there all the same: no decision that starts a driver,
-or lets something go, rests on the cache alone; the snapshot asks then. Values that were found out (a record, the
-answer to a spec) are kept with what they rest on and count no longer than that does. Both are bounded, as each app
-can be large. Must not call the API server, nor find anything out itself.
+Cached objects may be slightly out of date, and an object that is not cached may still exist. So no decision that
+starts a driver or deletes something rests on the cache alone; the snapshot reads the API server then. Computed values
+(a record, an answer about a spec) are kept with the facts they rest on and are valid only as long as these are
+unchanged. Both caches are bounded, as an app can be large. Must not call the API server, nor compute values.
 """
 
 import json
@@ -20,53 +20,53 @@ from holdfast_operator.decide.facts import AppKey
 
 Tree = dict[str, Any]
 _MOST_KEPT = 64 << 20
-"""Letters of the texts of all apps: ten thousand of ordinary size, or a few hundred as large as somebody likes."""
+"""Maximum characters of all apps' texts: ten thousand ordinary apps, or a few hundred of the largest size."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedApp:
-    """An app as its text: a tree takes six times the memory, all of it looked through for garbage again and again."""
+    """An app as JSON text: a tree takes six times the memory, and each garbage collection would scan it."""
 
     uid: str
     version: int
     ready: tuple[str, str]
-    """Status and reason of that condition."""
+    """Status and reason of the condition Ready."""
     text: str | None
-    """None: it is too long to be kept, and asked for when somebody wants it."""
+    """None: too long to be kept, so it is read from the API server when needed."""
 
 
 @dataclass(slots=True)
 class WatchCache:
-    """Apps, their pods, what drivers reported, which nodes answer."""
+    """Apps, their pods, drivers' reports, and the state of nodes, from watches."""
 
     reports: dict[tuple[str, str], DriverReport] = field(default_factory=dict)
-    """By namespace and name of the ConfigMap."""
+    """(namespace, name of the ConfigMap) -> report."""
     nodes: Nodes = field(default_factory=Nodes)
     seated: dict[AppKey, frozenset[tuple[str, str, bool]]] = field(default_factory=dict)
-    """App -> its executors when their assignment was found to be right."""
+    """App -> its executors when their assignment was last found to be up to date."""
     _apps: dict[AppKey, _CachedApp] = field(default_factory=dict)
     _kept: int = 0
-    """How long their texts are in all."""
+    """Total length of their texts."""
     _unheard: dict[AppKey, tuple[int, float]] = field(default_factory=dict)
-    """App -> the version we wrote last, and since when a watch has been silent about it."""
+    """App -> the version we wrote last, and since when the watch has not reported it."""
     _pods: dict[AppKey, dict[str, PodState]] = field(default_factory=dict)
-    """App -> name -> pod."""
+    """App -> pod name -> pod."""
 
     def app(self, key: AppKey) -> Tree | None:
-        """An app as it was told of; None: it was not, or is not kept."""
+        """Return the cached app; None: not seen or not kept."""
         known = self._apps.get(key)
         return None if known is None or known.text is None else json.loads(known.text)
 
     def readiness(self) -> Iterable[tuple[str, str]]:
-        """Of each app, status and reason of its condition Ready."""
+        """Return status and reason of each app's condition Ready."""
         return (known.ready for known in self._apps.values())
 
     def distrust_app(self, key: AppKey) -> None:
-        """What was believed of an app is not so any more: whoever wants to know it asks."""
+        """Drop an outdated app, so that it is read from the API server next time."""
         self._kept -= _length(self._apps.pop(key, None))
 
     def saw_app(self, tree: Tree) -> AppKey:
-        """A watch told of an app: it is so, unless we wrote something newer ourselves."""
+        """Record an app from a watch, unless we wrote a newer version ourselves."""
         key = self._newest(tree)
         waited = self._unheard.get(key)
         if waited is not None and _version(tree) >= waited[0]:
@@ -74,7 +74,7 @@ class WatchCache:
         return key
 
     def wrote_app(self, tree: Tree, now: float) -> None:
-        """We wrote an app, which is known here before a watch tells of it; unless it has told that the app is gone."""
+        """Record an app that we wrote, before a watch reports it; ignored if a watch reported that it is gone."""
         known = self._apps.get(_key_of(tree))
         if known is None or known.uid != tree["metadata"]["uid"]:
             return
@@ -83,7 +83,7 @@ class WatchCache:
         self._unheard[key] = _version(tree), since
 
     def unheard(self) -> float | None:
-        """Since when a watch has not told of what we wrote; None: it has told of everything."""
+        """Return since when a write of ours has not been reported by the watch; None: all have been."""
         return min((since for _, since in self._unheard.values()), default=None)
 
     def _newest(self, tree: Tree) -> AppKey:
@@ -101,7 +101,7 @@ class WatchCache:
         self._kept += _length(self._apps[key])
 
     def forget_app(self, tree: Tree) -> AppKey:
-        """An app is gone."""
+        """Remove a deleted app."""
         key = _key_of(tree)
         known = self._apps.get(key)
         if known is not None and known.uid == tree["metadata"]["uid"]:
@@ -111,7 +111,7 @@ class WatchCache:
         return key
 
     def saw_pod(self, tree: Tree, *, gone: bool) -> AppKey | None:
-        """A pod changed; whose it is."""
+        """Record a changed or deleted pod; return its app, or None if it belongs to none."""
         key = whose_pod(tree)
         if key is None:
             return None
@@ -120,19 +120,19 @@ class WatchCache:
         if not gone:
             pods[name] = pod_state(tree)
         elif name in pods and pods[name].uid == uid:
-            # Not its successor of the same name, of which kopf may tell before.
+            # Don't remove a successor of the same name, which kopf may report first.
             del pods[name]
         if not pods:
             del self._pods[key]
         return key
 
     def first_report(self, tree: Tree) -> None:
-        """A report is there; if nothing is known of it yet, it counts."""
+        """Record a report unless one is already known."""
         if _place_of(tree) not in self.reports:
             self.saw_report(tree, gone=False)
 
     def saw_report(self, tree: Tree, *, gone: bool) -> tuple[DriverReport | None, DriverReport | None]:
-        """A driver reported; what it had said before, and what it says now."""
+        """Record a driver's report; return the previous and the new one."""
         place = _place_of(tree)
         before, after = self.reports.pop(place, None), None if gone else report_in(tree)
         if after is not None:
@@ -140,19 +140,19 @@ class WatchCache:
         return before, after
 
     def saw_node(self, tree: Tree, *, gone: bool) -> bool:
-        """A node changed; whether it answers differently from before."""
+        """Record a node's state; return whether it started or stopped answering."""
         return self.nodes.saw(str((tree.get("metadata") or {}).get("name")), None if gone else tree)
 
     def on_node(self, node: str) -> list[AppKey]:
-        """Apps with pods there."""
+        """Return the apps that have pods on this node."""
         return [key for key, pods in self._pods.items() if any(pod.node == node for pod in pods.values())]
 
     def pods(self, key: AppKey) -> dict[str, PodState]:
-        """The pods of an app that were told of, without what is known of their nodes."""
+        """Return the cached pods of an app, without the state of their nodes."""
         return dict(self._pods.get(key, {}))
 
     def placed(self, pod: PodState) -> PodState:
-        """A pod with what is known of its node now."""
+        """Return the pod with the current state of its node."""
         since = None if pod.node is None else self.nodes.silent_since(pod.node)
         if pod.node is None or since is None:
             return pod
@@ -163,7 +163,7 @@ def _text(tree: Tree) -> str | None:
     if UNREAD in tree:
         return None
     metadata = tree["metadata"]
-    # Who managed which field is longer than all the rest, and nobody here asks.
+    # managedFields is longer than all the rest, and nothing here uses it.
     kept = {**tree, "metadata": {name: metadata[name] for name in metadata if name != "managedFields"}}
     return json.dumps(kept, separators=(",", ":"))
 
@@ -173,7 +173,7 @@ def _length(app: _CachedApp | None) -> int:
 
 
 def whose_pod(tree: Tree) -> AppKey | None:
-    """The app of a pod; None: it is nobody's."""
+    """Return the app of a pod; None: it belongs to none."""
     metadata = tree.get("metadata") or {}
     app = (metadata.get("labels") or {}).get(APP_LABEL)
     return AppKey(str(metadata.get("namespace")), app) if isinstance(app, str) else None
@@ -194,7 +194,7 @@ def _key_of(tree: Tree) -> AppKey:
 
 
 def _version(tree: Tree) -> int:
-    """Versions of one object rise; Kubernetes says since 1.35 that they may be compared as numbers."""
+    """Return the resourceVersion as a number. Versions of an object rise; comparing them is official since 1.35."""
     text = str(tree["metadata"].get("resourceVersion"))
     return int(text) if text.isdigit() else 0
 
@@ -205,16 +205,16 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class RecentValues(Generic[K, V]):
-    """The values that were used last."""
+    """A cache of recently used values."""
 
     limit: int = 256
     most: int | None = None
-    """Of the weights of all values."""
+    """Maximum total weight of all values."""
     _last: dict[K, tuple[object, V, int]] = field(default_factory=dict)
-    """The one used last is the last."""
+    """Ordered by use, most recent last."""
 
     def get(self, key: K, since: object) -> V | None:
-        """What was put for this key, if it rests on the same; None: find it out."""
+        """Return the value of this key if it rests on the same facts; None: it has to be computed."""
         known = self._last.pop(key, None)
         if known is None or known[0] != since:
             return None
@@ -222,7 +222,7 @@ class RecentValues(Generic[K, V]):
         return known[1]
 
     def put(self, key: K, since: object, value: V, weight: int = 0) -> V:
-        """Keep it, together with what it rests on; the last one always, whatever its weight."""
+        """Keep a value with the facts it rests on. The newest value is always kept, whatever its weight."""
         self._last.pop(key, None)
         self._last[key] = since, value, weight
         while len(self._last) > self.limit or (len(self._last) > 1 and self._too_heavy()):

@@ -1,8 +1,8 @@
-"""Executors' locations, and the volume claims that only lost nodes reach, asked of the API server.
+"""Locations of executors, and volume claims that only lost nodes can reach, read from the API server.
 
-Asked only when the executors that work are others than when it was asked last. A claim is given up only if its
-volume can be reached from no node but lost ones, and the volume itself says so: one of a zone, or of the network,
-outlives its node whatever node it was made for; one made by hand on a node's disk does not. Must not decide.
+Read only when the working executors have changed. A claim is given up only if its volume says that no node but lost
+ones can reach it: a zonal or network volume outlives its node, whichever node it was created for; a volume on a node's
+disk does not, even if created by hand. Must not decide.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ Tree = dict[str, Any]
 async def read_executor_locations(
     cluster: Cluster, cache: WatchCache, key: AppKey, run: str, attempt: int, kind: str
 ) -> ExecutorLocations:
-    """The executors of an attempt, and what they were handed; `kind`: what a location is."""
+    """Return the locations of an attempt's executors, and the last assignment. `kind`: what a location is."""
     labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
     trees = await cluster.find(POD, key.namespace, labels)
     seen = [(tree, cache.placed(pod_state(tree))) for tree in trees]
@@ -76,11 +76,11 @@ async def _handed(cluster: Cluster, key: AppKey, run: str) -> VersionedAssignmen
     try:
         return read_assignment((tree.get("data") or {}).get(ASSIGNMENT_KEY, ""))
     except AssignmentInvalidError:
-        return None  # somebody spoilt it; the next one takes its place
+        return None  # it was edited by hand; the next assignment replaces it
 
 
 async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterable[str]) -> frozenset[str]:
-    """Those of the claims whose volume only lost nodes reach. Without seeing nodes, nobody knows of any."""
+    """Return the claims whose volume only lost nodes can reach; none if nodes are not watched."""
     lost = set()
     for name in claims if cache.nodes.told else ():
         claim = await cluster.get(CLAIM, key.namespace, name)
@@ -95,11 +95,11 @@ async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterab
 
 StorageTree = dict[str, Any]
 MADE_FOR = "volume.kubernetes.io/selected-node"
-"""By this annotation of a claim the scheduler says for which node a volume is to be made."""
+"""The annotation of a claim in which the scheduler names the node to create a volume for."""
 
 
 def out_of_reach(claim: StorageTree, volume: StorageTree | None, nodes: Nodes) -> bool:
-    """Whether only lost nodes reach what this claim is bound to, or would be."""
+    """Return whether only lost nodes can reach the claim's volume, existing or still to be created."""
     made_for = (claim["metadata"].get("annotations") or {}).get(MADE_FOR)
     if not (claim.get("spec") or {}).get("volumeName"):
         return isinstance(made_for, str) and nodes.lost(made_for)
@@ -109,14 +109,14 @@ def out_of_reach(claim: StorageTree, volume: StorageTree | None, nodes: Nodes) -
 
 
 def _only_lost(term: StorageTree, made_for: object, nodes: Nodes) -> bool:
-    """One of the requirements of a term is enough: all of them must hold."""
+    """Return whether a term admits only lost nodes; one such requirement is enough, as all must hold."""
     return any(all(nodes.lost_host(name) for name in names) for names in _nodes_of(term, made_for, nodes))
 
 
 def _nodes_of(term: StorageTree, made_for: object, nodes: Nodes) -> Iterator[Iterable[str]]:
-    """The nodes that each requirement of a term names, as far as it names nodes.
+    """Yield the nodes that each requirement of a term names, if it names nodes.
 
-    Drivers of volumes have labels of their own for a node, e.g. `topology.topolvm.io/node`; its value tells it from a
+    Volume drivers use their own node labels, e.g. `topology.topolvm.io/node`; the values tell whether it is a node or a
     zone.
     """
     fields = [(True, one) for one in term.get("matchFields") or ()]

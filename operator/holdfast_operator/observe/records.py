@@ -1,7 +1,7 @@
-"""The placement records of apps, read by the core's own code. Writing them is the driver's business.
+"""The reader of apps' placement records, which uses the core's own code.
 
-That code is synchronous. It runs over what has been fetched, and says what it misses until nothing is missing: no
-thread waits for the event loop, so many apps can be read at once. Must not write.
+That code is synchronous. It runs over the ConfigMaps fetched so far; if one is missing, it is fetched and the code runs
+again. So no thread waits for the event loop, and many apps can be read at once. Must not write: the driver does.
 """
 
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlacementRecords:
-    """The records of all apps, of which the last few are remembered."""
+    """Reads the records of all apps and caches recent ones."""
 
     cluster: Cluster
     _last: RecentValues[tuple[AppKey, str], tuple[PlacementRecord | None]] = field(default_factory=RecentValues)
-    """In a tuple, as that there is none is remembered too."""
+    """Values are tuples, so that a missing record is cached too."""
 
     async def read(self, key: AppKey, run: str, *, since: object, live: bool) -> PlacementRecord | None:
-        """The record of this run; None: there is none yet.
+        """Return the record of this run; None: there is none yet.
 
-        As it was read last, if that was after the same news of its driver, unless `live`.
+        Unless `live`, return the cached record if the driver's news (`since`) is the same as when it was read.
         """
         known = None if live else self._last.get((key, run), since)
         if known is None:
@@ -42,7 +42,7 @@ class PlacementRecords:
         try:
             return await _read(self.cluster, key, run)
         except ContentUnreadableError:
-            # Its driver may have replaced it between two of the reads.
+            # The driver may have replaced it between two reads.
             return await _read(self.cluster, key, run)
 
 
@@ -57,7 +57,7 @@ async def _read(cluster: Cluster, key: AppKey, run: str) -> PlacementRecord | No
 
 
 class _NotFetchedError(HoldfastError):
-    """An object that has not been asked for."""
+    """A ConfigMap that has not been fetched yet."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,7 +66,7 @@ class _NotFetchedError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class _FetchedConfigMaps:
-    """ConfigMaps as they were when they were fetched; for reading only."""
+    """The fetched ConfigMaps, read-only."""
 
     trees: dict[str, Tree | None] = field(default_factory=dict)
 

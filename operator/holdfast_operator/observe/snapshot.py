@@ -1,9 +1,9 @@
-"""The gatherer of snapshots: all reading of one look, so that a decision rests on one moment.
+"""The gathering of a snapshot: all reads of one look, so that a decision rests on one moment.
 
-A look begins with what watches told. That may be late, so what would rest on absence is asked of the API server: in
-every look a driver that was seen before and that watches do not tell of; when `live`, all pods of the app, and a
-report that they do not tell of. What nobody watches (Secrets, the record, what an attempt was told, where executors
-are) is asked where it is needed. What can't be read becomes `Unknown`, with the reason. Must not decide.
+A look starts from the cache of watches, which may be late. So absence is verified with the API server: in every look
+for a driver that was seen before and is not cached; when `live`, for all pods of the app and for a report that is not
+cached. Objects without a watch (Secrets, the record, the attempt's ConfigMap, executors' locations) are read when
+needed. A fact that can't be read becomes `Unknown`, with the reason. Must not decide.
 """
 
 import base64
@@ -40,28 +40,28 @@ from holdfast_operator.observe.storage_class import StorageClasses
 Tree = dict[str, Any]
 T = TypeVar("T")
 SecretSettings = Mapping[str, Mapping[str, str]]
-"""Name -> the settings in it."""
+"""Secret name -> the settings in it."""
 CountsSource = Callable[[AppKey, StreamApp, SecretSettings], Mapping[str, int | None] | Unknown]
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSources:
-    """Where facts come from."""
+    """The sources of a snapshot's facts."""
 
     cluster: Cluster
     cache: WatchCache
     counts: CountsSource
-    """Partition counts of an app's topics, as they are watched."""
+    """Returns the partition counts of an app's topics."""
     records: PlacementRecords
     storage: StorageClasses
     told: Callable[[AppKey, str, str], Awaitable[StreamApp | None]]
-    """The app in the text that an attempt was told, by key and uid of its app."""
+    """Returns the app in the text of an attempt's ConfigMap, given key and uid of the app."""
 
 
 async def gather(
     world: SnapshotSources, tree: Tree, told: ParsedSpec, refused: AppFinding | None, *, live: bool
 ) -> Snapshot:
-    """Everything a decision about this app may rest on; `live`: that a pod or a report is not there is asked."""
+    """Return all facts for a decision about this app. `live`: verify absent pods and reports with the API server."""
     app = app_object(tree)
     key, status = AppKey(app.namespace, app.name), app.status
     name = _attempt(app.name, status)
@@ -74,7 +74,7 @@ async def gather(
 
 
 def _with_pods(app: AppObject, driver: str | None, pods: Mapping[str, PodState]) -> Snapshot:
-    # A pod of our name that belongs to nobody, or to an app that was, is not our driver.
+    # A pod with our driver's name but without our uid as its owner is not our driver.
     drivers = {pod.name: pod for pod in pods.values() if pod.role == "driver" and pod.owner == app.uid}
     return Snapshot(
         app,
@@ -88,11 +88,11 @@ def _with_pods(app: AppObject, driver: str | None, pods: Mapping[str, PodState])
 async def _with_spec(
     world: SnapshotSources, seen: Snapshot, spec: StreamApp, fingerprint: str | None, *, live: bool
 ) -> Snapshot:
-    """What only a spec that can be read says where to find."""
+    """Return the snapshot with the facts that a valid spec is needed for."""
     key, run = AppKey(seen.app.namespace, seen.app.name), spec.spec.run_id
     last = seen.report if run == seen.app.status.run_id else await _tried(_report(world, key, run, live=live))
     if isinstance(last, Unknown):
-        raise ClusterUnreachableError(last.why)  # without it a number could be given twice
+        raise ClusterUnreachableError(last.why)  # without it an attempt number could be used twice
     secrets = await _secrets(world, key, spec)
     return replace(
         seen,
@@ -107,7 +107,7 @@ async def _with_spec(
 
 
 def app_object(tree: Tree) -> AppObject:
-    """The object; a status that somebody else has spoilt counts as none."""
+    """Return the app object; an invalid status counts as empty."""
     metadata = tree["metadata"]
     return AppObject(
         name=str(metadata["name"]),
@@ -130,7 +130,7 @@ def _status(tree: object) -> Status:
 
 
 async def _watched(world: SnapshotSources, key: AppKey, driver: str | None) -> Mapping[str, PodState]:
-    """The pods that watches told of; a driver they did not tell of is asked for."""
+    """Return the cached pods; a driver that is not cached is read from the API server."""
     pods = world.cache.pods(key)
     if driver is not None and driver not in pods:
         tree = await world.cluster.get(POD, key.namespace, driver)
@@ -140,13 +140,13 @@ async def _watched(world: SnapshotSources, key: AppKey, driver: str | None) -> M
 
 
 async def _listed(world: SnapshotSources, key: AppKey) -> Mapping[str, PodState]:
-    """All pods of an app, asked for."""
+    """Return all pods of an app, read from the API server."""
     trees = await world.cluster.find(POD, key.namespace, {APP_LABEL: key.name})
     return await _placed(world, {pod.name: pod for pod in map(pod_state, trees)})
 
 
 async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mapping[str, PodState]:
-    """With what is known of their nodes. That a node is lost is never believed from watches alone."""
+    """Return the pods with the state of their nodes. A lost node is verified with the API server."""
     nodes = world.cache.nodes
     for name in {pod.node for pod in pods.values() if pod.node is not None and nodes.lost(pod.node)}:
         nodes.saw(name, await world.cluster.get(NODE, None, name))
@@ -154,12 +154,12 @@ async def _placed(world: SnapshotSources, pods: Mapping[str, PodState]) -> Mappi
 
 
 def _news(report: Observed[DriverReport]) -> object:
-    """A driver writes the record before it says that it has begun, or that it has applied an assignment."""
+    """Return the parts of a report that change with the record: a driver writes the record before it reports them."""
     return (report.attempt, report.begun, report.assignment) if isinstance(report, DriverReport) else None
 
 
 async def _running(world: SnapshotSources, key: AppKey, app: AppObject, fingerprint: str | None) -> Observed[StreamApp]:
-    """What the attempt was told, which matters only where it is something else now."""
+    """Return the app as given to the attempt; only needed if the spec has changed since."""
     name = _attempt(key.name, app.status)
     if name is None or app.status.spec_hash == fingerprint:
         return None
@@ -192,7 +192,7 @@ async def _report(world: SnapshotSources, key: AppKey, run: str | None, *, live:
 
 
 async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snapshot) -> ExecutorLocations | None:
-    """Where executors are, if they are others than those that were found to be seated rightly."""
+    """Return executors' locations, unless these executors are known to have the right assignment."""
     driver = seen.driver
     if not isinstance(driver, PodState):
         return None
@@ -203,7 +203,7 @@ async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snap
     run, kind = app.spec.run_id, app.spec.state.location
     seats = await read_executor_locations(world.cluster, world.cache, key, run, driver.attempt, kind)
     handed = seats.handed
-    stuck = any(pod.unschedulable is not None for pod in mine)  # its claim may become one of a lost node
+    stuck = any(pod.unschedulable is not None for pod in mine)  # its claim may turn out to be on a lost node
     same = handed is not None and handed.attempt == driver.attempt and dict(handed.processors) == dict(seats.places)
     if same and not stuck:
         world.cache.seated[key] = now
@@ -211,7 +211,7 @@ async def _seats(world: SnapshotSources, key: AppKey, app: StreamApp, seen: Snap
 
 
 async def _secrets(world: SnapshotSources, key: AppKey, app: StreamApp) -> dict[str, dict[str, str] | None] | Unknown:
-    """What pods mount; None: there is no such Secret. Their values go to the Kafka client and nowhere else."""
+    """Return the Secrets that pods mount; None: it does not exist. The values only go to the Kafka client."""
     try:
         found = {name: await world.cluster.get(SECRET, key.namespace, name) for name in secrets_needed(app)}
     except HoldfastError as error:
@@ -229,7 +229,7 @@ def _settings(tree: Tree) -> dict[str, str]:
     try:
         return {name: base64.b64decode(value).decode() for name, value in (tree.get("data") or {}).items()}
     except ValueError:
-        return {}  # no settings of a client; the broker will say what is missing
+        return {}  # not client settings; the broker will say what is missing
 
 
 def _counts(

@@ -1,6 +1,6 @@
-"""The cluster's default StorageClass: Spark makes claims of executors only where their class is named.
+"""The cluster's default StorageClass, needed because Spark creates executors' claims only with a named class.
 
-Asked for once for all apps, and again after a while, as it hardly ever changes. Must not decide for whom it counts.
+Read once for all apps and again after a while, as it rarely changes. Must not decide which apps use it.
 """
 
 import time
@@ -19,17 +19,17 @@ _KEPT, _KEPT_BEFORE_A_START = 60.0, 5.0
 
 @dataclass(slots=True)
 class StorageClasses:
-    """The default of a cluster, as it was asked for last."""
+    """The cluster's default class, cached."""
 
     cluster: Cluster
     allowed: bool = True
-    """Whether classes may be listed; without that there is none that could be named."""
+    """Whether classes may be listed; if not, there is no default."""
     clock: Callable[[], float] = time.monotonic
     _found: str | Unknown | None = None
     _asked: float | None = None
 
     async def default(self, *, live: bool) -> str | Unknown | None:
-        """Its name; None: there is none."""
+        """Return its name; None: there is none."""
         if not self.allowed:
             return None
         age = None if self._asked is None else self.clock() - self._asked
@@ -46,7 +46,7 @@ class StorageClasses:
 
 
 def default_of(classes: list[Tree]) -> str | None:
-    """The default among them; of several the youngest, as Kubernetes has it."""
+    """Return the default class; of several the newest, as in Kubernetes."""
     found = [one["metadata"] for one in classes if _is_default(one)]
     found.sort(key=lambda one: str(one["name"]))
     found.sort(key=lambda one: str(one.get("creationTimestamp") or ""), reverse=True)

@@ -1,1 +1,1 @@
-"""What keeps the operator going: watches, the queue of looks, the health probe, metrics."""
+"""The operator as a service: watches, the queue of looks, the health probe, metrics."""

@@ -1,9 +1,9 @@
-"""The queue of looks: when each app is looked at next, so that none is forgotten and none is looked at twice at once.
+"""The queue of looks: when each app is looked at next. No app is forgotten, none is looked at twice at a time.
 
-A change asks for a look at once; a decision asks for one later; the earlier counts. Changes of an app that runs
-come before new requests: launching thousands keeps nobody's status from being true. A report that all goes well
-puts the next look off, but not for ever: each app is looked at every so often. A look that failed is repeated after
-a wait that doubles. Must not know what a look does.
+A change requests a look at once, a decision requests a later one; the earlier counts. Changes of running apps come
+before new apps, so that launching thousands does not delay the status of the others. A report of progress postpones the
+next look, but each app is looked at regularly. A failed look is repeated after a wait that doubles. Must not know what
+a look does.
 """
 
 import asyncio
@@ -29,30 +29,30 @@ class LookQueue:
     look: Callable[[AppKey], Awaitable[NextLook]]
     failed: Callable[[AppKey, Exception], None]
     looked: Callable[[float, float | None], None] = lambda *_: None
-    """Told how long a look took, and how long before its end something had changed."""
+    """Called with the duration of a look, and the time from the change to its end."""
     workers: int = _WORKERS
     _due: dict[AppKey, float] = field(default_factory=dict)
-    """When each app is to be looked at."""
+    """App -> when its next look is due."""
     _heap: list[tuple[float, int, AppKey]] = field(default_factory=list)
-    """When somebody has to see whether it is to be looked at."""
+    """Times at which to check whether an app is due."""
     _heaped: dict[AppKey, float] = field(default_factory=dict)
-    """Which entry of the heap counts; others of the same app are out of date. What comes first is put in as if it were
-    due for long."""
+    """App -> the time of its valid heap entry; its other entries are outdated. Looks with priority get an earlier
+    time."""
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _busy: set[AppKey] = field(default_factory=set)
     _again: set[AppKey] = field(default_factory=set)
-    """Changed while it was being looked at."""
+    """Apps that changed while they were being looked at."""
     _waits: dict[AppKey, float] = field(default_factory=dict)
     _looked: dict[AppKey, float] = field(default_factory=dict)
-    """When each app was looked at last."""
+    """App -> start of its last look."""
     _well: set[AppKey] = field(default_factory=set)
-    """Apps of which the last look found that all is well."""
+    """Apps that the last look found healthy."""
     _changed: dict[AppKey, float] = field(default_factory=dict)
-    """Since when something has changed that no look has taken up."""
+    """App -> time of the first change that no look has handled yet."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def soon(self, key: AppKey, *, first: bool = False) -> None:
-        """Something changed; `first`: before all that only waits for its turn."""
+        """Request a look at once; `first`: with priority over other waiting apps."""
         self._changed.setdefault(key, asyncio.get_running_loop().time())
         if key in self._busy:
             self._again.add(key)
@@ -60,35 +60,35 @@ class LookQueue:
             self._put(key, 0.0, _AHEAD if first else 0.0)
 
     def put_off(self, key: AppKey, seconds: float) -> None:
-        """All goes well: the next look can wait so long from now. One that is asked for at once can't."""
+        """Postpone the next look of a healthy app by this time; a look that is already due stays due."""
         now, due = asyncio.get_running_loop().time(), self._due.get(key)
         if due is not None and due > now and key in self._well:
             latest = self._looked.get(key, now) + _AT_LEAST_EVERY
-            # The heap is told when the earlier moment comes: reports are many, looks few.
+            # The heap is corrected only when the earlier time comes, as reports are far more frequent than looks.
             self._due[key] = max(due, min(now + seconds, latest))
 
     def forget(self, key: AppKey) -> None:
-        """The app is gone."""
+        """Remove a deleted app."""
         for known in (self._due, self._heaped, self._waits, self._looked, self._changed):
             known.pop(key, None)
         self._well.discard(key)
 
     @property
     def waiting(self) -> int:
-        """Apps that have a next look."""
+        """Return the number of apps with a next look."""
         return len(self._due)
 
     def overdue(self, now: float) -> float:
-        """Seconds the look that is due longest has not begun."""
+        """Return for how many seconds the longest-due look has not begun."""
         return max((now - due for due in self._due.values()), default=0.0)
 
     @property
     def entries(self) -> int:
-        """How many moments are kept to look at the clock."""
+        """Return the size of the heap."""
         return len(self._heap)
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Run looks until cancelled."""
         running: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         try:
@@ -111,7 +111,7 @@ class LookQueue:
             await asyncio.gather(*running, return_exceptions=True)
 
     def _pop(self, now: float) -> AppKey | None:
-        """Whom the first entry means, if it is to be looked at now."""
+        """Remove the first heap entry; return its app if it is due now."""
         at, _, key = heapq.heappop(self._heap)
         if self._heaped.get(key) != at:
             return None
@@ -171,7 +171,7 @@ class LookQueue:
 
 
 async def _first(news: Awaitable[bool], seconds: float) -> None:
-    # Not `wait_for`: before Python 3.12 it can swallow a cancellation that comes together with the news.
+    # Not `wait_for`: before Python 3.12 it can swallow a cancellation that arrives together with the news.
     try:
         async with asyncio.timeout(seconds):
             await news

@@ -1,9 +1,9 @@
-"""The health probe and the Prometheus metrics of the operator, served as /healthz and /metrics.
+"""The operator's health probe and Prometheus metrics, served as /healthz and /metrics.
 
-An operator that hangs looks alive. The event loop itself answers, so a loop that is stuck does not; beyond that a
-probe hears of looks that are long overdue, and of a watch that does not tell of what we wrote ourselves. A standby
-is healthy. Metrics are counted where something happens; what apps are is counted when somebody asks. Must not
-decide, nor cure anything: the kubelet restarts the operator.
+An operator that hangs may look alive. The event loop itself answers the probe, so a blocked loop fails it. The probe
+also fails if looks are long overdue, or if the watch does not report our own writes. A standby is healthy. Events are
+counted when they happen; apps are counted when metrics are scraped. Must not repair anything: the kubelet restarts the
+operator.
 """
 
 from collections import Counter as Counts
@@ -23,7 +23,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """All of them, in a registry of their own."""
+    """All metrics, in their own registry."""
 
     def __init__(self) -> None:
         self._all = CollectorRegistry()
@@ -36,37 +36,37 @@ class Metrics:
         self._calls = self._counter("api_calls", "Calls of the API server.", "verb", "kind", "code")
 
     def watch(self, cache: WatchCache) -> None:
-        """Count apps and their tasks too."""
+        """Also export the numbers of apps and tasks in the cache."""
         self._all.register(_Apps(cache))
 
     def looked(self, seconds: float, lag: float | None) -> None:
-        """A look is over; `lag`: since something had changed."""
+        """Record a look; `lag`: seconds since the change that caused it."""
         self._look.observe(seconds)
         if lag is not None:
             self._lag.observe(lag)
 
     def failed(self, error: Exception) -> None:
-        """A look failed."""
+        """Count a failed look."""
         self._failures.labels(type(error).__name__).inc()
 
     def launched(self) -> None:
-        """A driver was made."""
+        """Count a started driver."""
         self._launches.inc()
 
     def refused(self, reason: str) -> None:
-        """An app may not start."""
+        """Count a look that found that an app may not start."""
         self._refusals.labels(reason).inc()
 
     def moved(self, tasks: int) -> None:
-        """An assignment was handed over."""
+        """Count the moved tasks of an assignment."""
         self._moved.inc(tasks)
 
     def called(self, verb: str, kind: str, code: int) -> None:
-        """The API server answered; 0: it did not."""
+        """Count a call of the API server; code 0: no answer."""
         self._calls.labels(verb, kind, str(code)).inc()
 
     def text(self) -> bytes:
-        """As Prometheus reads it."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self._all)
 
     def _histogram(self, name: str, what: str) -> Histogram:
@@ -78,12 +78,12 @@ class Metrics:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Apps(Collector):
-    """What can be counted in the cache."""
+    """Numbers of apps and tasks, computed from the cache."""
 
     cache: WatchCache
 
     def collect(self) -> Iterator[Metric]:
-        """Apps by what is said of their Ready, and tasks by where they run."""
+        """Yield apps by their condition Ready, and tasks by whether they run where their state is."""
         said = Counts(self.cache.readiness())
         apps = GaugeMetricFamily("holdfast_apps", "Apps, by their condition Ready.", labels=("ready", "reason"))
         for (status, reason), number in said.items():
@@ -97,30 +97,30 @@ class _Apps(Collector):
 
 LONGEST_OVERDUE = 120.0
 LONGEST_SILENCE = 180.0
-"""Seconds a watch may take to tell of our own writes: longer than kopf takes to notice that one is dead."""
+"""Seconds a watch may take to report our own writes; longer than kopf needs to notice a dead watch."""
 HealthCheck = Callable[[], str | None]
 
 
 @dataclass(slots=True)
 class Health:
-    """What is asked by a probe."""
+    """The checks of the health probe."""
 
     checks: list[HealthCheck] = field(default_factory=list)
-    """Each says what is wrong, if something is."""
+    """Each returns what is wrong, or None."""
 
     def problems(self) -> list[str]:
-        """What is wrong; nothing: all is well."""
+        """Return what is wrong; empty: healthy."""
         return [said for check in self.checks if (said := check()) is not None]
 
 
 def late_looks(looks: LookQueue, now: float) -> str | None:
-    """What is wrong if looks are not done in time."""
+    """Return a problem if looks are overdue."""
     late = looks.overdue(now)
     return f"a look is {late:.0f} s late" if late > LONGEST_OVERDUE else None
 
 
 def silent_watch(cache: WatchCache, now: float) -> str | None:
-    """What is wrong if a watch does not tell what we know to be so."""
+    """Return a problem if the watch does not report our own writes."""
     since = cache.unheard()
     silent = since is not None and now - since > LONGEST_SILENCE
     return "the watch of apps does not tell of what was written: it is dead" if silent else None
@@ -128,7 +128,7 @@ def silent_watch(cache: WatchCache, now: float) -> str | None:
 
 @asynccontextmanager
 async def health_server(ports: Collection[int], health: Health, metrics: Metrics) -> AsyncIterator[None]:
-    """Answer /healthz and /metrics on these ports."""
+    """Serve /healthz and /metrics on these ports."""
 
     async def healthz(_: web.Request) -> web.Response:
         wrong = health.problems()

@@ -1,9 +1,8 @@
-"""The watches that kopf keeps: apps, their pods, drivers' reports and nodes, and which app a change concerns.
+"""The kopf watches of apps, their pods, drivers' reports and nodes; each change requests a look at its app.
 
-Only kopf's plain events are used: its handlers with progress, finalizers and annotations would be a second state
-machine in the same objects. kopf asks once, as it starts, which kinds there are: started before the CRD is served,
-it would never watch an app, so its start waits for the CRD, which may be installed later. Must not install the CRD,
-nor look at apps, only ask for a look.
+Only kopf's plain events are used: its other handlers, with progress, finalizers and annotations, would be a second
+state machine in the same objects. kopf discovers kinds only when it starts. If it started before the CRD is served,
+it would never watch apps, so its start waits for the CRD. Must not install the CRD, nor look at apps itself.
 """
 
 import asyncio
@@ -25,17 +24,17 @@ from holdfast_operator.observe.cache import WatchCache, whose_pod
 from holdfast_operator.service.look_queue import LookQueue
 
 _SERVER_ENDS, _CLIENT_ENDS = 300, 330
-"""Seconds: a watch that says nothing for longer than the server lets it live is dead, whatever its connection says."""
+"""Seconds after which server and client end a watch. The client's limit is longer: it only ends dead connections."""
 _CHUNK = 10
-"""Objects of a list at once: each may have a megabyte or two."""
+"""Objects per page of a list, as each may have one or two megabytes."""
 
 
 def registry(cache: WatchCache, looks: LookQueue, *, nodes: bool) -> kopf.OperatorRegistry:
-    """The watches of an operator; `nodes`: whether it may see nodes."""
+    """Return the watches of an operator; `nodes`: whether it may watch nodes."""
     made, watches, (group, version) = kopf.OperatorRegistry(), _Watches(cache, looks), API_VERSION.split("/")
     kopf.on.login(registry=made)(_login)
     kopf.on.startup(registry=made)(_settle)
-    # Indexed kinds are listed before any handler is called: no app is looked at while its pods or reports are unknown.
+    # kopf lists indexed kinds before it calls handlers, so no app is looked at before its pods and reports are known.
     kopf.index("pods", labels={APP_LABEL: kopf.PRESENT}, registry=made)(watches.pod_there)
     kopf.index("configmaps", labels={REPORT_LABEL: kopf.PRESENT}, registry=made)(watches.report_there)
     kopf.on.event(group, version, APP.plural, registry=made)(watches.app)
@@ -53,8 +52,8 @@ async def _login(**given: Any) -> kopf.AiohttpSession | None:
 
 def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.posting.enabled = False
-    settings.scanning.disabled = True  # what is watched is known; namespaces and CRDs need not be seen for it
-    # Each watch asks for what it needs: all pods of a cluster are none of our business, nor could we hold them.
+    settings.scanning.disabled = True  # the watched kinds are fixed, so namespaces and CRDs need not be scanned
+    # Watch only labelled objects: all pods of a cluster would not fit into memory.
     settings.watching.label_selectors["pods"] = APP_LABEL
     settings.watching.label_selectors["configmaps"] = REPORT_LABEL
     settings.watching.chunk_size = _CHUNK
@@ -64,7 +63,7 @@ def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """kopf would copy every object to find what changed of it, which nobody here asks."""
+    """Disables diffs: kopf would copy every object to compute changes that nothing here uses."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()
@@ -77,7 +76,7 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Nor does any handler leave its progress in an object."""
+    """Disables progress: no handler stores progress in an object."""
 
     def fetch(self, **_: Any) -> None:
         return None
@@ -97,38 +96,38 @@ class _NoProgress(kopf.ProgressStorage):
 
 @dataclass(frozen=True, slots=True)
 class _Watches:
-    """What is done with what kopf tells; `type` is None for what was there when a watch began.
+    """The handlers of kopf's events; `type` is None for objects that existed when a watch began.
 
-    Coroutines, as kopf runs plain functions in threads.
+    They are coroutines, as kopf runs plain functions in threads.
     """
 
     cache: WatchCache
     looks: LookQueue
 
     async def app(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002 - kopf's name
-        """An app changed."""
+        """Handle a changed or deleted app."""
         if type == "DELETED":
             self.looks.forget(self.cache.forget_app(dict(body)))
         else:
             self.looks.soon(self.cache.saw_app(dict(body)))
 
     async def pod_there(self, body: Mapping[str, Any], **_: Any) -> None:
-        """A pod of an app is there, or has changed: kopf tells this before `pod`, of each event but the last."""
+        """Record an existing or changed pod. kopf calls this before `pod`, except when the pod is deleted."""
         self.cache.saw_pod(dict(body), gone=False)
 
     async def report_there(self, body: Mapping[str, Any], **_: Any) -> None:
-        """A report is there; what changed of it is the event's business."""
+        """Record an existing report; `report` handles changes."""
         self.cache.first_report(dict(body))
 
     async def pod(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """A pod of an app changed; what it is now is known already, unless it is gone."""
+        """Request a look after a pod changed. Its new state is already recorded, unless it was deleted."""
         tree = dict(body)
         key = self.cache.saw_pod(tree, gone=True) if type == "DELETED" else whose_pod(tree)
         if key is not None:
             self.looks.soon(key, first=True)
 
     async def report(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """A driver reported; one that only says that it goes on well makes a look unnecessary for a while."""
+        """Handle a driver's report; one that only shows progress postpones the next look."""
         before, after = self.cache.saw_report(dict(body), gone=type == "DELETED")
         key = AppKey(_metadata(body, "namespace"), str(body["metadata"]["labels"][REPORT_LABEL]))
         if before is not None and after is not None and goes_on(before, after):
@@ -137,14 +136,14 @@ class _Watches:
             self.looks.soon(key, first=True)
 
     async def node(self, body: Mapping[str, Any], type: str | None, **_: Any) -> None:  # noqa: A002
-        """A node changed: who has pods there is looked at if it answers differently."""
+        """Request looks at the apps with pods on a node that started or stopped answering."""
         if self.cache.saw_node(dict(body), gone=type == "DELETED"):
             for key in self.cache.on_node(_metadata(body, "name")):
                 self.looks.soon(key, first=True)
 
 
 def goes_on(before: DriverReport, after: DriverReport) -> bool:
-    """Whether nothing has changed but that time has passed, and the driver has worked if there was work."""
+    """Return whether only time and progress have changed, and the driver has made progress if there was work."""
     same = replace(after, at=before.at, batch=before.batch, progressed=before.progressed, lag=before.lag) == before
     worked = after.progressed is not None and (after.lag == 0 or after.progressed != before.progressed)
     return same and worked and before.progressed is not None
@@ -159,7 +158,7 @@ _EVERY = 2.0
 
 
 async def wait_for_crd(cluster: Cluster) -> None:
-    """Return as soon as apps can be watched."""
+    """Wait until the CRD is served, so that apps can be watched."""
     served = await _served(cluster)
     if not served:
         _LOG.warning("waiting for the CRD %s.%s", APP.plural, APP.api.partition("/")[0])
