@@ -1,9 +1,9 @@
 """Spark's own logs of offsets and commits: reads them without Spark, and removes or replaces a planned entry.
 
-A batch is planned when it is in the offset log, and done when it is in the commit log. Spark runs a batch that is
-planned but not done again, as its entry says; without the entry it asks its source again, from where the last batch
-ended. The checksum beside an entry is removed first: Spark reads an entry without one unchecked. Reading is safe while
-the app runs. Must not change an entry while a query uses the checkpoint, nor one of a batch that is done.
+A batch is planned when it is in the offset log, and done when it is in the commit log. Spark reruns a batch that is
+planned but not done, as its entry says; without the entry it asks its source again, from where the last batch ended.
+The checksum beside an entry is removed first: Spark reads an entry without one unchecked. Reading is safe while the app
+runs. Must not change an entry while a query uses the checkpoint, nor one of a batch that is done.
 """
 
 import json

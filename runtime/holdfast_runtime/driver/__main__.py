@@ -1,7 +1,7 @@
 """The driver's process on a cluster: `python -m holdfast_runtime.driver FOLDER`, as the image starts it.
 
-Reads what the operator put into the folder, runs the app, and leaves a termination message for the operator. SIGTERM
-drains. Must not wire the engine: that is `app`.
+Reads the folder that the operator has filled, runs the app, and leaves a termination message for the operator. SIGTERM
+drains the run. Must not wire the engine: `app` does.
 """
 
 import argparse
