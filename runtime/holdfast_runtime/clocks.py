@@ -1,12 +1,12 @@
-"""The clocks of the runtime: the host's, read only here, and the batch clock, which goes on evenly.
+"""The clocks of the runtime: the host's clock, which only this module reads, and the batch clock, which never jumps.
 
-    host's clock + skew = batch clock      measures timers, ttl, silences: never goes back, never jumps
-    batch clock - skew = `state.now`       what people call now: it follows the host's clock, also back
+    host's clock + skew = batch clock      measures timers, ttl, idle sources: never goes back, never jumps
+    batch clock - skew = `state.now`       the time of day: it follows the host's clock, also back
 
-A host's clock is set now and then, by hand or by NTP. A batch clock that jumped along would drop all state that has a
-ttl, and one that can't go back would stand still for as long as the jump was wide. So within an attempt the clock
-that counts since the host's start says how much time has passed, and the durable `skew` takes up the difference.
-`BatchClock` itself reads no clock. Must not be imported by steps, or by anything that a replay must repeat.
+A host's clock is sometimes set, by hand or by NTP. A batch clock that followed a jump ahead would drop all state that
+has a ttl; after a jump back it would stand still until the host's clock caught up. So within an attempt the passed time
+is measured by the clock that counts since the host's start, and the durable `skew` holds the difference. `BatchClock`
+itself reads no clock. Must not be imported by steps, or by anything that a replay must repeat.
 """
 
 import time
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from holdfast.moments import time_span
 
 TOLERATED = 60_000
-"""Milliseconds. What NTP corrects in small steps is followed; back, the batch clock waits so long at most."""
+"""Milliseconds. Smaller jumps, as NTP makes them, are followed; after one back, the batch clock waits for that long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Two clocks, read together; milliseconds."""
+    """Two clocks, read at the same time; milliseconds."""
 
     wall: int
-    """Since 1970, as the host's clock says."""
+    """Since 1970, by the host's clock."""
     passed: int
-    """Since some moment, on a clock that nobody sets."""
+    """Since some fixed moment, by a clock that nobody can set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class BatchClock:
 
     _skew: int = 0
     _apart: int | None = None
-    """The host's clock less the other one, when they were last looked at."""
+    """The host's clock minus the other one, at the last reading."""
 
     def at(self, instant: Instant, last: BatchTime) -> tuple[BatchTime, str | None]:
-        """What it is now, `last` being the last batch; and what is to be said if the host's clock has jumped."""
+        """Return the batch time now, given the last batch's, and a message if the host's clock has jumped."""
         said = self._begin(instant, last) if self._apart is None else self._go_on(instant)
         self._apart = instant.wall - instant.passed
         return BatchTime(max(instant.wall + self._skew, last.now), self._skew), said
 
     def _begin(self, instant: Instant, last: BatchTime) -> str | None:
-        """Of the readings by which time has not gone back, the one by which less of it has passed."""
+        """Choose the skew: of those by which time has not gone back, the one by which less time has passed."""
         fitting = [skew for skew in (last.skew, 0) if instant.wall + skew >= last.now - TOLERATED]
         if fitting:
             self._skew = min(fitting)
@@ -81,14 +81,14 @@ def now() -> int:
 
 
 def instant() -> Instant:
-    """The same, with the clock that counts on whatever the other is set to, also while the host sleeps."""
+    """Both clocks; the second keeps counting when the host's clock is set, and while the host sleeps."""
     return Instant(now(), time.clock_gettime_ns(_PASSED) // 1_000_000)
 
 
 def steady() -> int:
-    """Milliseconds since 1970, as the host's clock was when the process began, and what has passed since.
+    """Milliseconds since 1970: the host's clock at the start of the process, plus the time that has passed since.
 
-    For what must not be done because a clock was set: throwing old runs away, making ten years of rows, falling silent.
+    For what a changed clock must not cause: old runs deleted, ten years of rows generated, a log that stops.
     """
     return _BEGAN.wall + instant().passed - _BEGAN.passed
 

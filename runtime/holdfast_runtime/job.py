@@ -1,6 +1,6 @@
-"""The job that runs all slots of a batch, as the loop knows it, and an early start of what is slow in a new JVM.
+"""The job that runs all slots of a batch, as the loop knows it, and an early start for what is slow in a new JVM.
 
-It lies below loop, `checkpoint` and `spark`, which all run or wrap one. Must not import Spark: tests without a JVM
+It lies below `loop`, `checkpoint` and `spark`, which all run or wrap a job. Must not import Spark: tests without a JVM
 run jobs too.
 """
 
@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 
 
 class Job(Protocol):
-    """What runs all slots of a batch."""
+    """Runs all slots of a batch."""
 
     def run(self, batch: str) -> list[str]:
-        """One answer for each slot."""
+        """Run the batch with this plan; return one answer per slot."""
         ...
 
 
@@ -21,7 +21,7 @@ _Made = TypeVar("_Made")
 
 
 def start_early(make: Callable[[], _Made]) -> Callable[[], _Made]:
-    """Begin in a thread; what is returned waits for the result, or raises what went wrong."""
+    """Start `make` in a thread; return a function that waits for its result, or raises its error."""
     pool = ThreadPoolExecutor(1, "prepare")
     ready = pool.submit(make)
     pool.shutdown(wait=False)

@@ -1,10 +1,10 @@
-"""LMDB's data file as bytes: what shows damage in it before LMDB maps it, where damage would end the process.
+"""Checks of LMDB's data file for damage, before LMDB maps it: damage in a mapped file could kill the process.
 
-LMDB has no checksums, follows page numbers wherever they lead, and takes whichever of its two meta pages claims the
-later transaction. So those two are checked before a file is opened (`check_metas`, a few microseconds), and the tree
-may be walked (`check_pages`): each page where it says it is, each key in its order and between its neighbours above,
-as many entries as are counted, no page both in use and free. Then no read ends by a signal, and no key is missing.
-Values are not checked: who stores them adds checksums. Must not import LMDB, and must not read what is being written.
+LMDB has no checksums, follows page numbers wherever they lead, and uses the meta page with the later transaction. So
+`check_metas` checks both meta pages before a file is opened (a few microseconds), and `check_pages` can walk the tree:
+each page carries its own number, keys are in order and within the bounds of their parent, the entries are as many as
+counted, and no page is both used and free. Then no read ends in a signal, and no key is missing. Values are not
+checked: whoever stores them adds checksums. Must not import LMDB, and must not read what is being written.
 """
 
 import mmap
@@ -16,9 +16,9 @@ from struct import Struct
 from typing import NoReturn
 
 _FIRST = 4096
-"""Bytes that are enough for a meta page, whatever the size of pages."""
+"""Bytes that hold a meta page, whatever the page size."""
 _SIZES = (4096, 8192, 16384, 32768)
-"""Of pages: as large as those of the machine that made the file."""
+"""Page sizes: that of the machine that created the file."""
 _HEADER = Struct("<QHHHH")  # number, pad, flags, end of the node table, beginning of the nodes
 _HEAD = 16
 _META = Struct("<II8x8x")  # magic, version; address, map size
@@ -35,16 +35,16 @@ _NONE = (1 << 64) - 1
 _DEEPEST = 32
 _TRIES = 5
 _BEGUN = 2
-"""Pages there always are: the two metas."""
+"""Pages that always exist: the two meta pages."""
 
 
 class FileDamagedError(ValueError):
-    """A file that LMDB did not leave like this."""
+    """A data file is not as LMDB leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A tree of pages."""
+    """A database in the file: a tree of pages."""
 
     flags: int
     depth: int
@@ -57,33 +57,33 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What a meta page says."""
+    """The content of a meta page."""
 
     page: int
-    """Bytes of a page."""
+    """Bytes per page."""
     free: Database
     main: Database
     last: int
-    """The last page that was ever used."""
+    """The number of the last page that was ever used."""
     transaction: int
 
 
 def check_metas(path: Path) -> Meta:
-    """The newer meta page; raises `FileDamagedError` where the two can't both be as LMDB wrote them."""
+    """Return the newer meta page; raise `FileDamagedError` unless both can be as LMDB wrote them."""
     for left in reversed(range(_TRIES)):
         try:
             return _newer(path)
         except FileDamagedError:
-            # Read while another process wrote it, perhaps.
+            # Another process may have been writing the page.
             if not left:
                 raise
     raise AssertionError
 
 
 def check_pages(path: Path, transaction: int) -> bool:
-    """Walk all pages as they are in this transaction, which the caller keeps readable; False: its meta page is gone.
+    """Check all pages of this transaction, which the caller keeps readable; return False if its meta page is gone.
 
-    Raises `FileDamagedError`.
+    Raise `FileDamagedError` where something is wrong.
     """
     meta = check_metas(path)
     if meta.transaction != transaction:
@@ -107,7 +107,7 @@ def _newer(path: Path) -> Meta:
         _refuse(f"its meta pages speak of pages of {first.page} and {second.page} bytes")
     older, newer = (first, second) if second.transaction > first.transaction else (second, first)
     made = older.transaction == newer.transaction == 0
-    # They take turns: with one transaction between them, either is where it belongs.
+    # Transactions write the two pages in turn, so they are one apart, and each page has its place.
     if not made and (newer.transaction - older.transaction != 1 or newer is not metas[newer.transaction & 1]):
         _refuse(f"its meta pages are of transactions {first.transaction} and {second.transaction}, which do not follow")
     return newer
@@ -131,14 +131,14 @@ def _meta(page: bytes, number: int) -> Meta:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a page is in a tree."""
+    """The place of a page in a tree."""
 
     number: int
     depth: int
-    """Of what hangs on it; a leaf has 1."""
+    """Levels from this page down; a leaf has 1."""
     low: bytes
     high: bytes | None
-    """Its keys are from `low` to before `high`."""
+    """Its keys are at least `low` and below `high`."""
 
 
 class _Walk:
@@ -147,7 +147,7 @@ class _Walk:
         self._there = len(content) // meta.page
         self._taken = bytearray(meta.last + 1)
         self._counts = [0, 0, 0, 0]
-        """Branch, leaf and overflow pages, entries."""
+        """Counts of branch, leaf and overflow pages, and entries."""
         self._free: list[int] = []
 
     def run(self) -> None:
@@ -190,7 +190,7 @@ class _Walk:
             first, second, third, length = _NODE.unpack_from(page, node)
             children.append(first | second << 16 | third << 32)
             keys.append(self._key(database, page, node, length))
-        # The first key of a branch page is not looked at by LMDB.
+        # LMDB ignores the first key of a branch page.
         keys[0] = spot.low
         self._in_order(spot, keys)
         for child, low, high in zip(children, keys, [*keys[1:], spot.high], strict=True):
@@ -240,11 +240,11 @@ class _Walk:
         if start + length > self._size:
             _refuse("a key ends behind its page")
         key = page[start : start + length]
-        # Numbers of transactions are in order of their values.
+        # Keys of the free list are transaction numbers: little-endian, ordered by value.
         return key[::-1] if database is self._meta.free else key
 
     def _in_order(self, spot: "_Spot", keys: list[bytes]) -> None:
-        """Between what leads to the page and what leads past it."""
+        """Check that the keys are in order and within the bounds of the page."""
         if any(one >= other for one, other in pairwise(keys)):
             _refuse(f"the keys of page {spot.number} are not in order")
         if keys[0] < spot.low or (spot.high is not None and keys[-1] >= spot.high):

@@ -1,7 +1,7 @@
 """The events of a run: values for a screen, a log, JSON, a metrics endpoint or the operator's report.
 
-They lie below everything else of the runtime, for the loop and the driver send them and coordinators listen. Must not
-know who listens.
+They lie below the rest of the runtime, because the loop and the driver send them and coordinators listen. Must not know
+who listens.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,16 +16,16 @@ class AttemptStarted:
     app: str
     run: str
     attempt: int
-    """1 for the first of the run; more: it was restarted."""
+    """1 for the first of the run; a higher number means a restart."""
     tasks: int
     slots: int
     data: str
     spark_ui: str | None
-    """Address of Spark's own pages, if they are on."""
+    """Address of Spark's web UI, if it is on."""
     segments: tuple[str, ...]
-    """What a slot does, e.g. `python`, `sql`, `python`."""
+    """The segments of a slot in order, e.g. `python`, `sql`, `python`."""
     given_up: tuple[str, ...] = ()
-    """What the run left behind as it went on with a changed app, a sentence for each."""
+    """State that the run gave up because the app has changed, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +43,33 @@ class Progress:
     """Written to streams."""
     bytes_out: int
     lag: int
-    """Records that were there when the batch was planned and are still unread."""
+    """Records that existed when the batch was planned and are still unread."""
     seconds: float
     """From its plan to its commit."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Phase -> milliseconds: `plan`, `spark`, `open`, `fetch`, `steps`, `write`, `commit`; slots' phases of the slowest
-    slot."""
+    """Phase -> milliseconds: `plan`, `spark`, `open`, `fetch`, `steps`, `write`, `commit`. Those of slots are from the
+    slowest slot."""
     watermark: int | None = None
-    """The lowest of all tasks, milliseconds of event time; None: none yet."""
+    """The lowest watermark of all tasks, milliseconds of event time; None if there is none yet."""
     held_back: str | None = None
-    """What keeps the watermark where it is, a sentence."""
+    """What holds the watermark back, one sentence."""
     state_bytes: int = 0
-    """Of all local stores."""
+    """Size of all local stores."""
     late: int = 0
     ahead: int = 0
     """Records and watermarks whose event time is farther ahead of the clock than `maxAhead`."""
     first_ahead: str | None = None
-    """The first of them, a sentence."""
+    """The first of them, in one sentence."""
     undecoded: int = 0
     """Records that could not be decoded and were skipped or became dead letters."""
     unwritable: int = 0
-    """Rows whose records are larger than their stream takes, and became dead letters."""
+    """Rows that became dead letters because their records are larger than their stream takes."""
     tombstones: int = 0
-    """Records whose value is null: nothing to a step, so they were skipped."""
+    """Records whose value is null; they were skipped."""
     failed: Mapping[str, int] = field(default_factory=dict)
-    """Step -> rows it failed on, which became dead letters."""
+    """Step -> rows on which it failed and that became dead letters."""
     misplaced: Mapping[str, int] = field(default_factory=dict)
-    """Input stream -> records that a producer put where their key was before the stream grew: their order is open."""
+    """Input stream -> records that a producer put where their key was before the stream grew: order is not certain."""
     restored: tuple[str, ...] = ()
     """Tasks whose state was rebuilt in this batch, with the reason."""
     streams: Mapping[str, int] = field(default_factory=dict)
@@ -80,41 +80,41 @@ class EndCause(StrEnum):
     """Why a run ended well."""
 
     DRAINED = "drained"
-    """It was asked to stop."""
+    """The run was asked to stop."""
     COMPLETED = "completed"
     """All inputs have ended."""
     IDLE = "idle"
-    """Nothing is left to read, and that is what was waited for."""
+    """Nothing is left to read, and the run was to end then."""
     GROWN = "grown"
-    """Inputs have more partitions; the next attempt reads them."""
+    """Inputs have more partitions, which the next attempt reads."""
     ENOUGH = "enough"
-    """The number of batches or the time it was given is used up."""
+    """The given number of batches or seconds is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWaiting:
-    """Something outside does not answer; the batch at hand, or the next one, waits for it."""
+    """An outside system does not answer; the current or next batch waits for it."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthRefused:
-    """Inputs have more partitions than are read, and the app can't go on with them."""
+    """Inputs have more partitions than are read, but the app can't read the new ones."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClockJumped:
-    """The host's clock was set; the app goes on by the time that has really passed."""
+    """The host's clock was set; the app continues by the time that has really passed."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunDraining:
-    """The batch at hand is finished, then the run ends."""
+    """The run is to end after the current batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""JSON that carries its own checksum, so that a digit the disk has changed is no other number.
+"""JSON with its own checksum, so that a digit changed by a bad disk is not taken for another number.
 
-The last entry of the object is the CRC-32 of the text without it. Must not know what the objects mean.
+The last entry of the object is the CRC-32 of the text without that entry. Must not know what the objects mean.
 """
 
 import json
@@ -12,13 +12,13 @@ _CHECKSUM = "crc32"
 
 
 def sealed(tree: Mapping[str, Any]) -> str:
-    """The text of an object; equal objects of equal order give equal texts."""
+    """Return the object as text with its checksum; equal objects in equal order give equal texts."""
     text = _text(tree)
     return _text({**tree, _CHECKSUM: crc32(text.encode())})
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """What was sealed; raises `ValueError` for anything else."""
+    """Return the object that was sealed; raise `ValueError` for any other text."""
     tree = json.loads(text)
     if not isinstance(tree, dict):
         message = f"it is {type(tree).__name__}, not an object"

@@ -1,1 +1,1 @@
-"""Where offsets and copies lie: the offsets of a run, Spark's logs of them, whose a run's files are."""
+"""The checkpoint of a run: its offsets, Spark's logs of them, their copy, and the owner of its files."""

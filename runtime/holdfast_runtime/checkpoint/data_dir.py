@@ -1,7 +1,7 @@
-"""The data directory of local runs: logs, checkpoint, state and record of each run, and who is at work there.
+"""The data directory of local runs: log, checkpoint, state and record of each run, and the lock of each app.
 
-One process may run an app on a directory at a time; a second one is told who has it. Several apps may share one, and
-then share streams. Must not create what it names.
+One process at a time may run an app on a directory; a second one gets an error that names the first. Several apps may
+share a directory, and then they share streams. Must not create what it names.
 """
 
 import errno
@@ -26,7 +26,7 @@ class DataInUseError(UserActionError):
 
 
 class DataUnusableError(WorldChangeError):
-    """A data directory that can't be written: read-only, full, another user's, or a file."""
+    """The data directory can't be written: it is read-only, full, another user's, or a file."""
 
 
 _CURES = {
@@ -43,11 +43,11 @@ _CURES = {
 
 @contextmanager
 def disk_refusals(data: Path) -> Iterator[None]:
-    """Turn what a disk refuses into `DataUnusableError`; all else goes on as it is."""
+    """Turn errors of the disk into `DataUnusableError`; other errors pass unchanged."""
     try:
         yield
     except OSError as error:
-        # Where no file is named, or another one, it may be about anything.
+        # An error that names no file, or one elsewhere, may be about anything.
         if error.filename is None:
             ours = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
         else:
@@ -68,13 +68,13 @@ def _unusable(data: Path, code: int, file: object) -> DataUnusableError:
 
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
-    """Where one run of an app keeps what it remembers."""
+    """The folders of one run of an app."""
 
     path: Path
 
     @property
     def checkpoint(self) -> Path:
-        """What the run remembers beside its local stores."""
+        """All that the run keeps except local stores and metadata."""
         return self.path / "checkpoint"
 
     @property
@@ -94,28 +94,28 @@ class RunPlaces:
 
     @property
     def metadata(self) -> Path:
-        """The placement record, and the number of the last attempt."""
+        """The placement record, the number of the last attempt, and paces of generators."""
         return self.path / "metadata"
 
 
 @dataclass(frozen=True, slots=True)
 class AppDir:
-    """What a local run of one app keeps."""
+    """The folder of one app with all its runs."""
 
     path: Path
 
     def run(self, run_id: str) -> RunPlaces:
-        """The places of one run."""
+        """Return the folders of one run."""
         return RunPlaces(self.path / "runs" / folder_name(run_id))
 
     @property
     def lock(self) -> Path:
-        """Says who runs the app here."""
+        """The lock file, which says who runs the app here."""
         return self.path / "run.lock"
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Be the one process that runs the app here; raises `DataInUseError` that names the one that is."""
+        """Hold the lock of the app; raise `DataInUseError`, naming the process that holds it."""
         self.path.mkdir(parents=True, exist_ok=True)
         with self.lock.open("a+", encoding="utf-8", errors="replace") as file:
             try:
@@ -135,7 +135,7 @@ class AppDir:
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """All that local runs keep, in one directory: apps that share one share the streams of its log."""
+    """The data directory. Apps that share one share the streams of its log."""
 
     path: Path
 
@@ -145,16 +145,16 @@ class DataDir:
         return self.path / "log"
 
     def app(self, name: str) -> AppDir:
-        """What one app keeps."""
+        """Return the folder of one app."""
         return AppDir(self.path / "apps" / folder_name(name))
 
     @property
     def secrets(self) -> Path:
-        """A folder for each Secret a spec names, with a file for each of its entries."""
+        """A folder for each Secret that a spec names, with a file for each entry."""
         return Path(os.environ.get("HOLDFAST_SECRETS") or self.path / "secrets")
 
     def places(self, app: str, run_id: str) -> Places:
-        """Where one run of an app keeps what."""
+        """Return the places of one run of an app."""
         run = self.app(app).run(run_id)
         kept = FolderStorage(run.checkpoint, sync=False)
         return Places(

@@ -1,8 +1,8 @@
-"""Jumps: positions a user has set (`holdfast offsets --set`), and the file beside the checkpoint where they wait.
+"""Jumps: positions that a user has set (`holdfast offsets --set`), and the file beside the checkpoint that holds them.
 
-The command leaves the file; the first batch of the next attempt makes the jump, and the offsets of that batch say so,
-so that a replay makes the same. Made once: offsets remember the id of the last one. The file is written whole or not
-at all, and is on the disk when `write` returns. Must not read streams.
+The command writes the file; the first batch of the next attempt makes the jump and records it in its offsets, so that a
+replay makes the same jump. A jump is made once: the offsets hold the id of the last one. The file is written
+atomically, and is on disk when `write` returns. Must not read streams.
 """
 
 import json
@@ -21,34 +21,34 @@ _FORMAT = 2
 
 
 class JumpStaleError(UserActionError):
-    """The app does not stand where it stood when the jump was asked for."""
+    """The app's positions have changed since the jump was asked for."""
 
 
 class JumpUnreadableError(UserActionError):
-    """The file of a jump holds something else than this release of Holdfast writes."""
+    """The file of a jump is not one that this release of Holdfast writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """What a user has set."""
+    """New positions that a user has set."""
 
     id: str
-    """No other jump has it."""
+    """Unique among all jumps."""
     found: Mapping[StreamPartition, int]
-    """Where the partitions stood."""
+    """Partition -> its position when the jump was asked for."""
     to: Mapping[StreamPartition, int]
-    """The record of each to be read next."""
+    """Partition -> the offset to read next."""
     ids: Mapping[str, str] = field(default_factory=dict)
-    """Stream -> the id of its topic, of those that were made anew: from now on that one is read."""
+    """Stream -> the id of its new topic, for topics that were created again: from now on that one is read."""
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the jump as JSON."""
         partitions = {str(one): [self.found[one], to] for one, to in sorted(self.to.items())}
         return sealed({"format": _FORMAT, "id": self.id, "partitions": partitions, "ids": dict(self.ids)})
 
     @classmethod
     def parse(cls, text: str) -> "Jump":
-        """The jump in this text."""
+        """Return the jump from its text; raise `JumpUnreadableError`."""
         try:
             tree = json.loads(text)
             if tree["format"] == _FORMAT:
@@ -64,7 +64,7 @@ class Jump:
 
 
 def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Offsets:
-    """The offsets, as if all had been read up to where the jump leads; raises `JumpStaleError`."""
+    """Return the offsets with the positions of the jump; raise `JumpStaleError` if positions have changed."""
     for partition, at in jump.found.items():
         stands = before.positions.get(partition)
         if partition not in read or stands != at:
@@ -74,7 +74,7 @@ def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Of
                 "nothing was changed. Look again with `holdfast offsets`, and set them anew"
             )
             raise JumpStaleError(message)
-    # Another topic ends elsewhere.
+    # The end of the old topic does not hold for a new one.
     ends = {one: end for one, end in before.ends.items() if one not in jump.to or one.stream not in jump.ids}
     return replace(before, positions={**before.positions, **jump.to}, ends=ends, ids={**before.ids, **jump.ids})
 
@@ -83,47 +83,47 @@ _NAME = "jump.json"
 
 
 class JumpFile:
-    """Of one run."""
+    """The file with the pending jump of one run."""
 
     def __init__(self, shared: Storage) -> None:
-        """`shared`: what the run keeps as a whole."""
+        """`shared`: the storage of the run's shared files."""
         self._storage = shared
 
     @classmethod
     def beside(cls, query: Path) -> Self:
-        """That of a run on this host; `query`: Spark's checkpoint of it."""
+        """Return the file of a run on this host; `query`: Spark's checkpoint of the run."""
         return cls(FolderStorage(query.parent))
 
     def read(self) -> Jump | None:
-        """The jump that waits; raises `JumpUnreadableError`."""
+        """Return the pending jump; None if there is none. Raise `JumpUnreadableError`."""
         content = self._storage.read(_NAME)
         return None if content is None else Jump.parse(content.decode(errors="replace"))
 
     def write(self, jump: Jump) -> None:
-        """Let this one wait, in place of any other."""
+        """Make this the pending jump, in place of any other."""
         self._storage.write(_NAME, [jump.text().encode()], replace=True)
 
     def remove(self) -> None:
-        """None waits; should a power cut bring it back, it is known by its id."""
+        """Remove the pending jump. If a power cut brings it back, its id shows that it was made."""
         for _ in self._storage.delete([_NAME]):
             pass
 
 
 class DueJump:
-    """The jump that an attempt has to make, if any."""
+    """The jump that an attempt has to make, if there is one."""
 
     def __init__(self, file: JumpFile) -> None:
         self._file = file
         self._settled = False
 
     def after(self, done: Offsets) -> Jump | None:
-        """What the next batch has to make; `done`: the offsets of the last batch, which is committed."""
+        """Return the jump that the next batch has to make; `done`: the offsets of the last committed batch."""
         if self._settled:
             return None
         jump = self._file.read()
         if jump is not None and jump.id != done.jump:
             return jump
-        # Only now: removed before its batch is committed, it would be forgotten if that never was.
+        # Removed only now: before its batch is committed, the jump would be lost if that batch never was.
         if jump is not None:
             self._file.remove()
         self._settled = True

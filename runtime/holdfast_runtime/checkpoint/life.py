@@ -1,11 +1,11 @@
-"""The identity of a checkpoint: an id that is made with it, and the last attempt that worked on it.
+"""The identity of a checkpoint: an id that is created with it, and the last attempt that used it.
 
-    life-<attempt>-<id>    in the checkpoint location, so that it goes with backups and removals of it
+    life-<attempt>-<id>    in the checkpoint location, so that it is backed up and removed together with it
 
-Markers of outputs carry the id. An attempt that begins compares what is written with its checkpoint, before it writes
-anything: a checkpoint that was lost or put back to an older copy would have batches planned anew whose outputs are
-there. Only an attempt that was not refused leaves its number, so what has a later one was written from another copy.
-Must not decide which of the two is right: a person does.
+Output markers carry the id. A new attempt compares the markers with its checkpoint before it writes anything: with a
+checkpoint that was lost or restored from an older copy, it would plan batches whose outputs exist already. Only an
+attempt that was not refused stores its number, so outputs with a later number were written from another copy. Must not
+decide which of the two is right: a person does.
 """
 
 import re
@@ -21,20 +21,20 @@ _NAME = re.compile(r"life-(\d{10})-([0-9a-f]{16})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class CheckpointLife:
-    """Of a checkpoint, in the order of attempts."""
+    """The identity of a checkpoint; ordered by attempt."""
 
     attempt: int
-    """The last that worked on it."""
+    """The last attempt that used it."""
     id: str
 
     @property
     def name(self) -> str:
-        """Of its object."""
+        """The name of its object."""
         return f"life-{self.attempt:010}-{self.id}"
 
 
 def check_outputs(markers: Iterable[PlacedMarker], life: CheckpointLife | None, turns: Mapping[str, int]) -> None:
-    """Refuse outputs that this checkpoint has not led to; `turns`: task -> the last batch it has planned."""
+    """Refuse outputs that were not written from this checkpoint; `turns`: task -> the last batch planned for it."""
     for placed in markers:
         if (why := _foreign(placed.marker, life, turns.get(placed.marker.task, 0))) is not None:
             raise outputs_ahead(placed, why)
@@ -43,16 +43,16 @@ def check_outputs(markers: Iterable[PlacedMarker], life: CheckpointLife | None, 
 def take_up(
     checkpoint: Storage, attempt: int, markers: Iterable[PlacedMarker], turns: Mapping[str, int], fresh: str
 ) -> str:
-    """From now on this attempt works on the checkpoint, unless its outputs are refused.
+    """Take up the checkpoint for this attempt, unless the outputs are refused.
 
-    The id of its life, `fresh` if it begins.
+    Return the checkpoint's id: `fresh` if it is new.
     """
     lives = _lives(checkpoint.names())
     life = max(lives, default=None)
     check_outputs(markers, life, turns)
     now = CheckpointLife(attempt, fresh if life is None else life.id)
     checkpoint.write(now.name, [b"%d\n" % attempt])
-    # Not those of later attempts: one that is shut out may come this far.
+    # Keep those of later attempts: an attempt that is fenced off may come this far.
     for _ in checkpoint.delete(one.name for one in lives if one < now):
         pass
     return now.id

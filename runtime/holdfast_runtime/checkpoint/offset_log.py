@@ -1,9 +1,9 @@
-"""Spark's own logs of offsets and commits, read without Spark, and the one planned entry taken out or replaced.
+"""Spark's own logs of offsets and commits: reads them without Spark, and removes or replaces a planned entry.
 
-A batch is planned when it is in the offset log, and done when it is in the commit log. Spark runs a batch again that
-is planned and not done, as its entry says; without the entry it asks its source anew, from where the last batch
-ended. The checksum beside an entry is removed first: an entry without one is read as it is. Reading is safe while the
-app is at work; must not change an entry while a query has the checkpoint, nor one of a batch that is done.
+A batch is planned when it is in the offset log, and done when it is in the commit log. Spark reruns a batch that is
+planned but not done, as its entry says; without the entry it asks its source again, from where the last batch ended.
+The checksum beside an entry is removed first: Spark reads an entry without one unchecked. Reading is safe while the app
+runs. Must not change an entry while a query uses the checkpoint, nor one of a batch that is done.
 """
 
 import json
@@ -19,7 +19,7 @@ from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.storage import FolderStorage
 
 _VERSION, _SOURCE = "v1", 2
-"""What the first line of an entry says, and which line is about the one source there is."""
+"""The first line of an entry, and the number of the line with the offsets of the only source."""
 _TRIES = 5
 _STRIDE = 512
 _CHECKSUMS_OF = b"crc\0" + _STRIDE.to_bytes(4, "big")
@@ -28,21 +28,21 @@ _CURE = "put the checkpoint back from a copy, with all else that the run keeps, 
 
 @dataclass(frozen=True, slots=True)
 class OffsetLogState:
-    """What the logs of a run say."""
+    """The state of a run by its logs."""
 
     done: Offsets
-    """After the last batch that is done."""
+    """The offsets after the last batch that is done."""
     planned: Offsets | None = None
-    """After the batch that is planned and not done: it is run next, as it is."""
+    """The offsets after the batch that is planned but not done, which runs next; None if there is none."""
 
 
 def read_offset_log(query: Path) -> OffsetLogState | None:
-    """Where the run stands that has this checkpoint; None: no batch of it is planned."""
+    """Return the state of the run with this checkpoint; None if it has never planned a batch."""
     for left in reversed(range(_TRIES)):
         try:
             return _logged(query)
         except FileNotFoundError as error:
-            # Spark clears up while it is read.
+            # Spark may remove old entries while they are read.
             if not left:
                 message = f"{error.filename} is missing, though a later batch is done: put the checkpoint back"
                 raise CheckpointUnavailableError(message) from error
@@ -53,10 +53,10 @@ def read_offset_log(query: Path) -> OffsetLogState | None:
 
 
 def check_query(query: Path) -> None:
-    """Raise `OffsetsUnreadableError` where Spark could not go on from this checkpoint as it was left.
+    """Raise `OffsetsUnreadableError` if Spark could not continue from this checkpoint.
 
-    Looks at what Spark will read: it would say "log files were deleted", or that another query writes there, or show a
-    trace of its file system, whose checksums lie in files beside.
+    Checks what Spark will read. Spark's own errors would mislead: "log files were deleted", that another query writes
+    there, or a stack trace of its file system, which keeps checksums in files beside.
     """
     done, planned = _last(query / "commits"), _last(query / "offsets")
     if done is not None and (planned is None or planned < done):
@@ -98,17 +98,17 @@ def _check_file(path: Path, fits: Callable[[list[str]], bool], *, needed: bool =
 
 
 def _check_order(folder: Path, planned: int) -> None:
-    """An entry that was copied over another is as whole as it was in its own place."""
+    """Refuse an entry of the wrong batch: one that was copied over another passes all other checks."""
     if planned:
         before, after = (_entry(folder / str(batch)).batch for batch in (planned - 1, planned))
-        # Spark may begin with a batch of nothing.
+        # Spark may begin with an empty batch.
         if after != before + 1 and not before == after == 0:
             message = f"{folder / str(planned)} is of batch {after}, and the entry before it of batch {before}: {_CURE}"
             raise OffsetsUnreadableError(message)
 
 
 def _checksums(content: bytes) -> bytes:
-    """As Hadoop writes them for local files: one for each 512 bytes."""
+    """Return checksums as Hadoop writes them for local files: one per 512 bytes."""
     parts = (content[at : at + _STRIDE] for at in range(0, len(content), _STRIDE))
     return _CHECKSUMS_OF + b"".join(crc32(part).to_bytes(4, "big") for part in parts)
 
@@ -127,7 +127,7 @@ def _is_commit(lines: list[str]) -> bool:
 
 
 def _logged(query: Path) -> OffsetLogState | None:
-    # In this order: read the other way round, a batch that ends meanwhile would be done and not planned.
+    # Commits first: in the other order, a batch that ends meanwhile would be done but not planned.
     done, planned = _last(query / "commits"), _last(query / "offsets")
     if planned is None:
         return None
@@ -139,7 +139,7 @@ def _logged(query: Path) -> OffsetLogState | None:
 
 def _last(folder: Path) -> int | None:
     try:
-        # Drafts and checksums have names that begin with a dot.
+        # The names of drafts and checksums begin with a dot.
         return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
     except FileNotFoundError:
         return None
@@ -158,11 +158,11 @@ def _entry(path: Path) -> Offsets:
 
 
 _SOURCE_LINE = 2
-"""Which line of an entry is about the one source there is."""
+"""The number of the line with the offsets of the only source."""
 
 
 class PlanChangedError(UserActionError):
-    """The offset log does not hold the batch that was to be taken back."""
+    """The offset log no longer holds the plan that was to be taken back."""
 
 
 class SparkPlanLog:
@@ -172,7 +172,7 @@ class SparkPlanLog:
         self._query = query
 
     def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
-        """Have this batch planned no more, or only this of it."""
+        """Remove the plan of this batch, or replace it by `instead`."""
         logged = read_offset_log(self._query)
         if logged is None or logged.planned != planned:
             message = f"{self._query} does not plan batch {planned.batch} any more: look again with `holdfast offsets`"

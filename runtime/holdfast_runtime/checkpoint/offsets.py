@@ -1,8 +1,7 @@
-"""The offsets of a run between two batches, as Spark's offset log keeps them: all that a batch may depend on.
+"""The offsets of a run after a batch, as Spark's offset log keeps them: everything that a batch may depend on.
 
-They are durable before the batch that leads to them starts, and say all about it, so that a replayed batch reads the
-same records, has the same clock and concerns the same tasks. Must not know attempts: another one may replay the
-batch.
+They are durable before the batch that leads to them starts, and describe it completely: a replayed batch reads the same
+records, has the same clock and the same tasks. Must not know attempts: another attempt may replay the batch.
 """
 
 import json
@@ -21,56 +20,56 @@ class NewPartition:
 
     parent: StreamPartition
     at: int
-    """The clock of the batch in which it was noticed."""
+    """The batch clock when it was noticed."""
     end: int | None = None
-    """Where its parent ended when the grace was over; None: it is not over."""
+    """Where its parent ended when the grace period was over; None: it is not over."""
 
 
 FORMAT = 2
 
 
 class OffsetsUnreadableError(UserActionError):
-    """Spark's offset log holds something else than this release of Holdfast writes."""
+    """Spark's offset log holds something that this release of Holdfast does not write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Everything as it is after a batch, and what that batch was."""
+    """The state of a run after a batch, and the description of that batch."""
 
     batch: int = 0
-    """How many batches there were."""
+    """The number of the batch; 0 before the first."""
     now: int = 0
     """The batch clock, milliseconds since 1970; never goes back."""
     positions: Mapping[StreamPartition, int] = field(default_factory=dict)
-    """The next record to read of each partition."""
+    """Partition -> the next offset to read."""
     turns: Mapping[str, int] = field(default_factory=dict)
     """Task -> in how many batches it took part."""
     ends: Mapping[StreamPartition, int] = field(default_factory=dict)
-    """Where partitions of bounded streams end."""
+    """Partition of a bounded stream -> its end."""
     starts: Mapping[StreamPartition, int] = field(default_factory=dict)
-    """Where the batch began to read, of each partition it read."""
+    """Partition that the batch read -> where it began."""
     taking_part: tuple[str, ...] = ()
-    """The tasks of the batch."""
+    """The tasks that took part in the batch."""
     ids: Mapping[str, str] = field(default_factory=dict)
-    """Stream -> the id of its topic, where a system gives one: positions mean nothing in another topic of its name."""
+    """Stream -> id of its topic, where the system gives one: positions mean nothing in another topic of that name."""
     jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
-    """Where partitions stood that the batch begins to read elsewhere, because a user has set it."""
+    """Partition -> its position before the batch's jump, if a user has set one."""
     jump: str = ""
     """The id of the last jump that was made."""
     noticed: Mapping[StreamPartition, NewPartition] = field(default_factory=dict)
-    """Partitions that came while the run was read."""
+    """Partitions that were added during the run."""
     skew: int = 0
-    """How far the batch clock is ahead of the host's: see `batch_clock`."""
+    """How far the batch clock is ahead of the host's clock: see `clocks`."""
     record_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Stream -> average size of its records: the first batch of an attempt must not take more than it can hold."""
+    """Stream -> average size of its records: an attempt's first batch must not read more than fits in memory."""
 
     @property
     def time(self) -> BatchTime:
-        """Both clocks of the batch."""
+        """The batch clock with its skew."""
         return BatchTime(self.now, self.skew)
 
     def text(self) -> str:
-        """As JSON; equal offsets give equal texts, since Spark compares texts."""
+        """Return the offsets as JSON; equal offsets give equal texts, because Spark compares texts."""
         tree = {
             "format": FORMAT,
             "batch": self.batch,
@@ -82,7 +81,7 @@ class Offsets:
             "takingPart": list(self.taking_part),
             "ids": dict(sorted(self.ids.items())),
         }
-        # Left out where there was none: to Spark, offsets that say more than they did are new ones.
+        # Left out if empty: to Spark, a text with an added entry would mean new offsets.
         if self.jump:
             tree |= {"jumped": _tree(self.jumped), "jump": self.jump}
         if self.noticed:
@@ -97,7 +96,7 @@ class Offsets:
 
     @classmethod
     def parse(cls, text: str) -> "Offsets":
-        """The offsets in this text."""
+        """Return the offsets from their text; raise `OffsetsUnreadableError`."""
         try:
             tree = json.loads(text)
             if tree["format"] == FORMAT:

@@ -1,16 +1,15 @@
-"""Retention of old runs: a run that was left is kept for a while, for its app may go back to it, and then collected.
+"""Retention of old runs: a run that was left is kept for a while, as its app may go back to it, and then collected.
 
-The driver of the app's current run looks at the runs beside its own, from time to time:
+From time to time the driver of the app's current run looks at the other runs:
 
-    seen first        note that it was left: its retention counts from then, or from what was written in it later
-    long enough       mark it as collected, look again for claims, and only then remove what it keeps
-    marked already    somebody died meanwhile, or an old writer left litter: remove what is there
+    seen first        note that it was left; its retention counts from then, or from a later write
+    long enough       mark it as collected, look for claims once more, and only then remove its files
+    marked already    a collector died, or an old process wrote files since: remove what is there
 
-It is safe although unknown drivers of the app may live: (1) only the driver with the newest claim of all runs of the
-app collects, so one that was left behind does not judge the run that came after it; (2) mark and claim are written
-before either looks for the other (`run_owner`), and the mark is never taken back but by an attempt that is sure to
-have claimed before it; (3) mark and owner stay, some hundred bytes, so that what is removed late is never of a run
-that began anew under the same id: it is refused.
+This is safe even if unknown drivers of the app are alive: (1) Only the driver with the newest claim of all runs of the
+app collects, so a driver left behind does not judge the run that followed its own. (2) Mark and claim are written
+before either looks for the other (`run_owner`), and only an attempt that surely claimed before the mark takes it back.
+(3) Mark and owner stay, some hundred bytes: a new run with the same id is refused, so a late removal never hits it.
 
 Must not touch a run of another app object, nor one whose owner can't be read.
 """
@@ -27,28 +26,28 @@ from holdfast_runtime.state.storage import Storage
 
 _LOG = logging.getLogger("holdfast")
 EVERY = 3600.0
-"""Seconds from one look at old runs to the next."""
+"""Seconds between two looks at old runs."""
 _QUERY = ("query",), ("query", "offsets"), ("query", "commits")
-"""Where something is written for each batch, before anything else is."""
+"""Folders to which each batch writes before it writes anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldRun:
-    """What is seen of a run."""
+    """What a driver sees of a run."""
 
     owner: RunOwner | None
     claims: Mapping[str, int] = field(default_factory=dict)
-    """When each was made, milliseconds since 1970."""
+    """Claim -> when it was made, milliseconds since 1970."""
     newest: int = 0
-    """When something was written in it last."""
+    """When the run last wrote something."""
     noted: bool = False
-    """Whether it is known to be left."""
+    """Whether it is noted as left."""
     collected: frozenset[str] | None = None
-    """It is marked so: the claims the mark names."""
+    """The claims listed in the mark, if it is marked as collected."""
 
 
 class CleanupStep(Enum):
-    """What is done with a run."""
+    """What to do with an old run."""
 
     KEEP = "keep"
     NOTE = "note"
@@ -57,11 +56,11 @@ class CleanupStep(Enum):
 
 
 def cleanup_steps(own: OldRun, others: Mapping[str, OldRun], retention: int | None, now: int) -> dict[str, CleanupStep]:
-    """What is due, for each run of this app but its own; `retention`: milliseconds, None: for ever."""
+    """Return what to do with each other run of this app; `retention` in milliseconds, None: keep them for ever."""
     same = {name: run for name, run in others.items() if run.owner is not None and run.owner == own.owner}
     mine = max(own.claims.values(), default=None)
     if mine is None or any(claimed > mine for run in same.values() for claimed in run.claims.values()):
-        # The app went on elsewhere: who has taken a run up later decides.
+        # The app has moved on: the driver with the later claim decides.
         return {}
     return {name: _step(run, retention, now) for name, run in same.items()}
 
@@ -77,16 +76,16 @@ def _step(run: OldRun, retention: int | None, now: int) -> CleanupStep:
 
 
 def may_clear(run: OldRun) -> bool:
-    """Whether it is given up, and nobody has taken it up before that was written."""
+    """Return whether the run is marked as collected, and the mark lists all its claims."""
     return run.collected is not None and run.claims.keys() <= run.collected
 
 
 def look_at_run(run: Storage) -> OldRun:
-    """At a run."""
+    """Read what can be seen of a run."""
     found, collected = run.modified(), None
     if COLLECTED in found:
         collected = _named(run.read(COLLECTED) or b"")
-        # Once more: what was listed before the mark was read may lack a claim that is older than the mark.
+        # List again: the list from before the mark was read may lack a claim that is older than the mark.
         found = run.modified()
     written = [*found.values(), *(at for names in _QUERY for at in run.below(*names).modified().values())]
     claims = {name: at for name, at in found.items() if is_claim(name)}
@@ -94,21 +93,21 @@ def look_at_run(run: Storage) -> OldRun:
 
 
 class OldRuns:
-    """Those of one app, as the driver of one of its runs sees them."""
+    """The old runs of one app, seen from the driver of its current run."""
 
     def __init__(self, app: Storage, own: str, claim: str, retention: int | None, clock: Callable[[], int]) -> None:
-        """`app`: where it keeps its runs; `own`: the directory of the current one, taken up by `claim`."""
+        """`app`: where the app keeps its runs; `own`: the directory of the current run, taken up by `claim`."""
         self._app, self._own, self._claim = app, own, claim
         self._retention, self._clock = retention, clock
 
     def collect(self) -> None:
-        """Do what is due. May die anywhere."""
+        """Do what is due for each old run. May be killed anywhere."""
         run = self._app.below(self._own)
         own = look_at_run(run)
         if self._claim not in own.claims or self._claim in (own.collected or ()):
-            # A newer attempt has taken it up, or a later run of the app has seen this one left for long.
+            # A newer attempt has taken up this run, or a later run of the app has collected it.
             return
-        # A mark that does not name the claim came after it, for claiming would have been refused: nobody acts on it.
+        # A mark that does not list this claim is newer than it, or claiming would have been refused: nobody acts on it.
         _remove(run, *([LEFT] if own.noted else []), *([COLLECTED] if own.collected is not None else []))
         others = {name: look_at_run(self._app.below(name)) for name in self._app.directories() if name != self._own}
         for name, step in sorted(cleanup_steps(own, others, self._retention, self._clock()).items()):
@@ -138,7 +137,7 @@ def _named(text: bytes) -> frozenset[str]:
     try:
         return frozenset(map(str, json.loads(text)["claims"]))
     except (ValueError, KeyError, TypeError):
-        # It names none: what is claimed stays.
+        # Unreadable: it lists no claims, so a claimed run stays.
         return frozenset()
 
 

@@ -1,9 +1,8 @@
-"""The places where one run of an app keeps what, and the storage that `spec.runtime.checkpoint.location` names.
+"""The places of a run's files, and the storage that `spec.runtime.checkpoint.location` names.
 
-Places are what differs most between a laptop and a cluster. This is the one module that knows addresses: an object
-store is set as users of Spark expect it, by settings of Hadoop's S3A in the spec's `sparkConf`, though no Hadoop is
-asked. Credentials are not set there: a spec is read by many, so each process takes those of its pod. Must not create
-or open what it names.
+This is the only module that knows addresses. An object store is configured as Spark users expect, by settings of
+Hadoop's S3A in the spec's `sparkConf`, although Hadoop is not used. Credentials can't be set there: many people can
+read a spec, so each process uses those of its pod. Must not create or open what it names.
 """
 
 from collections.abc import Mapping
@@ -18,22 +17,22 @@ from holdfast_runtime.state.storage import FolderStorage, Storage
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Paths; those of driver and executors are the same, but only shared ones are the same place."""
+    """The places of a run. Driver and executors use the same paths, but only shared ones lead to the same place."""
 
     query: Path
-    """Spark's own checkpoint: which batch read what. Shared, unless `planned` is."""
+    """Spark's own checkpoint: which batch read what. Shared, unless `planned` is set."""
     shared: Storage
-    """Shared: what else the run keeps as a whole: whose it is, and a jump that waits."""
+    """Shared: what the run keeps as a whole, such as its owner and a pending jump."""
     durable: Storage
     """Shared: durable copies of state, a directory for each task."""
     state: Path
-    """Of each location: local stores, a folder for each task."""
+    """Per location: local stores, a folder for each task."""
     log: Path | None
     """Shared: the streams of the embedded log; None: there is none."""
     planned: Storage | None = None
-    """Shared: a copy of Spark's checkpoint, where that is on the driver's own disk; None: it is shared itself."""
+    """Shared: a copy of Spark's checkpoint if that is on the driver's own disk; None: it is shared itself."""
     secrets: Path | None = None
-    """Of each location: a folder for each Secret of the app, with a file for each of its entries."""
+    """Per location: a folder for each Secret of the app, with a file for each entry."""
 
 
 _S3 = ("s3a", "s3")
@@ -43,11 +42,11 @@ _TRUTH = {"true": True, "false": False}
 
 
 class CheckpointLocationError(UserActionError):
-    """A checkpoint location that this release can't use."""
+    """The checkpoint location is missing, or this release can't use it."""
 
 
 def storage_at(location: str, conf: Mapping[str, str]) -> Storage:
-    """What there is at this address; `conf`: the settings of Spark in the spec. Raises `CheckpointLocationError`."""
+    """Return the storage at this address; `conf`: the spec's Spark settings. Raise `CheckpointLocationError`."""
     found = urlsplit(location)
     if found.scheme in _S3:
         return _bucket(location, found.netloc, unquote(found.path), conf)
@@ -65,7 +64,7 @@ def storage_at(location: str, conf: Mapping[str, str]) -> Storage:
 
 def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str]) -> ObjectStorage:
     if not bucket or "@" in bucket or ":" in bucket:
-        # Not the address itself: what stands before an @ may be a secret.
+        # The message leaves the address out: the part before an @ may be a secret.
         message = "spec.runtime.checkpoint.location has no bucket as Amazon names them; write s3a://bucket/path"
         raise CheckpointLocationError(message)
     steps = [step for step in path.split("/") if step]
@@ -76,7 +75,7 @@ def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str]) -> O
 
 
 def _service(bucket: str, conf: Mapping[str, str]) -> S3Service:
-    """As S3A reads its settings: those of the bucket count over those of all."""
+    """Return the service that S3A's settings describe; settings of the bucket override general ones."""
     _check_secrets(bucket, conf)
 
     def said(name: str) -> str | None:
@@ -118,6 +117,6 @@ def _check_secrets(bucket: str, conf: Mapping[str, str]) -> None:
 
 
 def folder_name(name: str) -> str:
-    """A name as a folder: any text, never a path."""
+    """Return a folder name for any text; it is never a path."""
     quoted = quote(name, safe="")
     return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted

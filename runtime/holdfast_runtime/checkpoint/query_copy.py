@@ -1,14 +1,14 @@
-"""A copy of Spark's query checkpoint in an object store, where what is shared is one.
+"""A copy of Spark's query checkpoint in an object store, for runs whose shared storage is one.
 
-Spark keeps its two logs in files. In an object store it could not keep two drivers apart, and would need jars of half
-a gigabyte. So they stay on the driver's own disk, and what the next driver needs of them is copied: before a batch
-runs, one object with its entry and the one before. Fencing is that of states (`durable`):
+Spark keeps its two logs in files. In an object store it could not keep two drivers apart, and would need half a
+gigabyte of jars. So the logs stay on the driver's own disk, and what the next driver needs is copied: before a batch
+runs, one object with its entry and the one before. Fencing works as for state (`durable`):
 
     begin:    fence -> look -> files for Spark
     planned:  write -> look for fences -> (the batch runs)
-    done:     write, but only where no batch after it is planned: that says the same
+    done:     write, unless a later batch is planned: that already implies it
 
-No two attempts write one name, nor one attempt a name twice with another content. Must not run anything.
+No two attempts write the same name, and no attempt writes a name twice with different content. Must not run batches.
 """
 
 import hashlib
@@ -31,16 +31,16 @@ _NAME = re.compile(r"(planned|done)-(\d{20})-(\d{10})|fence-(\d{10})")
 _HEADER = re.compile(rb"holdfast-query 1 sha256=([0-9a-f]{64})\n")
 _FILE = re.compile(r"metadata|(?:offsets|commits)/\d+")
 _KEPT = 2
-"""Batches before the newest, whose objects help people only."""
+"""How many batches before the newest are kept; they only help people."""
 
 
 class QueryCopyDamagedError(UserActionError):
-    """What was planned can't be read, so nobody knows what the next batch is."""
+    """The plan of the next batch can't be read."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Entry:
-    """In the order of what counts."""
+    """An object of the copy; the greatest entry counts."""
 
     batch: int
     done: bool
@@ -59,16 +59,16 @@ class _Found:
 
 
 class QueryCopy:
-    """Of one attempt."""
+    """The copy, as one attempt writes it."""
 
     def __init__(self, storage: Storage, folder: Path, epoch: int) -> None:
-        """`folder`: where Spark keeps its checkpoint in this attempt; it is not there yet."""
+        """`folder`: where Spark will keep its checkpoint in this attempt; it does not exist yet."""
         self._storage, self.folder, self._epoch = storage, folder, epoch
         self._planned = self._done = -1
         self._found = _Found((), ())
 
     def begin(self) -> None:
-        """Shut out attempts before this one, and give Spark what they left; raises `EpochFencedError`."""
+        """Fence off earlier attempts, and restore their files for Spark; raise `EpochFencedError` if fenced off."""
         self._look()
         self._storage.write(fence_name(self._epoch), [b"%d\n" % self._epoch], replace=True)
         self._look()
@@ -79,23 +79,23 @@ class QueryCopy:
             path.write_text(text, encoding="utf-8")
 
     def planned(self) -> None:
-        """Make certain what the last batch in Spark's log is. It may run when this returns, and not before."""
+        """Copy the last batch in Spark's offset log. The batch may run only after this has returned."""
         batch = _last(self.folder / "offsets")
         if batch is None or batch == self._planned:
             return
         self._write("planned", batch)
-        # After writing, for a newer attempt that left its fence later than this look will find what was written.
+        # Look after writing: a newer attempt whose fence this look does not see will find what was written.
         self._look()
         self._planned = batch
 
     def recorded(self, job: Job) -> Job:
-        """The same job, whose batches are made certain before they run."""
+        """Return a job that copies the plan of each batch before it runs it."""
         return _RecordedJob(self, job)
 
     def done(self) -> None:
-        """Make certain that the last batch in Spark's other log is done, and remove what is of no use any more.
+        """Copy that the last batch in Spark's commit log is done, and remove obsolete objects.
 
-        In a thread beside `planned`: what comes after it counts over it, whichever is written first.
+        May run in a thread beside `planned`: a later batch's plan counts more, whichever is written first.
         """
         batch = _last(self.folder / "commits")
         if batch is not None and batch > self._done and batch >= self._planned:
@@ -119,7 +119,7 @@ class QueryCopy:
         self._found = found
 
     def _newest(self) -> Mapping[str, str]:
-        """The files of the newest entry; of a batch that is done, what was planned says enough."""
+        """Return the files of the newest entry. If that of a done batch is damaged, its plan says enough."""
         entries = [one for one in self._found.entries if one.batch == max(each.batch for each in self._found.entries)]
         by_kind = [max((one for one in entries if one.done is done), default=None) for done in (True, False)]
         damaged = []
@@ -144,17 +144,17 @@ class QueryCopy:
 
 
 class SharedQuery:
-    """The same for a checkpoint that Spark keeps where all attempts find it: nothing is to be done."""
+    """Stands for `QueryCopy` if Spark's checkpoint is itself shared by all attempts: nothing needs to be copied."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def recorded(self, job: Job) -> Job:
-        """The job."""
+        """Return the job unchanged."""
         return job
 
     def done(self) -> None:
-        """Spark's log says so."""
+        """Do nothing: Spark's commit log already says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class _RecordedJob:
     job: Job
 
     def run(self, batch: str) -> list[str]:
-        """One answer for each slot."""
+        """Copy the batch's plan, then run it; return one answer per slot."""
         self.copy.planned()
         return self.job.run(batch)
 
@@ -172,7 +172,7 @@ Query: TypeAlias = QueryCopy | SharedQuery
 
 
 def query_of(places: Places, epoch: int) -> Query:
-    """Spark's checkpoint in this attempt, ready to go on with."""
+    """Return Spark's checkpoint for this attempt, fenced and checked."""
     if places.planned is None:
         check_query(places.query)
         return SharedQuery(places.query)
@@ -209,7 +209,7 @@ def _unpacked(content: bytes) -> dict[str, str] | None:
 
 def _last(folder: Path) -> int | None:
     try:
-        # Drafts and checksums have names that begin with a dot.
+        # The names of drafts and checksums begin with a dot.
         return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
     except FileNotFoundError:
         return None

@@ -1,16 +1,16 @@
-"""The owner of a run's shared files: the one app object they belong to, and whether they are in use or given up.
+"""The owner of a run's shared files: the app object they belong to, and whether they are in use or given up.
 
-An app that is deleted takes its placement record and the numbers of its attempts along. One that is made anew under
-its name would meet the files, and be shut out by attempts nobody knows of; here it is told so before it starts.
+A deleted app's placement record and attempt numbers are deleted with it, but the files stay. A new app of the same name
+would find them and be fenced off by attempts nobody knows of; here it gets an error before it starts.
 
-    owner.json       whose the run is; never changes, and stays when all else is collected
-    claim-<n>-<id>   attempt n has taken the run up; a name of its own each time, the newest stays
-    left.json        a driver of a later run has seen it; from then on its retention counts
-    collected.json   the run is given up, for good: it names the claims that were there then
+    owner.json       the owner of the run; never changes, and stays when everything else is collected
+    claim-<n>-<id>   attempt n has taken up the run; each claim has its own name, the newest stays
+    left.json        a driver of a later run has seen this one; its retention counts from then
+    collected.json   the run is given up for good; lists the claims that existed then
 
-To claim is to write a claim, and then to look for `collected.json`; to collect (`old_runs`) is to write that, and
-then to look for claims it does not name. Whoever comes second sees the other: no run is claimed that is being
-removed, and none is removed that is claimed. Must not remove anything a run needs.
+A claim is written first, and then `collected.json` is looked for. A collector (`old_runs`) writes `collected.json`
+first, and then looks for claims that it does not list. Whoever comes second sees the other: no run is claimed while it
+is removed, and no claimed run is removed. Must not remove anything that a run needs.
 """
 
 import json
@@ -27,20 +27,20 @@ _CLAIM = re.compile(r"claim-\d{10}-[0-9a-f]{12}")
 
 
 class RunOfAnotherAppError(UserActionError):
-    """The checkpoint location holds this run of an app that was deleted."""
+    """The checkpoint location holds this run, but of a deleted app of the same name."""
 
 
 class CheckpointLostError(UserActionError):
-    """The run has committed batches, and nothing of it is left at the checkpoint location."""
+    """The run has committed batches, but the checkpoint location holds nothing of it."""
 
 
 class RunCollectedError(UserActionError):
-    """The run was left for longer than its retention, and what it kept is removed."""
+    """The run was left for longer than its retention, and its files are removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOwner:
-    """An app object."""
+    """The app object that owns a run."""
 
     app: str
     namespace: str
@@ -48,20 +48,20 @@ class RunOwner:
 
     @classmethod
     def of(cls, told: AttemptOrders) -> "RunOwner":
-        """Whom an attempt works for."""
+        """Return the app object of an attempt."""
         return cls(told.app, told.namespace, told.uid)
 
 
 def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) -> str:
-    """Mark what the run keeps as this app's, and taken up; the name of the claim.
+    """Mark the run's files as this app's and as taken up; return the name of the claim.
 
-    Raises `RunOfAnotherAppError` where it is another's, `RunCollectedError` where it is given up, and, if the run is
-    known to have `committed` batches, `CheckpointLostError` where nobody has taken it up yet.
+    Raise `RunOfAnotherAppError` if it is another app's, `RunCollectedError` if it is given up, `CheckpointLostError` if
+    the run is known to have `committed` batches but has no owner here.
     """
     _own(shared, told, committed=committed)
     claim = f"claim-{told.attempt:010}-{secrets.token_hex(6)}"
     shared.write(claim, [b"%d\n" % told.attempt])
-    # After writing, for a collector that looks later than this will find the claim.
+    # Look after writing: a collector that this look does not see will find the claim.
     names = shared.names()
     if COLLECTED in names:
         _remove(shared, claim)
@@ -75,12 +75,12 @@ def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) 
 
 
 def read_owner(shared: Storage) -> RunOwner | None:
-    """Whose it is; None: nobody's, or nobody knows."""
+    """Return the owner of a run; None if there is none, or it can't be read."""
     return _parsed(shared.read(OWNER) or b"")
 
 
 def is_claim(name: str) -> bool:
-    """Whether an object of this name is a claim."""
+    """Return whether this is the name of a claim."""
     return _CLAIM.fullmatch(name) is not None
 
 
@@ -96,7 +96,7 @@ def _own(shared: Storage, told: AttemptOrders, *, committed: bool) -> None:
             raise CheckpointLostError(message)
         text = json.dumps({"app": told.app, "namespace": told.namespace, "uid": told.uid})
         shared.write(OWNER, [text.encode()])
-        # What stands there counts, not what was written: another app may have been faster.
+        # Read it back: another app may have written its own first.
         found = shared.read(OWNER) or b""
     owner = _parsed(found)
     if owner is None or owner.uid != told.uid:

@@ -1,1 +1,1 @@
-"""Who has which task: where assignments come from and reports go, in files or through the operator."""
+"""Coordination of a run: assignments of tasks, the placement record and reports, in files or through the operator."""

@@ -1,7 +1,7 @@
-"""The API client of a driver: the ConfigMaps of its namespace, and nothing else.
+"""The Kubernetes API client of a driver: the ConfigMaps of its namespace, and nothing else.
 
-"Not there" is `None`, never an error; what could not be asked is an error, never `None`. Every call has a deadline.
-Threads may share one. Must not know what is kept.
+An object that does not exist is `None`, never an error; a failed request is an error, never `None`. Every call has a
+deadline. Threads may share a client. Must not know what ConfigMaps hold.
 """
 
 import json
@@ -21,11 +21,11 @@ _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
 
 
 class ApiUnreachableError(RetrySoonError):
-    """The API server did not answer, or not now."""
+    """The API server did not answer, or asked to try again later."""
 
 
 class ApiRefusedError(WorldChangeError):
-    """The API server understood and said no: rights, quota, admission, or a field."""
+    """The API server refused the request: rights, quota, admission, or an invalid field."""
 
 
 class ApiConfigMaps:
@@ -37,7 +37,7 @@ class ApiConfigMaps:
 
     @classmethod
     def connected(cls, namespace: str) -> "ApiConfigMaps":
-        """As the pod's service account, or outside of a pod as KUBECONFIG says."""
+        """Connect as the pod's service account, or outside of a pod as KUBECONFIG says."""
         configuration = client.Configuration()
         try:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -46,11 +46,11 @@ class ApiConfigMaps:
         return cls(client.ApiClient(configuration), namespace)
 
     def get(self, name: str) -> Tree | None:
-        """As it is now; None: it is not there."""
+        """Return the ConfigMap as it is now; None if it does not exist."""
         return self._call("GET", self._named(name))
 
     def find(self, labels: Mapping[str, str]) -> list[Tree]:
-        """All that carry these labels."""
+        """Return all ConfigMaps with these labels."""
         found: list[Tree] = []
         query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
         after = ""
@@ -62,7 +62,7 @@ class ApiConfigMaps:
                 return found
 
     def create(self, tree: Tree) -> Tree:
-        """Make it; raises `ConfigMapConflictError` where one of its name is there."""
+        """Create the ConfigMap; raise `ConfigMapConflictError` if one of that name exists."""
         made = self._call("POST", self._path, tree)
         if made is None:
             message = f"ConfigMap {tree['metadata']['name']} can't be made: its namespace does not exist"
@@ -70,11 +70,11 @@ class ApiConfigMaps:
         return made
 
     def replace(self, tree: Tree) -> Tree | None:
-        """Write it over the version in it, None where it is gone; raises `ConfigMapConflictError`."""
+        """Replace the version that the tree names; None if it is gone. Raise `ConfigMapConflictError` if it changed."""
         return self._call("PUT", self._named(tree["metadata"]["name"]), tree)
 
     def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
-        """Let it go if it still is exactly this one; raises `ConfigMapConflictError`."""
+        """Delete the ConfigMap if it meets the preconditions; otherwise raise `ConfigMapConflictError`."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": dict(preconditions)}
         self._call("DELETE", self._named(name), body)
 

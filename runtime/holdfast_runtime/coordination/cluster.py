@@ -1,8 +1,8 @@
-"""The coordinator on a cluster: the operator numbers attempts and assigns, the driver keeps record and report.
+"""The coordinator on a cluster: the operator numbers attempts and assigns tasks, the driver writes record and report.
 
-The driver is the record's one writer, for the record must be durable before a new partition is read, also while the
-operator is away; nor is the operator waited for longer than `patience`. Must not know Spark: processors come in by
-name.
+The driver is the record's only writer, because the record must be durable before a new partition is read, even while
+the operator is away. Nor does the driver wait for the operator longer than `patience`. Must not know Spark: processors
+are given by name.
 """
 
 import logging
@@ -29,11 +29,11 @@ from holdfast_runtime.streams.generator import Pace
 
 _LOG = logging.getLogger("holdfast")
 PATIENCE = 60.0
-"""How long after the first executor is up an assignment is waited for, seconds."""
+"""Seconds to wait for an assignment after the first executor is up."""
 
 
 class ClusterCoordinator:
-    """One attempt of one run, told about by the operator."""
+    """The coordinator of one attempt, by the operator's orders."""
 
     def __init__(
         self,
@@ -63,25 +63,25 @@ class ClusterCoordinator:
 
     @property
     def owner(self) -> str:
-        """The namespace: there, names of apps are unique."""
+        """The namespace, in which names of apps are unique."""
         return f"namespace {self._told.namespace}"
 
     @property
     def topics(self) -> Mapping[str, int | None]:
-        """What the operator accepted the plan with."""
+        """The partition counts with which the operator accepted the plan."""
         return self._told.topics
 
     def next_attempt(self) -> int:
-        """As the operator numbered it."""
+        """Return the number that the operator gave the attempt."""
         return self._told.attempt
 
     def record(self) -> PlacementRecord | None:
-        """What the run looked like last; None: it has not begun."""
+        """Return the run's placement record; None if the run has not begun."""
         self._known = self._records.load(self._told.run)
         return self._known
 
     def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:  # noqa: ARG002
-        """The operator's assignment, or after a while the driver's own. How many are enough the operator knows."""
+        """Return the operator's assignment, or after `patience` the driver's. The operator decides how many suffice."""
         if not up:
             return None
         if (handed := self._handed(0, tasks, up)) is not None:
@@ -93,17 +93,17 @@ class ClusterCoordinator:
         return own_placement(tasks, up, self._known)
 
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
-        """A later assignment of the operator."""
+        """Return the operator's assignment if it is newer; else None."""
         return self._handed(than.version, tasks, up)
 
     def ran(self, what: RunPlacement) -> None:
-        """Save the record; raises `SupersededError` where a newer attempt has saved its own."""
+        """Save the placement record; raise `SupersededError` if a newer attempt is at work."""
         record = what.record(self._told.run)
         try:
             self._records.save(record)
         except VersionConflictError:
             self._check_newest()
-            # An older attempt that did not know better: its driver will not get any further.
+            # An older attempt wrote the record; it is fenced off, so its driver can't do more. Write over it.
             self._records.load(self._told.run)
             self._records.save(record)
         partitions = {partition for inputs in what.grouping.values() for partition in inputs}
@@ -111,24 +111,24 @@ class ClusterCoordinator:
         self._known = record
 
     def applied(self, placement: Placement) -> None:
-        """Report it."""
+        """Report that tasks run under this placement."""
         tasks, _, kept = self._counts
         _LOG.info("assignment %d is applied, %d of %d tasks where their state was", placement.version, kept, tasks)
         self._reporter.placed(placement.version, *self._counts)
 
     def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
-        """Generator system -> how much it has made by when."""
+        """Return generator system -> its pace, from the ConfigMaps of the run."""
         if not rates:
             return {}
         return kept_paces(self._store, f"{key_part(self._told.app)}/paces/{key_part(self._told.run)}", rates, now)
 
     def listen(self, event: Event) -> None:
-        """Report progress."""
+        """Report progress events."""
         if isinstance(event, Progress):
             self._reporter.progressed(event)
 
     def check(self) -> None:
-        """Raise `SupersededError` where a newer attempt is at work."""
+        """Raise `SupersededError` if a newer attempt is at work."""
         if self._reporter.superseded is not None:
             raise SupersededError(str(self._reporter.superseded))
 
@@ -159,7 +159,7 @@ class ClusterCoordinator:
             return None
 
     def _say(self, text: str) -> None:
-        """Once, however often it is seen."""
+        """Log a warning, but not twice in a row."""
         if text != self._said:
             self._said = text
             _LOG.warning("%s", text)

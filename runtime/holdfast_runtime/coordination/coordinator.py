@@ -1,7 +1,8 @@
-"""The coordinator of a run: who places its tasks and remembers it, the same on one host and on a cluster.
+"""The coordinator of a run, which places its tasks and records where they run, on one host or on a cluster.
 
-Generators' paces are begun once and kept with the run: so many rows by when, in whichever attempt. Must not say how
-things are kept: `local` keeps files, `cluster` keeps ConfigMaps and talks with the operator. Must not make rows.
+Paces of generators start once and are kept with the run, so that the rows made by a given time do not depend on the
+attempt. Must not fix how things are stored: `local` uses files, `cluster` uses ConfigMaps and works with the operator.
+Must not generate rows.
 """
 
 import json
@@ -20,10 +21,10 @@ from holdfast_runtime.streams.generator import Pace
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which processor runs which tasks, and where it is."""
+    """The assignment of tasks to processors, with the locations of processors."""
 
     version: int
-    """Of the assignment that was handed over; 0: the driver's own."""
+    """The version of the operator's assignment; 0: the driver's own."""
     locations: Mapping[str, str]
     """Processor -> location."""
     assignment: Assignment
@@ -31,62 +32,62 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class RunPlacement:
-    """Where tasks run: what the next attempt is told."""
+    """Where tasks run and what they read, recorded for the next attempt."""
 
     grouping: Mapping[str, tuple[StreamPartition, ...]]
     placement: Placement
     child_after: Mapping[StreamPartition, ParentEnd]
     state: KeptState = field(default_factory=KeptState)
-    """What its steps keep."""
+    """The state that steps keep."""
 
     def record(self, run: str) -> PlacementRecord:
-        """As the placement record of this run."""
+        """Return the placement record of this run."""
         processor_of = self.placement.assignment.processor_of()
         locations = {task: self.placement.locations[processor] for task, processor in processor_of.items()}
         return PlacementRecord(run, self.grouping, locations, processor_of, self.child_after, self.state)
 
 
 class Coordinator(Protocol):
-    """One run of one app."""
+    """The coordinator of one run of one app."""
 
     @property
     def owner(self) -> str:
-        """Whose the app is, in words: apps of one name and different owners are different apps."""
+        """The owner of the app, in words: apps of the same name with different owners are different apps."""
 
     @property
     def topics(self) -> Mapping[str, int | None]:
-        """Partition counts that the plan is to be made with, by stream, beside those in the spec."""
+        """Stream -> partition count for the plan, in addition to those in the spec."""
 
     def record(self) -> PlacementRecord | None:
-        """What the run looked like last; None: it has not begun."""
+        """Return the run's placement record; None if the run has not begun."""
 
     def next_attempt(self) -> int:
-        """The number of this attempt, its fencing epoch: larger than all before it."""
+        """Return the number of this attempt, its fencing epoch: larger than all before it."""
 
     def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:
-        """Where tasks begin to run, with these of so many wanted processors up; None: not decided yet."""
+        """Return where tasks run first; None if not decided yet. `up`: processors that are up, of `wanted` many."""
 
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:
-        """Where tasks are to run from now on; None: where they do."""
+        """Return where tasks are to run from now on; None if nothing has changed."""
 
     def ran(self, what: RunPlacement) -> None:
-        """Remember where tasks run, before their first batch there."""
+        """Record where tasks run, before their first batch there."""
 
     def applied(self, placement: Placement) -> None:
-        """From now on tasks run there."""
+        """Note that tasks run under this placement from now on."""
 
     def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
-        """Generator system -> how much it has made by when: begun once, and changed when its rate is."""
+        """Return generator system -> its pace, which starts once and changes only with its rate."""
 
     def listen(self, event: Event) -> None:
-        """How the attempt goes."""
+        """Take note of an event of the attempt."""
 
     def check(self) -> None:
-        """Raise what forbids this attempt to go on."""
+        """Raise an error if this attempt must not go on."""
 
 
 def kept_paces(store: MetadataStore, key: str, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
-    """Generator system -> its pace; those that are new or whose rate has changed are kept under this key."""
+    """Return generator system -> its pace; store paces that are new, or whose rate has changed, under this key."""
     stored = store.get(key)
     known = {} if stored is None else {name: Pace(*one) for name, one in json.loads(stored.value).items()}
     paces = {name: known[name].changed(rate, now) if name in known else Pace(rate, now) for name, rate in rates.items()}

@@ -1,7 +1,7 @@
-"""The coordinator of a single host: the same decisions as on a cluster, remembered in files.
+"""The coordinator on a single host: the same decisions as on a cluster, stored in files.
 
-Numbers attempts, keeps the placement record of each run, and assigns tasks to the processors there are. Must not know
-Spark: processors come in by name.
+Numbers attempts, keeps the placement record of each run, and assigns tasks to the available processors. Must not know
+Spark: processors are given by name.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,10 +23,10 @@ _HERE = "local"
 
 
 class LocalCoordinator:
-    """One run of one app on this host."""
+    """The coordinator of one run of one app on this host."""
 
     def __init__(self, directory: Path, app: str, run_id: str, topics: Mapping[str, int | None] | None = None) -> None:
-        """`topics`: partition counts of streams that are in Kafka."""
+        """`topics`: stream -> partition count, for streams in Kafka."""
         directory.mkdir(parents=True, exist_ok=True)
         self._topics = topics or {}
         self._run = run_id
@@ -44,53 +44,53 @@ class LocalCoordinator:
 
     @property
     def owner(self) -> str:
-        """The same wherever the data directory is moved, and after it was lost."""
+        """A constant, so that it stays the same if the data directory is moved or lost."""
         return "holdfast run"
 
     @property
     def topics(self) -> Mapping[str, int | None]:
-        """As the brokers said; streams that run on one host have their counts in the spec."""
+        """The counts that brokers gave; other streams have theirs in the spec."""
         return self._topics
 
     def next_attempt(self) -> int:
-        """A number no attempt of this run had, larger than all before it: its fencing epoch."""
+        """Return a number larger than those of all attempts of this run: the fencing epoch."""
         stored = self._store.get(_ATTEMPT)
         attempt = 1 if stored is None else int(stored.value) + 1
         self._store.put(_ATTEMPT, b"%d" % attempt, None if stored is None else stored.version)
         return attempt
 
     def record(self) -> PlacementRecord | None:
-        """What the last attempt looked like; None: there was none."""
+        """Return the placement record of the last attempt; None if there was none."""
         return self._records.load(self._run)
 
     def placement(self, tasks: Sequence[str], up: Collection[str], wanted: int) -> Placement | None:
-        """The best assignment after the last attempt, when all processors are up."""
+        """Return the best assignment, given the last attempt's, once all processors are up; None before."""
         if len(up) < wanted:
             return None
-        # One host, one disk: whatever the processor, state is where it was.
+        # One host has one disk, so state is where it was, whatever the processor.
         locations = dict.fromkeys(up, _HERE)
         record = self.record()
         was, ran_on = ({}, {}) if record is None else (record.task_location, record.task_processor)
         return Placement(0, locations, assign(tasks, locations, was, ran_on))
 
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:  # noqa: ARG002
-        """Nobody moves tasks here."""
+        """Return None: on one host tasks never move."""
         return None
 
     def ran(self, what: RunPlacement) -> None:
-        """Remember where tasks run."""
+        """Record where tasks run."""
         self.record()  # a saver replaces what it has seen
         self._records.save(what.record(self._run))
 
     def applied(self, placement: Placement) -> None:
-        """Nobody asks."""
+        """Do nothing: nobody reads it."""
 
     def paces(self, rates: Mapping[str, int], now: int) -> dict[str, Pace]:
-        """Generator system -> how much it has made by when."""
+        """Return generator system -> its pace, from the files of the run."""
         return kept_paces(self._store, _PACES, rates, now)
 
     def listen(self, event: Event) -> None:
-        """Nobody asks."""
+        """Do nothing: nobody reads it."""
 
     def check(self) -> None:
-        """The lock of the directory keeps others out."""
+        """Do nothing: the lock of the data directory keeps other attempts out."""

@@ -1,6 +1,6 @@
-"""Decisions on placements: whether an assignment fits now, which one the driver makes itself, how tasks share cores.
+"""Pure decisions on placements: whether an assignment fits, the driver's own assignment, how tasks share cores.
 
-Pure. Must not wait or ask anybody, nor import Spark: tests without a JVM share out tasks too.
+Must not wait, do I/O, or import Spark: tests without a JVM also assign tasks to slots.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ _SHOWN = 3
 
 
 def misfit(handed: VersionedAssignment, attempt: int, tasks: Sequence[str], up: Collection[str]) -> str | None:
-    """Why an assignment can't be applied now; None: it can."""
+    """Return why an assignment can't be applied now; None if it can."""
     if handed.attempt != attempt:
         return f"it is meant for attempt {handed.attempt}"
     if sorted(chain.from_iterable(handed.assignment.tasks_of.values())) != sorted(tasks):
@@ -27,9 +27,10 @@ def misfit(handed: VersionedAssignment, attempt: int, tasks: Sequence[str], up: 
 
 
 def own_placement(tasks: Sequence[str], up: Collection[str], record: PlacementRecord | None) -> Placement:
-    """The best assignment over the processors that are up, each where it was last known to be, else where it is alone.
+    """Return the best assignment over the processors that are up.
 
-    A processor is a pod with a stable name, and its disk follows the name; where that is not so, state is restored.
+    Each is at its last known location, or else at one of its own: a processor is a pod with a stable name, and its disk
+    follows the name. If that is not so, state is restored.
     """
     if record is None:
         locations = {processor: processor for processor in up}
@@ -40,7 +41,7 @@ def own_placement(tasks: Sequence[str], up: Collection[str], record: PlacementRe
 
 
 def count_in_place(before: PlacementRecord | None, what: RunPlacement) -> int:
-    """How many tasks run where their state was, or had none."""
+    """Return how many tasks run where their state was, or had no state."""
     was = {} if before is None else before.task_location
     return sum(
         was.get(task) in (None, what.placement.locations[processor])
@@ -49,7 +50,7 @@ def count_in_place(before: PlacementRecord | None, what: RunPlacement) -> int:
 
 
 def tasks_by_slot(assignment: Assignment, cores: int) -> dict[str, tuple[str, ...]]:
-    """Slot -> tasks: those of a processor are dealt to its cores in turn; a core without any has no slot."""
+    """Return slot -> tasks: a processor's tasks go to its cores in turn; a core without tasks has no slot."""
     slots = {
         f"{processor}/{core}": tasks[core::cores]
         for processor, tasks in assignment.tasks_of.items()

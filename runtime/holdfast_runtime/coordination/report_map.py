@@ -1,7 +1,7 @@
-"""The ConfigMap in which a run's driver reports: it also says which attempt is the newest, so older ones end.
+"""The ConfigMap with a driver's report, which also shows the newest attempt of the run, so that older ones end.
 
-What a driver keeps on the cluster is owned by its app and goes with it, not with attempts, which come and go. Must
-not decide when to write, nor make the driver a controller: that is the operator.
+What a driver stores on the cluster is owned by its app and deleted with it, not with attempts. Must not decide when to
+write, nor make the driver a controller: that is the operator.
 """
 
 from holdfast.errors import RetrySoonError, WorldChangeError
@@ -13,7 +13,7 @@ from holdfast.spec.app import API_VERSION, KIND
 
 
 def owner_reference(told: AttemptOrders) -> Tree:
-    """The app, as Kubernetes writes it. To block its deletion would take a right that drivers don't need."""
+    """Return the owner reference to the app. It does not block deletion: that takes a right that drivers don't need."""
     return {"apiVersion": API_VERSION, "kind": KIND, "name": told.app, "uid": told.uid, "blockOwnerDeletion": False}
 
 
@@ -21,29 +21,29 @@ _TRIES = 3
 
 
 class SupersededError(WorldChangeError):
-    """A newer attempt of the run is at work; this one must end."""
+    """A newer attempt of the run is at work, so this one must end."""
 
 
 class ReportContendedError(RetrySoonError):
-    """Others wrote the report each time it was to be written."""
+    """Every try to write the report met a write by somebody else."""
 
 
 def has_committed(maps: ConfigMaps, told: AttemptOrders) -> bool:
-    """Whether an earlier attempt of the run has told of a batch that is done."""
+    """Return whether an earlier attempt of the run has reported a finished batch."""
     report = report_in(maps.get(told.report) or {})
     return report is not None and (report.batch > 0 or report.progressed is not None)
 
 
 class ReportMap:
-    """The report of one run. One thread at a time."""
+    """The report of one run. Not thread-safe."""
 
     def __init__(self, maps: ConfigMaps, told: AttemptOrders) -> None:
         self._maps, self._told = maps, told
         self._version: str | None = None
-        """What this process wrote last; None: look first."""
+        """The resource version that this process wrote last; None: read it first."""
 
     def write(self, report: DriverReport) -> None:
-        """Put this in the place of what is there; raises `SupersededError` where that is of a newer attempt."""
+        """Replace the report; raise `SupersededError` if the present one is of a newer attempt."""
         for _ in range(_TRIES):
             if self._version is None:
                 self._version = self._there()
@@ -59,7 +59,7 @@ class ReportMap:
         raise ReportContendedError(message)
 
     def check(self) -> None:
-        """Raise `SupersededError` where a newer attempt has reported."""
+        """Raise `SupersededError` if a newer attempt has reported."""
         self._there()
 
     def _there(self) -> str | None:

@@ -1,9 +1,9 @@
-"""The reporter of a driver: writes its report beside its batches, and only when it is worth a write.
+"""The reporter of a driver: writes its report in a thread beside the batches, and only when it is worth a write.
 
-Thousands of drivers share one API server, and people wait for news: so what changes the picture is written at once
-(but not twice in a second), progress every few seconds, a sign of life every minute. A write that fails is tried
-again, whatever failed: an app whose report is no longer written is taken for stuck. Only a newer attempt, seen on the
-way, ends this one. Must not make the data plane wait for the API server.
+Thousands of drivers share one API server, while people wait for news. So an important change is written at once (but
+not twice in a second), progress every few seconds, a sign of life every minute. A failed write is tried again, whatever
+failed: an app whose report is no longer written is taken for stuck. Only a newer attempt, if the report shows one, ends
+this one. Must not make batches wait for the API server.
 """
 
 import logging
@@ -17,14 +17,14 @@ from holdfast_runtime.coordination.report_map import ReportMap, SupersededError
 from holdfast_runtime.progress import Progress
 
 EVERY = 5_000
-"""Progress alone is not written more often, milliseconds."""
+"""Milliseconds between writes of progress alone."""
 APART = 1_000
-"""Nothing is written more often: what comes and goes with every batch would be."""
+"""Milliseconds between any two writes: a value that changes with every batch must not be written each time."""
 _LONGEST = 400
 
 
 def due(said: DriverReport | None, now: DriverReport) -> bool:
-    """Whether this is to be written, after what was said last."""
+    """Return whether this report has to be written; `said`: the one written last."""
     if said is None:
         return True
     since = now.at - said.at
@@ -36,7 +36,7 @@ def due(said: DriverReport | None, now: DriverReport) -> bool:
 
 
 def shortened(text: str | None) -> str | None:
-    """A sentence of so many bytes at most: a report stays small whatever streams are called."""
+    """Return the text cut to a limit of bytes: a report must stay small, however long names of streams are."""
     if text is None or len(text.encode()) <= _LONGEST:
         return text
     return f"{text.encode()[: _LONGEST - 3].decode(errors='ignore')}..."
@@ -72,15 +72,15 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
         self._failing = False
         self.superseded: SupersededError | None = None
-        """Why the attempt must end, if it must."""
+        """Why this attempt must end; None if it need not."""
 
     def start(self) -> None:
-        """Claim the report for this attempt; raises what is in the way, `SupersededError` or the API server."""
+        """Write this attempt's first report, and start; raise `SupersededError`, or the API server's error."""
         self._write(replace(self._report, at=self._clock()))
         self._thread.start()
 
     def close(self) -> None:
-        """Say the last, and stop."""
+        """Write the last report, and stop."""
         self._over.set()
         self._news.set()
         self._thread.join(_LAST)
@@ -88,12 +88,12 @@ class Reporter:
             self._try(replace(self._report, at=self._clock()))
 
     def progressed(self, progress: Progress) -> None:
-        """A batch is done."""
+        """Report a finished batch."""
         held_back = shortened(progress.held_back)
         self._change(batch=progress.batch, progressed=progress.at, lag=progress.lag, held_back=held_back)
 
     def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:
-        """Tasks run as this version of the assignment says."""
+        """Report that tasks run under this version of the assignment."""
         self._change(assignment=version, tasks=tasks, partitions=partitions, placed=placed)
 
     def _change(self, **fields: int | str | None) -> None:

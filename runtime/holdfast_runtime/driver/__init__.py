@@ -1,1 +1,1 @@
-"""An attempt's life: spec in, query running, growth, chores, termination."""
+"""The life of an attempt: spec in, query running, growth, chores, termination."""

@@ -1,7 +1,7 @@
 """The driver's process on a cluster: `python -m holdfast_runtime.driver FOLDER`, as the image starts it.
 
-Reads what the operator put into the folder, runs the app, and leaves a termination message for the operator. SIGTERM
-drains. Must not wire the engine: that is `app`.
+Reads the folder that the operator has filled, runs the app, and leaves a termination message for the operator. SIGTERM
+drains the run. Must not wire the engine: `app` does.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _LOG = logging.getLogger("holdfast")
 _MASTER = "k8s://https://kubernetes.default.svc"
 _STATE, _TERMINATION = Path("/var/lib/holdfast"), Path("/dev/termination-log")
 _EXECUTORS_WITHIN = 600.0
-"""Nodes may have to be made, and images pulled."""
+"""Seconds. Nodes may have to be created, and images pulled."""
 _EPILOG = """\
 FOLDER holds app.json, attempt.json and spark.json, as the operator writes them. The API server is reached as the pod's
 service account, or outside of a pod as KUBECONFIG says. SIGTERM finishes the batch at hand, commits it and ends.
@@ -54,7 +54,7 @@ Exit codes: 0 drained or completed, 1 failed; why stands in the termination mess
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the app of a folder; the exit code."""
+    """Run the app of a folder; return the exit code."""
     given = _parser().parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     _LOG.setLevel(logging.INFO)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _told(run: Callable[[], RunEnded], termination: Path) -> int:
-    """Run, and say how it ended."""
+    """Run, write the termination message, and return the exit code."""
     try:
         ended = run()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the last word
@@ -119,7 +119,7 @@ def _site(given: argparse.Namespace, read: DriverFolder, places: Places, coordin
 
 
 def _address() -> dict[str, str]:
-    """Executors find the driver by its pod's address: its name is known to nobody."""
+    """Return the settings by which executors find the driver: its pod's IP address, as its name does not resolve."""
     address = os.environ.get("HOLDFAST_POD_IP")
     return {} if not address else {"spark.driver.host": address, "spark.driver.bindAddress": address}
 

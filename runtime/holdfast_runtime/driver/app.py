@@ -1,8 +1,8 @@
-"""Wiring of an app, from its spec to a running query: the only place that puts the parts together.
+"""The wiring of an app, from its spec to a running query: the only module that puts the parts together.
 
     plan -> tasks -> placement -> slots -> job -> loop
 
-Must not decide anything the parts can decide. What differs between a laptop and a cluster is a value: `Site`.
+What differs between a laptop and a cluster is a value, `Site`. Must not decide anything that the parts can decide.
 """
 
 import logging
@@ -47,7 +47,7 @@ _LOG = logging.getLogger("holdfast")
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How an app is run on this host."""
+    """How to run an app on this host."""
 
     data: DataDir
     until: StopCondition = field(default_factory=StopCondition)
@@ -56,7 +56,7 @@ class RunOptions:
 
 
 def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: threading.Event) -> RunEnded:
-    """Run an app on this host until it ends, or until it is asked to drain; raises what went wrong."""
+    """Run an app on this host until it ends or is asked to drain; raise what went wrong."""
     home, run = options.data.app(app.name), app.spec.run_id
     topics = kafka_counts(app.spec, options.data.secrets)
     with (
@@ -77,13 +77,13 @@ def run_app(app: StreamApp, options: RunOptions, listen: Listener, drain: thread
 
 
 def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, drain: threading.Event) -> RunEnded:
-    """Run an app there until it ends, or until it is asked to drain; raises what went wrong."""
+    """Run an app at this site until it ends or is asked to drain; raise what went wrong."""
 
     def tell(event: Event) -> None:
         site.coordinator.listen(event)
         listen(event)
 
-    # A JVM takes seconds; what can be known without one is said at once.
+    # Starting a JVM takes seconds, so problems that need none are reported first.
     require_built(app.spec)
     require_functions(app.spec)
     outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
@@ -100,7 +100,7 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
 def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> RunEnded:
     site, attempt = wiring.site, wiring.attempt
     with serve_offsets(wiring.spark) as questions:
-        # While executors come up: brokers and object stores take their time.
+        # Brokers and object stores are slow, so this is done while executors come up.
         number = attempt.shut_out(site.shape.slots)
         query = query_of(site.places, number)
         logged = read_offset_log(query.folder)
@@ -113,7 +113,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> RunE
         begun = attempt.begin(number, arrangement.placement)
 
         def processed(positions: Positions) -> None:
-            # First: what is tidied away can't be read again by a batch that nobody knows to be done.
+            # Done first: a batch not known to be done would be read again, and its records may be deleted below.
             query.done()
             attempt.processed(positions)
 
@@ -145,7 +145,7 @@ def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
 
 @dataclass(frozen=True, slots=True)
 class _Outside:
-    """Who asked for the run."""
+    """What the caller of the run gave: when to stop, who listens, the request to drain."""
 
     until: StopCondition
     listen: Listener
@@ -154,7 +154,7 @@ class _Outside:
 
 @dataclass(frozen=True, slots=True)
 class _Wiring:
-    """What the parts are made of."""
+    """The values from which the parts of an attempt are made."""
 
     app: StreamApp
     site: Site
@@ -163,7 +163,7 @@ class _Wiring:
     compiled: CompiledGraph
 
     def job(self, arrangement: Arrangement, begun: WritableAttempt) -> MovingJob:
-        """The job of each batch, for where tasks run then."""
+        """Return the job of the batches, which follows tasks when they move."""
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
         def build(wanted: Arrangement) -> Job:
@@ -175,7 +175,7 @@ class _Wiring:
         return MovingJob(first, arrangement, moves if self.site.moving else None)
 
     def take_back(self, number: int, done: Offsets, planned: Offsets, log: PlanLog) -> None:
-        """Have the batch that is planned and not done planned anew, if the spec names it."""
+        """Replan the batch that is planned but not done, if the spec names it."""
         if planned.batch != self.app.spec.runtime.replan:
             _LOG.info("batch %d is planned and not done: it is run first, as it was planned", planned.batch)
             return
@@ -188,7 +188,7 @@ class _Wiring:
         _LOG.warning("batch %d is planned anew for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
 
     def started(self, arrangement: Arrangement, begun: WritableAttempt) -> AttemptStarted:
-        """What there is to say before the first batch."""
+        """Return the event that is sent before the first batch."""
         return AttemptStarted(
             self.app.name,
             self.app.spec.run_id,
@@ -210,7 +210,7 @@ class _Wiring:
         outside: _Outside,
         totals: Totals,
     ) -> LoopParts:
-        """The batch loop, ready to go."""
+        """Return the parts of the batch loop."""
         growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
         live = not self.site.moving or self.app.spec.on_partition_growth == "Live"
         return LoopParts(
@@ -221,7 +221,7 @@ class _Wiring:
             reading=begun.reading,
             bounds=self.attempt.bounds,
             assumed_bytes=self.attempt.assumed_bytes,
-            # On a cluster the operator ends an attempt whose inputs have grown, unless it is told to go on.
+            # On a cluster the operator ends an attempt whose inputs have grown, unless the spec says Live.
             grown=growth.taken if live else lambda _: False,
             ids=self.attempt.ids,
             jump=DueJump(JumpFile(self.site.places.shared)),
@@ -235,7 +235,7 @@ class _Wiring:
         )
 
     def _look(self, now: Arrangement) -> Arrangement:
-        """Where tasks are to run, and where their processors are found."""
+        """Return where tasks are to run, and where Spark finds their processors now."""
         found = by_processor(registered(self.spark))
         newer = self.site.coordinator.newer(now.placement, list(self.attempt.tasks), found.keys())
         return now.followed(newer, found)

@@ -1,13 +1,13 @@
-"""The arrangement of an attempt's tasks in slots: the first one, and the job that follows tasks while the app runs.
+"""The arrangement of an attempt's tasks in slots: the first one, and the job that follows tasks when they move.
 
-An attempt begins when executors are up and its tasks have processors. Later tasks may move and executors come back
-elsewhere; no batch waits for it or runs under two arrangements:
+An attempt begins when executors are up and its tasks have processors. Later, tasks may move and executors may come back
+elsewhere. No batch waits for that, and none runs under two arrangements:
 
-    in a thread:       look -> build the new job -> remember where tasks will run
-    between batches:   take it
+    in a thread:       look -> build the new job -> record where tasks will run
+    between batches:   switch to it
 
-What can't be looked at or remembered now is tried again, and tasks stay where they are. Must not decide which
-processor a task goes to.
+If looking or recording fails, it is tried again, and tasks stay where they are. Must not decide which processor a task
+goes to.
 """
 
 import logging
@@ -32,13 +32,13 @@ from holdfast_runtime.spark.located import by_processor, registered
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Which slots there are, and where Spark finds them."""
+    """The slots of an attempt, and where Spark finds their processors."""
 
     placement: Placement
     where: Mapping[str, str | None]
     """Processor -> its executor, as Spark names it; None: the driver itself."""
     cores: int
-    """Of each processor."""
+    """Cores per processor."""
 
     @property
     def slots(self) -> dict[str, tuple[str, ...]]:
@@ -47,13 +47,13 @@ class Arrangement:
 
     @property
     def places(self) -> dict[str, str | None]:
-        """Slot -> where it should run."""
+        """Slot -> executor that it should run on; None: the driver, or anywhere."""
         return {slot: self.where.get(slot.rpartition("/")[0]) for slot in self.slots}
 
     def followed(self, newer: Placement | None, found: Mapping[str, str]) -> "Arrangement":
-        """With a newer placement, if there is one, and where processors are found now; itself where nothing changed.
+        """Return the arrangement with the newer placement, if any, and the executors found; itself if nothing changed.
 
-        A processor that is not found stays where it was: its slots run elsewhere until it is back.
+        A processor that is not found keeps its last executor: until it is back, Spark runs its slots elsewhere.
         """
         placement = newer or self.placement
         where = {one: found.get(one) or self.where.get(one) for one in placement.assignment.tasks_of}
@@ -68,18 +68,18 @@ _EVERY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class MoveActions:
-    """How a job follows its tasks."""
+    """The actions by which a job follows tasks that move."""
 
     look: Callable[[Arrangement], Arrangement]
-    """What is to be, after what is; the same: nothing new."""
+    """Returns the wanted arrangement for the current one; the same object if nothing changed."""
     build: Callable[[Arrangement], Job]
     remember: Callable[[Placement], None]
-    """Before the first batch under it."""
+    """Called before the first batch that runs under a placement."""
     applied: Callable[[Placement], None]
 
 
 class MovingJob:
-    """The job for where tasks run now. A context manager: its thread looks as long as it is entered."""
+    """The job of an attempt, rebuilt when tasks move. A context manager: inside it, a thread looks for moves."""
 
     def __init__(self, first: Job, arrangement: Arrangement, moves: MoveActions | None) -> None:
         """Without `moves`, tasks stay where they are."""
@@ -104,7 +104,7 @@ class MovingJob:
             self._thread.join(timeout=10)
 
     def between(self) -> Job:
-        """The job of the next batch; to be asked when none is at work. Raises what has gone wrong for good."""
+        """Return the job of the next batch; raise what has failed for good. Call it only between batches."""
         if self._failure is not None:
             raise self._failure
         with self._handing:
@@ -150,17 +150,17 @@ def _said(arrangement: Arrangement) -> str:
 
 
 _HERE = "local"
-"""The one processor where all runs in the driver."""
+"""The name of the one processor if everything runs in the driver."""
 
 
 class ExecutorsMissingError(WorldChangeError):
-    """The executors that were asked for did not come up."""
+    """Executors did not come up in time."""
 
 
 def first_arrangement(
     spark: SparkSession, site: Site, tasks: Sequence[str], drain: threading.Event
 ) -> Arrangement | None:
-    """The slots to begin with; None: the app is to end before it has begun."""
+    """Wait for executors and return the first arrangement; None if the app is asked to drain meanwhile."""
     deadline = time.monotonic() + site.executors_within
     wanted = site.shape.executors
     while True:

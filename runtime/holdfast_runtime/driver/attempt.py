@@ -1,11 +1,11 @@
-"""One attempt of one run, as far as it needs no Spark: plan, tasks, streams, and the program of its slots.
+"""One attempt of one run, without Spark: plan, tasks, streams, and the program of its slots.
 
-    app + record -> plan -> tasks -> program;   shut out: number it, and let no earlier one write
-                                                take up:  see that outputs and checkpoint are of one history
-                                                begin:    remember where tasks run
-                                                move:     remember where tasks run from now on
+    app + record -> plan -> tasks -> program;   shut out: number the attempt, fence off earlier ones
+                                                take up:  check that outputs and checkpoint have one history
+                                                begin:    record where tasks run
+                                                move:     record where tasks run from now on
 
-Must not import Spark: users' tests run attempts without a JVM. Must not decide anything the parts can decide.
+Must not import Spark: users' tests run attempts without a JVM. Must not decide anything that the parts can decide.
 """
 
 import secrets
@@ -36,16 +36,16 @@ from holdfast_runtime.streams.records import OffsetBounds
 from holdfast_runtime.streams.systems.app_streams import Streams
 
 _BYTES_PER_BATCH = 256 << 20
-"""Over all partitions: what a batch holds is in memory at once."""
+"""Over all partitions: a batch is held in memory as a whole."""
 
 
 class PlanRejectedError(UserActionError):
-    """The app can't run as it is."""
+    """The app's plan has problems, so it can't run."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritableAttempt:
-    """An attempt that may write."""
+    """An attempt that has fenced off earlier ones and may write."""
 
     number: int
     """Its fencing epoch."""
@@ -53,7 +53,7 @@ class WritableAttempt:
 
 
 class Attempt:
-    """One attempt; streams of the log that are not there are made."""
+    """One attempt of a run. Creates the streams that do not exist yet."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Attempt:
         clock: Callable[[], int],
         topics: Mapping[str, int | None] | None = None,
     ) -> None:
-        """`topics`: newer partition counts than the coordinator's, by stream."""
+        """`topics`: stream -> partition count, where newer than the coordinator's."""
         self._app, self._coordinator, self._places = app, coordinator, places
         self._record = coordinator.record()
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
@@ -81,11 +81,11 @@ class Attempt:
 
     @property
     def given_up(self) -> tuple[str, ...]:
-        """What the run leaves behind as it goes on with this app, a sentence for each."""
+        """State that the run gives up because the app has changed, one sentence each."""
         return tuple(one.message for one in self.plan.warnings if one.reason is Reason.STATE_GIVEN_UP)
 
     def program(self, compiled: CompiledGraph) -> Program:
-        """What slots are told."""
+        """Return the program that slots run."""
         return Program(
             app=self._app.name,
             spec=self._app.spec,
@@ -100,9 +100,9 @@ class Attempt:
         )
 
     def shut_out(self, slots: int) -> int:
-        """From here on, earlier attempts can't write any more; this one's fencing epoch. Brokers take seconds for it.
+        """Fence off earlier attempts, which takes brokers seconds; return this attempt's number, its fencing epoch.
 
-        `slots`: how many there are at most.
+        `slots`: the largest number of slots there can be.
         """
         number = self._coordinator.next_attempt()
         who = AttemptId(self._app.name, self._app.spec.run_id, number)
@@ -112,21 +112,21 @@ class Attempt:
         return number
 
     def take_up(self, number: int, logged: OffsetLogState | None) -> None:
-        """Go on with the checkpoint, whose offset log says this; raises `OutputsAheadError`.
+        """Continue from the checkpoint with this offset log; raise `OutputsAheadError` if outputs are ahead of it.
 
-        To be done behind `shut_out` and before anything is planned.
+        Call it after `shut_out` and before anything is planned.
         """
         last = None if logged is None else logged.planned or logged.done
         turns = {} if last is None else last.turns
         self._life = take_up(self._places.shared, number, self._before.markers, turns, secrets.token_hex(8))
 
     def is_written(self, task: str, turn: int) -> bool:
-        """Whether anything of a task's turn can be seen, as far as its systems note it; to be asked when shut out."""
+        """Return whether outputs of a task's turn are visible, as far as markers show. Call it after `shut_out`."""
         placed = self._before.last.get(task)
         return placed is not None and placed.marker.batch >= turn
 
     def begin(self, number: int, placement: Placement) -> WritableAttempt:
-        """From here on, tasks run where they are placed. `number`: what `shut_out` gave."""
+        """Record where tasks run and return the attempt, ready to write. `number`: the result of `shut_out`."""
         spec, self._child_after = self._app.spec, self._order()
         self.move(placement)
         self._coordinator.applied(placement)
@@ -137,28 +137,28 @@ class Attempt:
         return WritableAttempt(number, AttemptInputs(self.tasks, bounded, limits, order, grace, own))
 
     def move(self, placement: Placement) -> None:
-        """Remember where tasks run, before their first batch there."""
+        """Record where tasks run, before their first batch there."""
         before = KeptState() if self._record is None else self._record.state
         self._coordinator.ran(RunPlacement(self.tasks, placement, self._child_after, before.after(self._app.spec)))
 
     def bounds(self) -> Mapping[StreamPartition, OffsetBounds]:
-        """What there is of everything that is read."""
+        """Return the bounds of all partitions that are read."""
         return self._streams.bounds(self._read)
 
     def assumed_bytes(self, measured: Collection[str]) -> Mapping[str, float]:
-        """What records of streams that have not been measured are taken to have."""
+        """Return stream -> assumed bytes per record, for streams that are not `measured`."""
         return self._streams.assumed_bytes(set(self._read).difference(measured))
 
     def ids(self) -> Mapping[str, str]:
-        """The ids of the topics of what is read, where a system gives one."""
+        """Return stream -> id of its topic, for inputs whose system gives one."""
         return self._streams.ids(self._read)
 
     def processed(self, positions: Mapping[StreamPartition, int]) -> None:
-        """Everything before these positions is processed for good."""
+        """Let streams delete what lies before these positions: it is processed for good."""
         self._streams.tidy(positions)
 
     def _order(self) -> dict[StreamPartition, ParentEnd]:
-        """Which new partitions wait for which old ones, and how long."""
+        """Return which new partitions wait for which old ones, and up to which offset."""
         if self._record is None:
             return {}
         expansion = self._app.spec.expansion

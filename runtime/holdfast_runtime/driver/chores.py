@@ -1,7 +1,7 @@
-"""Background chores of a driver: what is done now and then, in threads that no batch waits for.
+"""Background chores of a driver: periodic work in threads that no batch waits for.
 
-What can't be done now is said once and tried again, less and less often, whatever went wrong: a thread that ends in
-silence would leave the chore undone for the rest of the attempt. Must not raise into a run.
+A chore that fails, whatever the error, is logged once and tried again, less and less often: a thread that ended
+silently would leave the chore undone for the rest of the attempt. Must not raise into a run.
 """
 
 import logging
@@ -23,14 +23,14 @@ Positions = Mapping[StreamPartition, int]
 
 
 class RetriedChore:
-    """Does a chore, and lives through its failures; what is wrong is said once."""
+    """Runs a chore and survives its failures; each failure is logged once."""
 
     def __init__(self) -> None:
         self._said = ""
         self._failed = 0
 
     def now(self, act: Callable[[], None]) -> bool:
-        """Do it; whether it is done."""
+        """Run the chore; return whether it succeeded."""
         try:
             act()
         except HoldfastError as error:
@@ -44,7 +44,7 @@ class RetriedChore:
         return False
 
     def wait(self, every: float) -> float:
-        """How long until the next try, of what is done so often as long as it goes well."""
+        """Return the seconds until the next try, for a chore that runs at this interval while it succeeds."""
         return min(every * 2.0 ** min(self._failed, 16), max(every, _LONGEST))
 
     def _say(self, what: str, *, foreign: bool) -> None:
@@ -54,7 +54,7 @@ class RetriedChore:
 
 
 class PositionChore:
-    """Does something with the newest positions, not more often than every few seconds, and once more at the end."""
+    """Runs a chore with the newest positions, at most every few seconds, and once more at the end."""
 
     def __init__(self, act: Callable[[Positions], None], every: float = _EVERY) -> None:
         self._act, self._every = act, every
@@ -74,7 +74,7 @@ class PositionChore:
         self._thread.join(_PATIENCE)
 
     def processed(self, positions: Positions) -> None:
-        """The app has processed everything before these positions, for good."""
+        """Note that the app has processed everything before these positions for good."""
         self._newest = positions
 
     def _run(self) -> None:
@@ -89,7 +89,7 @@ class PositionChore:
 
 
 class PeriodicChore:
-    """Does something when it is begun, and from then on every so many seconds."""
+    """Runs a chore when it is begun, and then every `every` seconds."""
 
     def __init__(self, act: Callable[[], None], every: float) -> None:
         self._act, self._every = act, every
@@ -109,7 +109,7 @@ class PeriodicChore:
             self._thread.join(_PATIENCE)
 
     def begin(self) -> None:
-        """The first round is now; again is fine."""
+        """Start with the first round; further calls do nothing."""
         if not self._begun:
             self._begun = True
             self._thread.start()

@@ -1,7 +1,7 @@
-"""Growth of inputs while an app runs: noticing new partitions, and whether the app can go on with them.
+"""Growth of inputs while an app runs: notices new partitions, and decides whether the app can read them.
 
-Growth that can't be taken is said once and left alone: the app goes on with what it has. Must not apply it: the next
-attempt does, which begins where this one's last batch ended.
+Growth that the app can't take is reported once; the app continues with the partitions it has. Must not apply growth:
+the next attempt does, starting where this one's last batch ended.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ PartitionCounts = Mapping[str, int]
 
 
 class GrowthHaltedError(UserActionError):
-    """An input has grown, and the spec says to stop then."""
+    """An input has grown, and `spec.onPartitionGrowth` is `Halt`."""
 
 
 @dataclass(slots=True)
@@ -31,9 +31,9 @@ class Growth:
     record: Callable[[], PlacementRecord | None]
     listen: Listener
     _planned: PartitionCounts = field(init=False)
-    """What the attempt reads and writes, without what the app makes for itself."""
+    """Stream of the spec -> partitions in the plan; streams that the app creates for itself are left out."""
     _refused: PartitionCounts = field(default_factory=dict)
-    """What was found not to be possible."""
+    """The last growth that was refused."""
 
     def __post_init__(self) -> None:
         declared = {stream.name for stream in self.app.spec.streams}
@@ -44,7 +44,7 @@ class Growth:
         }
 
     def taken(self, bounds: Collection[StreamPartition]) -> bool:
-        """Whether there are more partitions than are read, and another attempt can read them."""
+        """Return whether inputs have grown and another attempt can read the new partitions."""
         grown = self._grown(bounds)
         if not grown or grown == self._refused:
             return False

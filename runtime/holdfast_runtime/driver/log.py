@@ -1,6 +1,6 @@
-"""The log of a driver in a pod, made of a run's events: few lines, each worth reading.
+"""The log of a driver in a pod, written from a run's events: few lines, each worth reading.
 
-Must not say what is a secret, nor how every batch went: that is in the report and in the metrics.
+Must not log secrets, nor every batch: that is in the report and in the metrics.
 """
 
 import logging
@@ -24,7 +24,7 @@ _SHOWN = 10
 
 
 class DriverLog:
-    """Hears a run's events."""
+    """Logs a run's events."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class DriverLog:
         self._first_ahead: str | None = None
 
     def listen(self, event: Event) -> None:
-        """Say what is worth it."""
+        """Log the event if it is worth a line."""
         match event:
             case AttemptStarted():
                 _LOG.info(

@@ -1,8 +1,8 @@
-"""The files of a driver's pod: the folder that the operator fills, and the termination message that it reads.
+"""The files of a driver's pod: the folder that the operator fills, and the termination message that the operator reads.
 
-The folder is read once, and says also where on a cluster the app's run keeps what. The message says how the driver
-ended and who has to act, for an operator that sees no more than the pod's end. Must not ask the API server, nor
-decide anything by the text of an error.
+The folder is read once; it also determines where the run keeps its files. The message tells the operator, who sees only
+that the pod ended, how the driver ended and who has to act. Must not ask the API server, nor decide anything by the
+text of an error.
 """
 
 import json
@@ -31,16 +31,16 @@ class DriverFolderError(UserActionError):
 
 @dataclass(frozen=True, slots=True)
 class DriverFolder:
-    """What a driver is told."""
+    """The content of a driver's folder."""
 
     app: StreamApp
     told: AttemptOrders
     spark: Mapping[str, str]
-    """Settings of Spark that come with the cluster."""
+    """Spark settings that come with the cluster."""
 
 
 def read_folder(folder: Path) -> DriverFolder:
-    """What is in this folder; raises `DriverFolderError` naming the file that is missing or no JSON."""
+    """Read this folder; raise `DriverFolderError` if a file is missing or invalid."""
     app, told, spark = (_text(folder / name) for name in (_APP, ORDERS_KEY, _SPARK))
     try:
         return DriverFolder(parse_app(json.loads(app)), read_orders(told), json.loads(spark))
@@ -53,13 +53,13 @@ def read_folder(folder: Path) -> DriverFolder:
 
 
 def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log: Path | None) -> Places:
-    """Where the app's run keeps what; raises `CheckpointLocationError`. Namespaces may share a location.
+    """Return where the app's run keeps its files; raise `CheckpointLocationError`. Namespaces may share a location.
 
-    `folder`: where all pods of the app have what the operator mounts. `state`: a disk of the pod's location. `scratch`:
-    this driver's own, nothing of it outlives the driver.
+    `folder`: what the operator mounts, at the same path in all pods of the app. `state`: a disk of the pod's location.
+    `scratch`: a folder of this driver, removed with it.
     """
     shared = _runs(read).below(folder_name(read.told.run))
-    # Spark keeps its checkpoint in files: among the shared ones, where those are files too.
+    # Spark keeps its checkpoint in files: in the shared folder if there is one, else on the driver's own disk.
     if isinstance(shared, FolderStorage):
         query, planned = shared.folder / "query", None
     else:
@@ -76,7 +76,7 @@ def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log:
 
 
 def old_runs_of(read: DriverFolder, claim: str) -> OldRuns:
-    """The runs beside the app's own, which is taken up by `claim`; raises `CheckpointLocationError`."""
+    """Return the runs beside the current one, which `claim` has taken up; raise `CheckpointLocationError`."""
     kept = None if read.app.spec.runtime.checkpoint is None else read.app.spec.runtime.checkpoint.retention
     retention = None if kept is None or kept == FOREVER else millis(kept)
     return OldRuns(_runs(read), folder_name(read.told.run), claim, retention, steady)
@@ -107,16 +107,16 @@ def _text(path: Path) -> str:
 
 _LOG = logging.getLogger("holdfast")
 _LONGEST = 2000
-"""Bytes of a message; Kubernetes keeps 4096 of all."""
+"""Bytes of the text; Kubernetes keeps 4096 of the whole file."""
 
 
 def success_message(ended: RunEnded) -> str:
-    """As JSON."""
+    """Return the termination message of a run that ended well, as JSON."""
     return json.dumps({"ended": ended.ending.value})
 
 
 def failure_message(error: BaseException) -> str:
-    """As JSON, with the way out: `user`, `world` or `bug`."""
+    """Return the termination message of a failure, as JSON, with the way out: `user`, `world` or `bug`."""
     if isinstance(error, UserActionError):
         way_out = "user"
     elif isinstance(error, WorldChangeError | RetrySoonError):
@@ -129,7 +129,7 @@ def failure_message(error: BaseException) -> str:
 
 
 def write_termination(message: str, path: Path) -> None:
-    """Put it where Kubernetes looks; outside of a pod there may be no such place."""
+    """Write the message where Kubernetes reads it; outside of a pod that path may not exist."""
     try:
         path.write_text(message, encoding="utf-8")
     except OSError as error:

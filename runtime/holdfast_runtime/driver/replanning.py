@@ -1,11 +1,11 @@
-"""Replanning a batch that is planned and not done: which of its tasks' turns may be taken back, and taking them back.
+"""Replanning of a batch that is planned but not done: which tasks' turns can be taken back, and taking them back.
 
-A turn that somebody can see already is finished as it was decided, for anything else would lose or double rows.
-Others are taken back: nobody has seen them, and their state stands before them. `replan` decides that, purely;
-`BatchRollback` looks at each turn, has it decided, removes the deltas, then changes the plan. Done by `holdfast
-offsets --replan`, and by an attempt whose spec names the batch; both have shut out earlier attempts. May die anywhere
-and be repeated: until the plan is changed, a run does what was planned and computes anew what is removed. Must not be
-done while a batch runs.
+A turn whose outputs may be visible is finished as it was decided: anything else would lose or double rows. Other turns
+are taken back: nobody has seen them, and their state is still the one before. `replan` is the pure decision;
+`BatchRollback` examines each turn, calls `replan`, removes the deltas, then changes the plan. Used by `holdfast offsets
+--replan`, and by an attempt whose spec names the batch; both have fenced off earlier attempts. May be killed anywhere
+and repeated: until the plan is changed, a run does what was planned and computes removed deltas again. Must not run
+while a batch does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,15 +24,15 @@ from holdfast_runtime.state.offline import OfflineStore
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 
 Inputs = Mapping[str, Sequence[StreamPartition]]
-"""Task -> what it reads."""
+"""Task -> partitions that it reads."""
 
 
 class ReplanRefusedError(UserActionError):
-    """A batch that can't be planned anew, or need not be."""
+    """The batch can't be replanned, or need not be."""
 
 
 class AllWrittenError(ReplanRefusedError):
-    """All that the batch does is written: it only has to be noted as done."""
+    """Everything that the batch does is written; the batch only has to be marked as done."""
 
 
 class TurnState(Enum):
@@ -40,29 +40,29 @@ class TurnState(Enum):
 
     OPEN = "not decided"
     DECIDED = "decided, not written"
-    """What it does is written down, and will be done as it is; nobody can see any of it."""
+    """Its delta is written and would be used as it is, but nothing of it is visible yet."""
     SEEN = "written"
-    """Somebody may have seen its outputs, or it has none; its state may have followed."""
+    """Its outputs may be visible, or it has none; its state may be committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """What becomes of a batch."""
+    """The decision about a batch."""
 
     batch: int
     states: Mapping[str, TurnState]
-    """Of its tasks."""
+    """Task of the batch -> how far its turn has come."""
     instead: Offsets | None
-    """The batch that takes its place: that of the tasks that stay; None: no task does."""
+    """The batch that replaces it, with only the tasks that stay; None if no task stays."""
 
     @property
     def taken_back(self) -> tuple[str, ...]:
-        """The tasks whose turns are planned anew."""
+        """The tasks whose turns are replanned."""
         return tuple(task for task, state in self.states.items() if state is not TurnState.SEEN)
 
 
 def replan(done: Offsets, planned: Offsets, states: Mapping[str, TurnState], inputs: Inputs) -> Replan:
-    """What becomes of the batch that leads from `done` to `planned`; raises `ReplanRefusedError`."""
+    """Decide about the batch that leads from `done` to `planned`; raise `ReplanRefusedError` if that is impossible."""
     if unknown := sorted(set(planned.taking_part) - inputs.keys()):
         message = (
             f"batch {planned.batch} was planned for {', '.join(unknown)}, which the app does not have as it is now: "
@@ -82,7 +82,7 @@ def replan(done: Offsets, planned: Offsets, states: Mapping[str, TurnState], inp
 
 
 def _reduced(done: Offsets, planned: Offsets, stay: Sequence[str], back: Sequence[str], inputs: Inputs) -> Offsets:
-    """The same batch without the tasks that are taken back."""
+    """Return the batch without the tasks whose turns are taken back."""
     theirs, mine = ({one for task in tasks for one in inputs[task]} & planned.starts.keys() for tasks in (back, stay))
     if shared := sorted(theirs & mine):
         message = (
@@ -115,28 +115,28 @@ RunKey = tuple[str, str]
 
 
 class PlanLog(Protocol):
-    """Where it stands which batch was planned."""
+    """The log that says which batch is planned."""
 
     def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
-        """Have this batch planned no more, or only this of it; all of that or nothing, and for good."""
+        """Remove the plan of this batch, or replace it by `instead`; atomically and durably."""
 
 
 class BatchRollback:
-    """The batch of one run that is planned and not done."""
+    """Takes back turns of the batch of one run that is planned but not done."""
 
     def __init__(
         self, attempt: Attempt, number: int, places: Places, run: RunKey, at: Callable[[str], None] = lambda _: None
     ) -> None:
-        """`attempt` has shut out those before it and taken up the checkpoint; `at` is told each step, for tests."""
+        """`attempt` has fenced off earlier ones and taken up the checkpoint; `at` is called at each step, for tests."""
         self._attempt, self._epoch, self._places, self._run, self._at = attempt, number, places, run, at
 
     def decide(self, done: Offsets, planned: Offsets) -> Replan:
-        """What would become of it."""
+        """Return the decision, without acting on it."""
         states = {task: self._state(task, planned.turns[task]) for task in planned.taking_part}
         return replan(done, planned, states, self._attempt.tasks)
 
     def do(self, planned: Offsets, decided: Replan, log: PlanLog) -> None:
-        """Take the turns back. First what was decided: a plan that finds it would take it for its own."""
+        """Take the turns back. Deltas are removed first: the new plan would take one it finds for its own."""
         for task in decided.taken_back:
             durable, turn = self._durable(task), planned.turns[task]
             for _ in durable.storage.delete([one.name for one in durable.listing().deltas if one.batch == turn]):
@@ -146,7 +146,7 @@ class BatchRollback:
 
     def _state(self, task: str, turn: int) -> TurnState:
         durable = self._durable(task)
-        # Before the look: who is left of an earlier attempt sees the fence, and stops before its outputs.
+        # Fence before looking: a process left of an earlier attempt then stops before it writes outputs.
         durable.fence(self._epoch)
         delta = durable.find_delta(turn, self._epoch)
         seen = self._attempt.is_written(task, turn) or self._is_in_state(task, turn, durable)
@@ -161,7 +161,7 @@ class BatchRollback:
         return TurnState.SEEN if seen or not delta.outputs else TurnState.DECIDED
 
     def _is_in_state(self, task: str, turn: int, durable: DurableCopy) -> bool:
-        """Whether state has followed, which it does when outputs are there."""
+        """Return whether the turn is in the task's state, which is committed after the outputs."""
         if any(one.batch >= turn for one in durable.listing().snapshots):
             return True
         place = StorePlace(self._places.state / folder_name(task), self._identity(task))
@@ -171,7 +171,7 @@ class BatchRollback:
             with OfflineStore(place, place.data_path) as store:
                 return store.head.batch >= turn
         except StoreDiskError:
-            # It is made anew from the durable copy, which has nothing of this turn but its delta.
+            # The store will be restored from the durable copy, which has nothing of this turn but its delta.
             return False
 
     def _durable(self, task: str) -> DurableCopy:

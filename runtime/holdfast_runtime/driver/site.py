@@ -1,4 +1,4 @@
-"""The site of an app, a laptop or a cluster: all that differs where it runs, as one value.
+"""The site of an app, a laptop or a cluster: everything that depends on where it runs, as one value.
 
 Must not act.
 """
@@ -14,16 +14,16 @@ from holdfast_runtime.coordination.coordinator import Coordinator
 
 @dataclass(frozen=True, slots=True)
 class ProcessorShape:
-    """What there is to be of processors."""
+    """The number of executors and their cores."""
 
     executors: int
-    """0: all runs in the driver."""
+    """0 if everything runs in the driver."""
     cores: int
-    """Of each."""
+    """Cores per executor, or of the driver."""
 
     @property
     def slots(self) -> int:
-        """How many tasks of Spark run at once, at most."""
+        """The largest number of Spark tasks that run at once."""
         return max(1, self.executors) * self.cores
 
 
@@ -36,22 +36,22 @@ class Site:
     places: Places
     coordinator: Coordinator
     shown: str
-    """Where data is, for people."""
+    """Where data is kept, as shown to people."""
     ui: bool = True
     spark: Mapping[str, str] = field(default_factory=dict)
-    """Settings of Spark that come with the place, not the user's to choose."""
+    """Spark settings that come with the site; users can't choose them."""
     prints: Path | None = None
-    """Folder for what Spark prints; None: where this process prints."""
+    """Folder for Spark's output; None: it goes where this process prints."""
     moving: bool = False
-    """Whether tasks may move and executors come back elsewhere while the app runs."""
+    """Whether tasks may move, and executors come back elsewhere, while the app runs."""
     executors_within: float = 120.0
-    """Seconds in which tasks must find their processors."""
+    """Seconds that executors have to come up."""
     look_every: float = 0.1
-    """Seconds between looks for that."""
+    """Seconds between checks for executors."""
 
 
 def shape_of(master: str) -> ProcessorShape | None:
-    """What Spark's master says; None: that is up to the cluster."""
+    """Return the shape that Spark's master URL gives; None if the cluster decides."""
     cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
     if cluster is not None:
         return ProcessorShape(int(cluster[1]), int(cluster[2]))

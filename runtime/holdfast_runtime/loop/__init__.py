@@ -1,1 +1,1 @@
-"""One batch after the other: the query, its source, what the next batch reads, what tasks wait for."""
+"""The batch loop: the query, its source, what the next batch reads, what tasks wait for."""

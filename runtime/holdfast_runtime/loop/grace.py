@@ -1,10 +1,10 @@
-"""The grace period of new partitions: producers that do not know them yet go on writing their keys to the old ones.
+"""The grace period of new partitions: producers that do not know them yet still write their keys to the old ones.
 
-    noticed -> the grace is over: where the parent ends is noted -> it is read to there -> the new partition is read
+    noticed -> grace is over: the parent's end is noted -> the parent is read to that end -> the new partition is read
 
-What such a producer writes later is read out of order, and counted: from that end on, a key in the parent that
-belongs elsewhere is misplaced. Pure: clock and ends come in, and what is decided goes into the offsets, so that
-replays and later attempts know it. Must not read streams.
+What such a producer writes later is read out of order and counted: behind that end, a key in the parent that belongs
+elsewhere is misplaced. Pure: clock and ends are arguments, and decisions go into the offsets, so that replays and later
+attempts know them. Must not read streams.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from holdfast_runtime.checkpoint.offsets import NewPartition
 from holdfast_runtime.streams.records import OffsetBounds
 
 _NEVER = 2**63 - 1
-"""No partition is ever read to there."""
+"""An offset that no partition reaches."""
 
 
 def noticed_now(
@@ -25,7 +25,7 @@ def noticed_now(
     now: int,
     grace: int,
 ) -> dict[StreamPartition, NewPartition]:
-    """What is known of new partitions at this moment; `grace` is milliseconds."""
+    """Return what is known of new partitions now; `grace` is in milliseconds."""
     known = {**{child: NewPartition(first.parent, now) for child, first in new.items()}, **before}
     return {
         child: NewPartition(one.parent, one.at, bounds[one.parent].end)
@@ -40,7 +40,7 @@ def after_grace(
     noticed: Mapping[StreamPartition, NewPartition],
     bounded: Mapping[StreamPartition, int],
 ) -> dict[StreamPartition, ParentEnd]:
-    """Which partitions wait for which, and how long; `bounded`: behind these ends nothing is ever read."""
+    """Return which partitions wait for which, and up to which offset; `bounded`: ends behind which nothing is read."""
     found = {}
     for child, first in after.items():
         one = noticed.get(child)
@@ -52,7 +52,7 @@ def after_grace(
 
 
 def settled(noticed: Mapping[StreamPartition, NewPartition]) -> dict[StreamPartition, int]:
-    """Partition that gave keys away -> from which offset on such a key is misplaced there."""
+    """Return parent partition -> offset from which on a key that belongs to a new partition is misplaced there."""
     found: dict[StreamPartition, int] = {}
     for one in noticed.values():
         end = _NEVER if one.end is None else one.end

@@ -1,6 +1,6 @@
-"""Lost positions: streams that no longer have what is to be read next, or never had what was read.
+"""Lost positions: streams that no longer hold the next record to read, or end before what was read.
 
-The driver stops by it, with the choices spelled out; `holdfast offsets` shows it. Must not read streams.
+The driver stops with an error that lists the choices; `holdfast offsets` shows them. Must not read streams.
 """
 
 from collections.abc import Sequence
@@ -13,39 +13,39 @@ from holdfast_runtime.streams.records import OffsetBounds
 
 
 class PositionTrouble(StrEnum):
-    """Why a partition can't be read on from where it stands."""
+    """Why a partition can't be read on from its position."""
 
     GONE = "gone"
-    """Records that were not read are no longer kept."""
+    """Unread records are no longer kept."""
     RECREATED = "recreated"
-    """The topic was deleted and made anew."""
+    """The topic was deleted and created again."""
     BEYOND_END = "beyondEnd"
-    """It ends before where it was read to."""
+    """The partition ends before the position."""
 
 
 class PositionLostError(UserActionError):
-    """A stream no longer has what is to be read next, or never had what was read."""
+    """A stream no longer holds the next record to read, or ends before what was read."""
 
     def __init__(self, message: str, settings: Sequence[str]) -> None:
-        """`settings`: what `holdfast offsets --set` would take for the app to go on."""
+        """`settings`: arguments of `holdfast offsets --set` with which the app could go on."""
         super().__init__(message)
         self.settings = tuple(settings)
 
 
 @dataclass(frozen=True, slots=True)
 class LostPosition:
-    """A partition whose next record is not there."""
+    """A partition whose next record does not exist."""
 
     partition: StreamPartition
     position: int
     bounds: OffsetBounds
     trouble: PositionTrouble
     gone: int = 0
-    """How many records are."""
+    """How many unread records are gone."""
 
     @property
     def setting(self) -> str:
-        """Where it could go on."""
+        """The argument of `holdfast offsets --set` with which the app could go on."""
         return f"{self.partition}={'end' if self.trouble is PositionTrouble.BEYOND_END else 'oldest'}"
 
     @property
@@ -67,7 +67,7 @@ class LostPosition:
 def find_lost(
     partition: StreamPartition, position: int, bounds: OffsetBounds, last: int | None = None
 ) -> LostPosition | None:
-    """What is wrong with a partition that stands there; `last`: where it ends for this app."""
+    """Return what is wrong with a position; None if nothing is. `last`: where the partition ends for this app."""
     end = bounds.end if last is None else min(bounds.end, last)
     if position < min(bounds.oldest, end):
         return LostPosition(partition, position, bounds, PositionTrouble.GONE, min(bounds.oldest, end) - position)
@@ -75,14 +75,14 @@ def find_lost(
 
 
 def lost_error(found: Sequence[LostPosition]) -> PositionLostError:
-    """All of them as one error."""
+    """Return one error for all lost positions."""
     first, *more = sorted(found, key=lambda lost: lost.partition)
     told = f". Lost, too: {', '.join(str(lost.partition) for lost in more)}" if more else ""
     return PositionLostError(f"{first.sentence}{told}", [lost.setting for lost in (first, *more)])
 
 
 def recreated_error(stream: str, found: str, known: str) -> PositionLostError:
-    """A topic has another id than the one that was read."""
+    """Return the error for a topic that has another id than the one that was read."""
     message = (
         f"the topic of stream {stream} was deleted and made anew: it has the id {found}, and what was read so "
         f"far came from {known}. Start a new run (another spec.runId) to read the new one from its beginning"

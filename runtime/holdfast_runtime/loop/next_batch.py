@@ -1,9 +1,9 @@
-"""The next batch: whether there is one, what it reads, which tasks take part, and the plan that goes to slots.
+"""The next batch: whether there is one, what it reads, which tasks take part, and the plan that slots get.
 
-A task takes part if it has records to read, if it asked to be woken by now, or if the attempt is new: then all do, so
-that each says where it stands. Without any of them there is no batch, and an idle app writes nothing. The batch plan
-is made of the durable offsets alone, so that a replay makes the same. Must not read streams or clocks: what is known
-comes in.
+A task takes part if it has records to read, if it asked to be woken by now, or if the attempt is new: then all tasks
+take part and report. If no task takes part there is no batch, so an idle app writes nothing. The batch plan is made
+from the durable offsets alone, so that a replay makes the same plan. Must not read streams or clocks: bounds and time
+are arguments.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class LoopSnapshot:
-    """What the driver sees when it decides."""
+    """What the driver knows when it decides about the next batch."""
 
     bounds: Mapping[StreamPartition, OffsetBounds]
     now: int
@@ -31,40 +31,40 @@ class LoopSnapshot:
     first: bool
     """Whether the attempt has run no batch yet."""
     wakes: Mapping[str, int] = field(default_factory=dict)
-    """Task -> the clock at which it wants to take part although nothing is there to read."""
+    """Task -> the batch clock at which it wants to take part even without records."""
     record_bytes: Mapping[str, float] = field(default_factory=dict)
-    """Stream -> average size of its records, as the attempt has read them."""
+    """Stream -> average size of its records, measured in this attempt."""
     assumed_bytes: Mapping[str, float] = field(default_factory=dict)
-    """The same of streams that were never read."""
+    """Stream -> assumed size of its records, for streams that were never read."""
     ids: Mapping[str, str] = field(default_factory=dict)
-    """Stream -> the id of its topic, where a system gives one."""
+    """Stream -> id of its topic, where the system gives one."""
     skew: int = 0
-    """How far the batch clock is ahead of the host's."""
+    """How far the batch clock is ahead of the host's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptInputs:
-    """What an attempt reads, and how."""
+    """What an attempt reads, in which order and amounts."""
 
     inputs: Mapping[str, Sequence[StreamPartition]]
-    """Task -> what it reads."""
+    """Task -> partitions that it reads."""
     bounded: frozenset[str]
-    """Streams that end where they end when the app first looks."""
+    """Bounded streams: they end where they ended when the app first looked."""
     limits: BatchLimits
     order: ReadOrder = field(default_factory=ReadOrder)
     grace: int = 0
-    """How long new partitions wait for producers that do not know of them yet, milliseconds."""
+    """Milliseconds that new partitions wait for producers that do not know them yet."""
     own: frozenset[str] = frozenset()
-    """Streams that the app writes for itself: what is there before a run begins is an earlier run's."""
+    """Intermediate streams: records that exist before a run begins are those of an earlier run."""
 
     @property
     def partitions(self) -> frozenset[StreamPartition]:
-        """All that is read."""
+        """All partitions that are read."""
         return frozenset(partition for inputs in self.inputs.values() for partition in inputs)
 
 
 def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, jump: Jump | None = None) -> Offsets:
-    """The offsets after the next batch; `before` itself if there is none. `jump`: to be made by this batch."""
+    """Return the offsets after the next batch; `before` itself if there is none. `jump`: the batch makes it."""
     found = before if jump is None else jumped(before, jump, reading.partitions)
     _check_same(found, seen)
     fresh = {one: _first(one, before, reading, seen) for one in reading.partitions if one not in found.positions}
@@ -79,7 +79,7 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
     new = {child: first for child, first in reading.order.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
     order = ReadOrder(after_grace(reading.order.after, noticed, ends))
-    # A range also where nothing is read: the tasks' state has to follow each jump in this very batch.
+    # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
     ranges = {**jumps, **plan_ranges(backlogs, reading.limits, order)}
     taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
@@ -103,23 +103,23 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
 
 
 def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> int:
-    """Where a partition is read from that was not read before.
+    """Return where to start reading a partition that was not read before.
 
-    A run that begins has written nothing yet. Later its own records may be in a new partition: a batch that an earlier
-    attempt had planned is replayed before the next one is decided.
+    A new run has written nothing yet, so it skips what is in intermediate streams. Later a new partition may hold the
+    run's own records: a batch that an earlier attempt had planned is replayed before the next one is decided.
     """
     bounds = seen.bounds[partition]
     return bounds.end if not before.batch and partition.stream in reading.own else bounds.oldest
 
 
 def lag(reading: AttemptInputs, seen: LoopSnapshot, after: Offsets) -> int:
-    """How many records are there and unread when a batch is done."""
+    """Return how many known records are still unread after a batch."""
     backlogs = _backlogs(reading, seen, {**dict.fromkeys(reading.partitions, 0), **after.positions}, after.ends, {})
     return sum(backlog.lag for backlog in backlogs.values())
 
 
 def _check_same(before: Offsets, seen: LoopSnapshot) -> None:
-    """Refuse to read a topic that was made anew under the name of the one that was read."""
+    """Refuse to read a topic that was deleted and created again under the same name."""
     for stream, known in before.ids.items():
         found = seen.ids.get(stream, known)
         if found != known:
@@ -157,7 +157,7 @@ def _backlogs(
 
 
 def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoch: int, *, first: bool) -> BatchPlan:
-    """The batch that leads to these offsets, for tasks with these inputs."""
+    """Return the plan of the batch that ends at these offsets, for tasks with these inputs."""
     gave = _settled(end) if end.noticed else {}
     turns = {
         task: Turn(
@@ -173,7 +173,7 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
 
 
 def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
-    """What is read in this batch of partitions that gave keys away; nothing where no stream has grown in this run."""
+    """Return the partitions of this batch that gave keys away and whose grace period is over when they are read."""
     counts = Counter(partition.stream for partition in end.positions)
     return {
         partition: SettledPartition(start, counts[partition.stream])

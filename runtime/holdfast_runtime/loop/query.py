@@ -1,11 +1,11 @@
-"""The batch loop: Spark's query asks what to read next, makes it durable and has it run; here is who answers.
+"""The batch loop: answers Spark's query, which asks what to read next, makes it durable and has it run.
 
     Spark:   ask -> offsets into its log -> run -> commit log -> ask ...
-    planner: bounds -> next offsets, or nothing (yet)            (a thread of its own)
+    planner: bounds -> next offsets, or nothing yet              (a thread of its own)
     runner:  batch plan -> located job -> reports -> progress    (Spark's callback)
 
-A run ends only between batches: whoever wants it to end makes the planner answer "nothing", and then the query is
-stopped. Must not know how batches are planned, nor what slots do.
+A run ends only between batches: to end it, the planner answers "nothing", and then the query is stopped. Must not know
+how batches are planned, nor what slots do.
 """
 
 import threading
@@ -41,61 +41,61 @@ _LOOK_EVERY = 0.05
 _LONGEST = 4000
 _SAID_EVERY = 30.0
 _NOT_IN_TIME = "Python worker failed to connect back"
-"""How Spark says it; there is no condition for it."""
+"""Part of Spark's message; Spark has no error condition for this."""
 _ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP_2207"})
-"""Spark's conditions for an entry of its logs that another process has written first."""
+"""Spark's error conditions for a log entry that another process has written first."""
 
 
 class QueryDiedError(HoldfastError):
-    """Spark ended the query for a reason Holdfast does not know."""
+    """Spark ended the query for an unknown reason."""
 
 
 class AttemptOvertakenError(RetrySoonError):
-    """Another attempt has ended the batch that this one was at: no harm, markers and stores let each only once."""
+    """Another attempt has finished the current batch. Harmless: markers and stores accept each turn only once."""
 
 
 class HostTooBusyError(RetrySoonError):
-    """A process did not come up in the ten seconds that Spark gives it."""
+    """A Python process did not start within the ten seconds that Spark gives it."""
 
 
 class SlotDiedError(HoldfastError):
-    """A process that ran a slot died, or did something Holdfast does not know."""
+    """A process that ran a slot died, or failed in an unknown way."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """What the loop is made of."""
+    """The values and functions from which the loop is made."""
 
     name: str
     checkpoint: Path
     interval: int
-    """Milliseconds from the start of a batch to that of the next."""
+    """Milliseconds from the start of one batch to the start of the next."""
     epoch: int
     reading: AttemptInputs
     bounds: Callable[[], Mapping[StreamPartition, OffsetBounds]]
     assumed_bytes: Callable[[Collection[str]], Mapping[str, float]]
-    """Streams that have been measured -> what records of the others are taken to have."""
+    """Takes the measured streams; returns the assumed bytes per record of the others."""
     grown: Callable[[Collection[StreamPartition]], bool]
-    """Whether there is more to read than this attempt does, for the next one to take up."""
+    """Whether inputs have grown and the next attempt can read the new partitions."""
     ids: Callable[[], Mapping[str, str]]
-    """Stream -> the id of its topic, where a system gives one."""
+    """Returns stream -> id of its topic, where the system gives one."""
     jump: DueJump
-    """What a user has set since the last attempt."""
+    """Positions that a user has set since the last attempt."""
     job: Callable[[], Job]
-    """Asked between two batches."""
+    """Returns the job of the next batch; called between batches."""
     processed: Callable[[Mapping[StreamPartition, int]], None]
-    """Told what has been read up to where, for good."""
+    """Called with the positions before which everything is processed for good."""
     check: Callable[[], None]
-    """Raises what forbids the run to go on."""
+    """Raises an error if the run must not go on."""
     until: StopCondition
     listen: Listener
     drain: threading.Event
     totals: "Totals"
-    """Of all attempts of this driver."""
+    """Counts over all attempts of this driver."""
 
 
 def run_query(questions: OffsetServer, loop: LoopParts) -> RunEnded:
-    """Run batches until the end; raises what went wrong."""
+    """Run batches until the run ends; raise what went wrong."""
     runner = _Runner(loop)
     query = (
         questions.answered_by(runner.answer)
@@ -114,32 +114,32 @@ def run_query(questions: OffsetServer, loop: LoopParts) -> RunEnded:
 
 @dataclass(slots=True)
 class Totals:
-    """What a driver has done so far."""
+    """Counts of what a driver has done so far."""
 
     batches: int = 0
     rows_in: int = 0
     rows_out: int = 0
     began: float | None = None
-    """When the first query began, on a clock that never goes back."""
+    """When the first query began, by the monotonic clock."""
 
     @property
     def seconds(self) -> float:
-        """Since then."""
+        """Seconds since the first query began."""
         return 0.0 if self.began is None else time.monotonic() - self.began
 
     def begin(self) -> None:
-        """Count from now, if that has not begun."""
+        """Start counting seconds, unless already started."""
         self.began = time.monotonic() if self.began is None else self.began
 
     def add(self, rows_in: int, rows_out: int) -> None:
-        """One more batch."""
+        """Count one more batch."""
         self.batches += 1
         self.rows_in += rows_in
         self.rows_out += rows_out
 
 
 class _Runner:
-    """The planner's and the runner's side of one query. Spark never calls both at once."""
+    """Planner and runner of one query. Spark never calls both at once."""
 
     def __init__(self, loop: LoopParts) -> None:
         self._loop = loop
@@ -148,19 +148,19 @@ class _Runner:
         self._totals.begin()
         self._standing, self._clock = TaskLedger(), BatchClock()
         self._answered: Offsets | None = None
-        """What the planner said last, until it is run."""
+        """The planner's last answer, until its batch is run."""
         self._lag = 0
         self._planned_in = 0.0
         self._ran = False
-        """Whether Spark has run any batch of this query."""
+        """Whether Spark has run a batch of this query."""
         self._ending: EndCause | None = None
         self._failure: Exception | None = None
         self._said_waiting = -_SAID_EVERY
         self._between = threading.Event()
-        """No batch is at work, and none will start."""
+        """Set when no batch is running and none will start."""
 
     def answer(self, before: Offsets) -> Offsets:
-        """Where the next batch ends. Spark asks when the batch before is committed, so a run may end here."""
+        """Return where the next batch ends. Spark asks when the last batch is committed, so a run may end here."""
         try:
             return self._answer(before)
         except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
@@ -169,13 +169,13 @@ class _Runner:
             return before
 
     def run(self, frame: DataFrame, _: int) -> None:
-        """Run one batch; called by Spark when its offsets are durable."""
+        """Run one batch; Spark calls this when the batch's offsets are durable."""
         self._ran = True
         try:
             if (planned := self._planned(frame)) is not None:
                 self._run(*planned)
         except WaitEndedError as error:
-            # Nothing of the batch is at work, and Spark does not note it as done: it is the first of the next run.
+            # No slot is running, and Spark does not mark the batch as done: the next run begins with it.
             why = str(error).removesuffix(".")
             self._loop.listen(BatchWaiting(f"{why}. The run ends here, and the next one repeats the batch"))
             self._ending = EndCause.DRAINED
@@ -186,7 +186,7 @@ class _Runner:
             raise
 
     def wait(self, query: StreamingQuery) -> None:
-        """Until the query may be stopped; raises what went wrong."""
+        """Wait until the query may be stopped; raise what went wrong."""
         draining = False
         while not self._between.is_set():
             self._loop.check()
@@ -206,7 +206,7 @@ class _Runner:
             raise self._failure
 
     def ended(self) -> RunEnded:
-        """How the run ended."""
+        """Return the event that says how the run ended."""
         totals = self._totals
         ending = self._ending or EndCause.DRAINED
         return RunEnded(ending, totals.batches, totals.rows_in, totals.rows_out, totals.seconds)
@@ -241,7 +241,7 @@ class _Runner:
         if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
             return self._over(EndCause.COMPLETED, before)
         totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
-        # New partitions that wait for their turn are something to do, though nothing is read meanwhile.
+        # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = idle and not self._lag
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
         if ending is not None:
@@ -250,20 +250,20 @@ class _Runner:
         return after
 
     def _waits(self, error: AwayError) -> None:
-        """Say it, but not at each try."""
+        """Report what the batch waits for, but not at each try."""
         if time.monotonic() - self._said_waiting >= _SAID_EVERY:
             self._said_waiting = time.monotonic()
             self._loop.listen(BatchWaiting(str(error)))
 
     def _over(self, ending: EndCause, before: Offsets) -> Offsets:
         self._ending = ending
-        # Spark runs the first batch of a checkpoint though it is empty: stopped now, it would be interrupted in it.
+        # Spark runs the first batch of a checkpoint even if it is empty: stopping now would interrupt that batch.
         if before.batch or self._ran:
             self._between.set()
         return before
 
     def _planned(self, frame: DataFrame) -> tuple[Offsets, bool] | None:
-        """What this batch is: what was answered last, or, when an earlier attempt's is replayed, what its log says."""
+        """Return the batch's offsets and whether it is a replay: the last answer, or else what the offset log says."""
         if self._answered is None:
             rows = frame.collect()
             return (Offsets.parse(str(rows[0][0])), True) if rows else None
@@ -280,7 +280,7 @@ class _Runner:
         self._loop.listen(self._progress(offsets, slots, tasks, seconds))
 
     def _reports(self, plan: str) -> tuple[SlotReport, ...]:
-        """Run the job; again where a slot only lost a race."""
+        """Run the job and read its reports; run it again if a slot only lost a race."""
         try:
             return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)
         except (PySparkException, Py4JError) as error:

@@ -1,7 +1,7 @@
-"""The ranges of a batch: an exact part of every partition, so that a replay reads the same.
+"""The ranges of a batch: exact offsets for every partition, so that a replay reads the same records.
 
-How much is read at once is decided here, in records and in bytes, such that no partition starves and one that lags
-catches up. Pure: positions, ends and limits come in. Must not read streams.
+Limits how much a batch reads, in records and in bytes, so that no partition starves and one that lags catches up. Pure:
+positions, ends and limits are arguments. Must not read streams.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ class BatchLimits:
 
     records_per_partition: int
     bytes_in_all: int | None = None
-    """Over all partitions; None: no limit. One record too large for its share may exceed it."""
+    """Over all partitions; None: no limit. A single record that is larger than its share may exceed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What there is to read of one partition."""
+    """What is left to read of one partition."""
 
     position: int
     """The next record to read."""
     end: int
     """The offset behind the newest record."""
     record_bytes: float = 0.0
-    """Average size of its records, as far as is known."""
+    """Average size of its records; 0 if unknown."""
 
     @property
     def lag(self) -> int:
@@ -40,19 +40,19 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """Which partitions have to wait for others: children of a growth, for their parents."""
+    """Which partitions have to wait for others: new ones for their parents, after a stream has grown."""
 
     after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
 
     def admits(self, partition: StreamPartition, processed: Mapping[StreamPartition, int]) -> bool:
-        """Whether a partition may be read in a batch that starts when so much has been processed."""
+        """Return whether a partition may be read in a batch that starts when these positions are processed."""
         return may_be_read(partition, self.after, processed)
 
 
 def plan_ranges(
     backlogs: Mapping[StreamPartition, Backlog], limits: BatchLimits, order: ReadOrder | None = None
 ) -> dict[StreamPartition, tuple[int, int]]:
-    """Partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out."""
+    """Return partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out."""
     processed = {partition: backlog.position for partition, backlog in backlogs.items()}
     wanted = {
         partition: min(backlogs[partition].lag, limits.records_per_partition)
@@ -71,7 +71,7 @@ def plan_ranges(
 def _within_bytes(
     wanted: Mapping[StreamPartition, int], backlogs: Mapping[StreamPartition, Backlog], most: int
 ) -> dict[StreamPartition, int]:
-    """Half of the bytes in equal shares, half by lag; what a partition does not need goes to the others."""
+    """Limit counts to bytes: half in equal shares, half by lag; what a partition does not need goes to the others."""
     needs = {partition: count * backlogs[partition].record_bytes for partition, count in wanted.items()}
     if sum(needs.values()) <= most:
         return dict(wanted)
@@ -85,7 +85,7 @@ def _within_bytes(
         size = backlogs[partition].record_bytes
         counts[partition] = count if not size else min(count, int((equal[partition] + by_lag[partition]) / size))
     if starved := [partition for partition, count in counts.items() if not count]:
-        # Records larger than their share would never be read while others keep coming: one of them goes in any case.
+        # Records larger than their share would never be read while others keep coming, so one of them is always read.
         counts[max(starved, key=lambda partition: (backlogs[partition].lag, partition))] = 1
     return counts
 
@@ -93,7 +93,7 @@ def _within_bytes(
 def _filled(
     needs: Mapping[StreamPartition, float], weights: Mapping[StreamPartition, float], amount: float
 ) -> dict[StreamPartition, float]:
-    """Shares of an amount in proportion to weights, none above its need; what is left over is shared again."""
+    """Share out an amount in proportion to weights, none above its need; what is left over is shared again."""
     shares = dict.fromkeys(needs, 0.0)
     hungry = [partition for partition in needs if needs[partition] > 0]
     while hungry and amount > 0:

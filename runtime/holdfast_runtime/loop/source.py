@@ -1,8 +1,8 @@
-"""The Spark data source of the query: it asks the planner in the driver what to read next, and the planner answers.
+"""The Spark data source of the query: it asks the planner in the driver what to read next.
 
-Spark runs the source in a process of its own. It hands over where the last batch ended and gets where the next one
-ends; Spark makes that durable before the batch starts. Spark takes a second or two to make a source, so that begins
-before there is a planner, while executors come up. Must not decide anything.
+Spark runs the source in a process of its own. The source sends where the last batch ended and gets back where the next
+one ends; Spark makes that durable before the batch starts. Spark needs a second or two to create a source, so that
+begins before there is a planner, while executors come up. Must not decide anything.
 """
 
 import secrets
@@ -28,40 +28,40 @@ _NAME = "holdfast"
 
 
 class OffsetSource(DataSource):
-    """What Spark sees of the planner."""
+    """The data source as Spark sees it."""
 
     @classmethod
     def name(cls) -> str:
-        """What `readStream.format` calls it."""
+        """Return the name for `readStream.format`."""
         return _NAME
 
     def schema(self) -> str:
-        """One row per batch: where it ends."""
+        """Return the columns: one row per batch says where it ends."""
         return "offsets STRING"
 
     def simpleStreamReader(self, schema: Any) -> "OffsetReader":  # noqa: ARG002, N802 - Spark's protocol
-        """The reader of one query."""
+        """Return the reader of one query."""
         return OffsetReader(self.options[_ADDRESS], self.options[_SECRET])
 
 
 class OffsetReader(SimpleDataSourceStreamReader):
-    """Asks the planner."""
+    """Asks the planner for the next offsets."""
 
     def __init__(self, address: str, secret: str) -> None:
         self._address, self._secret = address, secret
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's protocol
-        """Nothing has been read."""
+        """Return the offsets of a run that has read nothing."""
         return _offset(Offsets())
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """Where the next batch ends; `start` itself if there is nothing to do."""
+        """Return where the next batch ends; `start` itself if there is nothing to do."""
         if self._connection is None:
             self._connection = Client(self._address, family="AF_UNIX", authkey=self._secret.encode())
         self._connection.send_bytes(start["offsets"].encode())
         end = self._connection.recv_bytes().decode()
-        # Not a generator: Spark copies the iterator, which a generator does not survive. Without news no row.
+        # Not a generator: Spark copies the iterator, and generators can't be copied. No row if there is nothing new.
         rows: list[tuple[Any, ...]] = [] if end == start["offsets"] else [(end,)]
         return iter(rows), {"offsets": end}
 
@@ -70,7 +70,7 @@ class OffsetReader(SimpleDataSourceStreamReader):
         start: dict[str, Any],  # noqa: ARG002
         end: dict[str, Any],
     ) -> Iterator[tuple[Any, ...]]:
-        """The same row again, for a batch that is replayed."""
+        """Return the same row again, for a batch that is replayed."""
         return iter([(end["offsets"],)])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,28 +82,28 @@ def _offset(offsets: Offsets) -> dict[str, Any]:
 
 
 class OffsetServer:
-    """What one query asks: the frame it begins with, and who answers."""
+    """Serves the questions of one query: holds its frame, and the function that answers."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         self._answer = Future[Answer]()
         self._frame = start_early(lambda: _frame(spark, options))
 
     def answered_by(self, answer: Answer) -> DataFrame:
-        """From now on questions are answered so; the frame whose source asks them.
+        """Answer questions with this function from now on; return the frame whose source asks them.
 
-        The function must not raise: Spark would show the trace of a process that nobody knows.
+        The function must not raise: Spark would show a trace of the source's process, which users can't make sense of.
         """
         self._answer.set_result(answer)
         return self._frame()
 
     def answer(self, before: Offsets) -> Offsets:
-        """Waits for who answers."""
+        """Answer a question; wait for `answered_by` if it comes too early."""
         return self._answer.result()(before)
 
 
 @contextmanager
 def serve_offsets(spark: SparkSession) -> Iterator[OffsetServer]:
-    """Hear what a query asks, in a thread; its frame is being made meanwhile."""
+    """Serve the questions of a query in a thread, and create its frame in the background."""
     secret = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         address = str(Path(folder) / "planner")
@@ -129,7 +129,7 @@ def _serve(listener: Listener, answer: Answer) -> None:
             connection = listener.accept()
         except (OSError, EOFError):
             return  # closed, or woken up to end
-        # A thread each: Spark starts its source anew while the old one's connection may still be open.
+        # A thread per connection: Spark may restart its source while the old connection is still open.
         threading.Thread(target=_converse, args=(connection, answer), name="planner", daemon=True).start()
 
 
@@ -144,6 +144,6 @@ def _converse(connection: "Connection", answer: Answer) -> None:
 
 
 def _wake(address: str) -> None:
-    """A connection without the secret: `accept` raises, and the thread ends."""
+    """Connect without the secret: `accept` raises, and the thread ends."""
     with socket.socket(socket.AF_UNIX) as one:
         one.connect(address)

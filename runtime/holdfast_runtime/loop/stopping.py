@@ -1,7 +1,7 @@
-"""When the loop ends, and when it waits instead: stop conditions of a run, and retries of a batch that can't run now.
+"""When the loop ends and when it waits: stop conditions of a run, and retries of a batch that can't run now.
 
-What is outside (brokers, checkpoint storage) is waited for without end, a lost race only for a while. A run that is
-asked to drain while it waits leaves its batch as it is planned: the next run repeats it. Must not know what is run,
+Outside systems (brokers, checkpoint storage) are waited for without limit, a lost race is retried only for a while. A
+run that is asked to drain while it waits leaves its batch planned: the next run repeats it. Must not know what is run,
 nor end anything itself.
 """
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class WaitEndedError(Exception):
-    """The run was asked to drain while its batch waited; carries what it waited for."""
+    """The run was asked to drain while its batch waited; the message says for what."""
 
 
 def patiently(
@@ -28,7 +28,7 @@ def patiently(
     drain: threading.Event,
     clock: Callable[[], float] = time.monotonic,
 ) -> _T:
-    """What it returns at last; `waits` is told what is away. Raises `WaitEndedError`, and all that no waiting helps."""
+    """Retry `run` until it returns a value; `waits` is called with what is away. Raise `WaitEndedError` on drain."""
     deadline = clock() + _RACES_FOR
     while True:
         try:
@@ -45,15 +45,15 @@ def patiently(
 
 @dataclass(frozen=True, slots=True)
 class StopCondition:
-    """What has to be reached; without any of it a run goes on until it is asked to stop."""
+    """When a run ends; without any condition it goes on until it is asked to stop."""
 
     idle: bool = False
-    """Nothing is left to read."""
+    """End when nothing is left to read."""
     batches: int | None = None
     seconds: float | None = None
 
     def reached(self, *, batches: int, seconds: float, idle: bool) -> EndCause | None:
-        """Why a run ends that has done so many batches in so many seconds; None: it goes on."""
+        """Return why a run ends after this many batches and seconds; None if it goes on."""
         if self.batches is not None and batches >= self.batches:
             return EndCause.ENOUGH
         if self.seconds is not None and seconds >= self.seconds:

@@ -1,6 +1,6 @@
-"""The ledger of what tasks have reported in an attempt: wake-ups, ends of inputs, sizes of records.
+"""The ledger of what tasks have reported in an attempt: wake-ups, ended inputs, sizes of records, watermarks.
 
-Lives as long as an attempt; the next one asks all tasks anew. Must not decide whether there is a batch:
+It lives as long as an attempt; the next attempt asks all tasks again. Must not decide whether there is a batch:
 `next_offsets` does.
 """
 
@@ -14,22 +14,22 @@ from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.streams.records import OffsetBounds
 
 _KEEP = 0.8
-"""How much of a known size stays when a new one is seen."""
+"""The weight of the known size when a new one is measured."""
 
 
 @dataclass(slots=True)
 class TaskLedger:
-    """What tasks have said in this attempt."""
+    """What tasks have reported in this attempt."""
 
     first: bool = True
-    """No batch that the attempt planned itself has run yet: not all tasks have said where they stand."""
+    """No batch that the attempt planned itself has run yet, so not all tasks have reported."""
     wakes: dict[str, int] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
-    """Tasks to which nothing more will come."""
+    """Tasks whose inputs have all ended."""
     record_bytes: dict[str, float] = field(default_factory=dict)
     state_bytes: dict[str, int] = field(default_factory=dict)
     marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
-    """Task -> how far event time has come in it, and what holds it back."""
+    """Task -> its watermark, and what holds it back."""
 
     def seen(
         self,
@@ -38,7 +38,7 @@ class TaskLedger:
         ids: Mapping[str, str] | None = None,
         assumed: Mapping[str, float] | None = None,
     ) -> LoopSnapshot:
-        """What the next batch is decided by."""
+        """Return what the decision about the next batch is based on."""
         return LoopSnapshot(
             bounds,
             time.now,
@@ -51,14 +51,14 @@ class TaskLedger:
         )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
-        """A batch has run at this clock; `replay`: one that an earlier attempt had planned, for tasks of its choice."""
+        """Note the reports of a batch that ran at this clock. `replay`: an earlier attempt had planned it."""
         for task in tasks:
             self._note(task, now)
-        # Tasks that had no part in a replay have not been asked: their timers would be forgotten.
+        # Tasks that took no part in a replay have not reported: without a first batch, their timers would be forgotten.
         self.first = self.first and replay
 
     def lowest(self) -> tuple[int | None, str | None]:
-        """How far event time has come in all tasks, and what holds it back."""
+        """Return the lowest watermark of all tasks, and what holds it back."""
         waiting = [mark for mark in self.marks.values() if mark[0] is None and mark[1] is not None]
         if waiting:
             return waiting[0]
@@ -76,7 +76,7 @@ class TaskLedger:
         if not task.replayed:
             self.marks[task.task] = task.watermark, task.held_back
         for stream, size in task.bytes_read.items():
-            # A range may be a hole from end to end: what is behind it is not known to be small.
+            # A range may hold no records at all, only a gap of offsets: that does not mean that records are small.
             if size and (records := task.read.get(stream, 0)):
                 known, measured = self.record_bytes.get(stream), size / records
                 self.record_bytes[stream] = measured if known is None else _KEEP * known + (1 - _KEEP) * measured

@@ -1,1 +1,1 @@
-"""What one slot does in one batch: its inputs, outputs, clock, and what it reports."""
+"""The work of one slot in one batch: inputs, outputs, clock, reports."""

@@ -1,6 +1,6 @@
-"""The plan of one batch, what each task does in it, as it travels from the driver to the slots.
+"""The plan of one batch: what each task does in it, in the form that the driver sends to the slots.
 
-Made from the durable offsets alone (`loop.next_batch`), so that a replay makes the same. Must not read streams.
+Made from the durable offsets alone (`loop.next_batch`), so that a replay makes the same plan. Must not read streams.
 """
 
 import json
@@ -13,10 +13,10 @@ from holdfast_runtime.streams.records import OffsetRange
 
 
 class SettledPartition(NamedTuple):
-    """A partition whose producers should know how many there are now."""
+    """A partition that gave keys to new partitions, after the grace period: producers should know the new count."""
 
     since: int
-    """From this offset on."""
+    """The offset from which on this holds."""
     partitions: int
 
 
@@ -25,24 +25,24 @@ class Turn:
     """One task's part of a batch."""
 
     number: int
-    """In how many batches the task has taken part, this one included: the batch number of its state."""
+    """In how many batches the task has taken part, including this one: the batch number of its state."""
     ranges: tuple[OffsetRange, ...]
     ended: tuple[StreamPartition, ...] = ()
-    """Partitions of bounded streams that are read to their end with this batch."""
+    """Partitions of bounded streams that this batch reads to their end."""
     jumped: Mapping[StreamPartition, int] = field(default_factory=dict)
-    """Where partitions stood whose range begins elsewhere, because a user has set it."""
+    """Partition -> its position before a jump, where a user has set where the range begins."""
     settled: Mapping[StreamPartition, SettledPartition] = field(default_factory=dict)
-    """What gave keys away to new partitions, among what is read."""
+    """Partitions read in this turn that gave keys to new partitions."""
 
     @property
     def fetched(self) -> tuple[OffsetRange, ...]:
-        """Ranges that hold records: at a jump to where nothing is there to read, one is empty."""
+        """The ranges that are not empty; one is empty after a jump to where nothing is left to read."""
         return tuple(wanted for wanted in self.ranges if wanted.start < wanted.end)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """One batch."""
+    """The plan of one batch."""
 
     batch: int
     epoch: int
@@ -50,19 +50,19 @@ class BatchPlan:
     now: int
     """The batch clock."""
     first: bool
-    """The attempt's first: nobody listened before it."""
+    """Whether it is the attempt's first batch: control messages were not heard before it."""
     turns: Mapping[str, Turn]
-    """Tasks that take part."""
+    """Task that takes part -> its turn."""
     skew: int = 0
-    """How far the batch clock is ahead of the host's."""
+    """How far the batch clock is ahead of the host's clock."""
 
     @property
     def wall(self) -> int:
-        """The host's clock: what is called now outside of the engine."""
+        """The host's clock: the time of day outside of the engine."""
         return self.now - self.skew
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the plan as JSON."""
         turns = {
             task: [
                 turn.number,
@@ -77,7 +77,7 @@ class BatchPlan:
 
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
-        """The plan in this text, which `text` made."""
+        """Return the plan from the text that `text` made."""
         batch, epoch, now, skew, first, tree = json.loads(text)
         turns = {
             task: Turn(

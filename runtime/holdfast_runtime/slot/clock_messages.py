@@ -1,7 +1,7 @@
-"""The control messages a task writes behind the rows of a batch, and the marks it stores of what it has said.
+"""The control messages that a task writes behind the rows of a batch, and the stored marks of what it has sent.
 
-Made when it is known which timers have not fired: rows they will write must not be late, so they hold watermarks
-back. Must not read clocks, streams or stores: what is known comes in, what to store comes out.
+They are made when it is known which timers have not fired: rows that those timers will write must not be late, so they
+hold watermarks back. Pure: must not read clocks, streams or stores; what to store is returned.
 """
 
 import json
@@ -15,31 +15,31 @@ from holdfast.moments import event_moment
 from holdfast_runtime.slot.clock_plan import ClockPlan, ClockTarget
 
 MARKS = ".marks"
-"""The state table of what steps have seen of event time, and of what was told to streams."""
+"""The state table with the watermarks of steps, and with what was sent to streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMessages:
-    """What is to be said behind the rows of a batch, before it is known which timers have not fired."""
+    """What is to be sent behind the rows of a batch, before it is known which timers have not fired."""
 
     turn: int
     horizon: int | None
     views: Mapping[str, SenderProgress]
-    """Stream -> how far the task has come for it."""
+    """Stream -> the task's progress for it."""
     watermarks: Mapping[str, int | None]
-    """By step."""
+    """Step -> its watermark."""
     sources: int | None
-    """The lowest watermark of what is read: that of a task without steps or streams that ask."""
+    """The lowest watermark of the inputs: the task's own if no step or stream asks for one."""
     held_back: str | None
     all_ended: bool
     relayed: Mapping[str, ControlSender] = field(default_factory=dict)
     relays: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
-    """What the task says for others."""
+    """Messages that the task sends on behalf of other producers: stream, partitions, message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockResult:
-    """Where the task stands behind the batch."""
+    """The task's event time after the batch, with messages to send and marks to store."""
 
     says: Sequence[tuple[str, tuple[int, ...], bytes]]
     """Control messages: stream, partitions, message."""
@@ -52,7 +52,7 @@ class ClockResult:
 def outgoing_messages(
     plan: ClockPlan, stored: Mapping[bytes, bytes], telling: PendingMessages, unfired: Mapping[str, int]
 ) -> ClockResult:
-    """What follows the rows of a batch. `stored`: the marks before it; `unfired`: see `held`."""
+    """Return what follows the rows of a batch. `stored`: the marks before it; `unfired`: see `held`."""
     before = read_marks(stored).believed(telling.horizon)
     watermarks = {
         step: held(plan, step, mark, before.watermarks.get(step), unfired) for step, mark in telling.watermarks.items()
@@ -80,15 +80,15 @@ def outgoing_messages(
 
 
 def waits(plan: ClockPlan, reader: str, unfired: Mapping[str, int]) -> bool:
-    """Whether timers whose rows reach a step or stream are still to fire."""
+    """Return whether due timers that have not fired will write rows that reach this step or stream."""
     return not plan.behind.get(reader, frozenset()).isdisjoint(unfired)
 
 
 def held(plan: ClockPlan, reader: str, mark: int | None, before: int | None, unfired: Mapping[str, int]) -> int | None:
-    """The watermark for a step or a stream, where timers of steps in front of it are due that have not fired.
+    """Return the watermark of a step or stream, held back by due timers of earlier steps that have not fired.
 
-    `unfired`: step -> the time of its first such timer. What it writes will be of that time, and would be late if event
-    time had passed it.
+    `unfired`: step -> the time of its first such timer. Its rows will have that time, and would be late behind a higher
+    watermark.
     """
     times = [time for step, time in unfired.items() if step in plan.behind.get(reader, frozenset())]
     if mark is None or not times:
@@ -114,7 +114,7 @@ def _listeners(stream: str, told: ClockTarget) -> Iterable[int]:
 
 
 def relay_of(plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarget) -> Relay | None:
-    """The relay of a stream's messages, where this task is the one that sums its producers up."""
+    """Return the relay of a stream's messages; None unless this task is the one that combines all producers."""
     if not relays(len(told.producers), told.partitions):
         return None
     partition = aggregating_partition(stream, told.partitions)
@@ -126,25 +126,25 @@ def relay_of(plan: ClockPlan, before: "ClockMarks", stream: str, told: ClockTarg
 
 
 def written_messages(stream: str, emissions: Iterable[Emission]) -> Iterable[tuple[str, tuple[int, ...], bytes]]:
-    """Messages as they are written: stream, partitions, bytes."""
+    """Return messages in their written form: stream, partitions, bytes."""
     return [(stream, tuple(one.partitions), encode(one.message)) for one in emissions]
 
 
 def lowest_mark(marks: Sequence[int | None]) -> int | None:
-    """The lowest of some marks; None while one of them is unknown."""
+    """Return the lowest mark; None while one of them is unknown."""
     known = [mark for mark in marks if mark is not None]
     return min(known) if known and len(known) == len(marks) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ClockMarks:
-    """What a task knows of times: its steps' watermarks, and what it told each stream."""
+    """The watermarks of a task's steps, and what it sent to each stream."""
 
     watermarks: Mapping[str, int | None]
     senders: Mapping[str, ControlSender]
 
     def believed(self, horizon: int | None) -> "ClockMarks":
-        """The same without event times that can't be true: a task that was led to tell one tells anew."""
+        """Return the marks without event times past the horizon; what was sent with such a time is sent again."""
         if horizon is None:
             return self
 
@@ -164,7 +164,7 @@ _KEY = b"marks"
 
 
 def read_marks(stored: Mapping[bytes, bytes]) -> ClockMarks:
-    """The marks that the last batch stored."""
+    """Return the marks that the last batch stored."""
     if _KEY not in stored:
         return ClockMarks({}, {})
     tree = json.loads(stored[_KEY])

@@ -1,7 +1,7 @@
-"""The plan of a task's event time: its sources, the steps that ask for a watermark, the streams that are told of it.
+"""The plan of a task's event time: its sources, the steps that need a watermark, the streams that it is sent to.
 
-The same in every batch of a task, derived from the program alone; also which column still holds a step's event time.
-Must not know batches.
+It is the same in every batch of a task, and derived from the program alone. Also finds the column that still holds a
+step's event time. Must not know batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,52 +19,52 @@ from holdfast_runtime.slot.program import Program, count_of, typed_streams
 
 @dataclass(frozen=True, slots=True)
 class ClockSource:
-    """A stream a task reads, as far as event time is concerned."""
+    """The event time of a stream that a task reads."""
 
     lateness: int | None = None
-    """How far behind its newest record one may be; None: its records say nothing of event time."""
+    """How far a record may lie behind the newest one; None: its records have no event time."""
     idle_after: int | None = None
     producers: Producers | None = None
-    """Who writes control messages into it; None: nobody does."""
+    """The producers of its control messages; None: it carries none."""
     max_ahead: int | None = None
-    """How far ahead of the batch clock event time may be to be believed; None: as far as it likes."""
+    """How far ahead of the batch clock an event time is believed; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockTarget:
-    """A stream that is told how far the task has come."""
+    """A stream to which the task sends control messages."""
 
     partitions: int
     sources: frozenset[str]
-    """The streams whose rows go there."""
+    """The input streams whose rows reach it."""
     producers: tuple[str, ...]
-    """The tasks that write it."""
+    """The tasks that write to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockPlan:
-    """What is the same in every batch of a task."""
+    """How event time moves through one task."""
 
     task: str
     partitions: tuple[StreamPartition, ...]
     sources: Mapping[str, ClockSource]
     steps: Mapping[str, frozenset[str]]
-    """Step that asks for the watermark -> the streams whose rows reach it."""
+    """Step that needs a watermark -> the streams whose rows reach it."""
     told: Mapping[str, ClockTarget]
     behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Step, or stream that is told -> the steps with timers whose rows reach it in this task."""
+    """Step, or target stream -> the steps with timers whose rows reach it in this task."""
     max_ahead: int | None = None
-    """The largest of all sources of the app."""
+    """The largest `maxAhead` of all streams of the app."""
 
     @property
     def inputs(self) -> ControlInputs:
-        """The same for the bookkeeping."""
+        """The inputs as the bookkeeping of control messages takes them."""
         producers = {name: source.producers for name, source in self.sources.items() if source.producers is not None}
         return ControlInputs(self.partitions, producers)
 
 
 def clock_plan(program: Program, task: str) -> ClockPlan:
-    """How event time moves through one task."""
+    """Return how event time moves through one task."""
     spec, plan, compiled = program.spec, program.plan, program.compiled
     declared = {stream.name: stream for stream in spec.streams}
     typed = typed_streams(spec, plan)
@@ -99,11 +99,11 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
 
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:
-    """The column that still holds the event time of a step's rows as their streams had it; None: there is none."""
+    """Return the column that still holds the original event time of a step's rows; None if there is none."""
     if node.step is None and (stream := declared.get(node.name)) is not None:
         return None if stream.event_time is None else stream.event_time.column
     if node.step is None:
-        # What a repartition wrote comes back as a stream of its name.
+        # Rows that a repartition step wrote are read from the stream of its name.
         return kept_event_time(compiled, next(one for one in compiled.sinks if one.name == node.name), declared)
     columns = {kept_event_time(compiled, compiled.nodes[at], declared) for at in node.inputs}
     column, step = columns.pop() if len(columns) == 1 else None, node.step
@@ -116,7 +116,7 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
 
 
 def _sources_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
-    """Node -> the streams whose rows reach it."""
+    """Return for each node the streams whose rows reach it."""
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
         own = frozenset({node.name}) if node.step is None else frozenset[str]()
@@ -125,7 +125,7 @@ def _sources_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
 
 
 def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
-    """Node -> the steps with timers whose rows reach it in the same task, itself among them."""
+    """Return for each node the steps with timers whose rows reach it in the same task, itself included."""
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
         own = frozenset({node.name}) if node.verb == "process" else frozenset[str]()
@@ -134,9 +134,9 @@ def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
 
 
 def _patience(spec: AppSpec, compiled: CompiledGraph, reach: Sequence[frozenset[str]], made: str) -> int | None:
-    """How long a silent producer of an intermediate stream is waited for: as long as the slowest of its sources.
+    """Return how long to wait for a silent producer of an intermediate stream: as long as for its slowest source.
 
-    One source that is waited for without end makes its producers so too.
+    If one source is waited for without limit, so are its producers.
     """
     declared = {stream.name: stream for stream in spec.streams}
     times = []

@@ -1,9 +1,8 @@
-"""Inputs of a slot: ranges of records fetched, control messages split off, rows decoded with their event times.
+"""Inputs of a slot: fetches ranges of records, splits off control messages, decodes rows with their event times.
 
-One reader per stream and process, because codecs learn what their stream looks like. A row whose event time is
-farther ahead of the batch clock than `maxAhead` allows moves no watermark: else one producer with a wrong clock would
-make all that follows late. Bad records are set aside. Must not know steps or state, nor decide what becomes of bad
-rows.
+There is one reader per stream and process, because codecs adapt to their stream. A row whose event time is farther
+ahead of the batch clock than `maxAhead` does not move the watermark: otherwise one producer with a wrong clock would
+make all later rows late. Bad records are set aside. Must not know steps or state, nor decide what becomes of bad rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,18 +32,18 @@ from holdfast_runtime.streams.records import NO_TIME, OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class FarAheadRows:
-    """What is too far ahead among some rows."""
+    """The rows of a range whose event time is too far ahead of the clock."""
 
     rows: Indices
-    """Which."""
+    """Indices of these rows."""
     latest: int | None
-    """The latest event time of all others."""
+    """The latest event time of the other rows."""
     reason: Callable[[int], str]
-    """Why a row is among them."""
+    """Returns why a row is too far ahead, as a sentence."""
 
 
 def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> FarAheadRows:
-    """What is too far ahead of the batch clock; nothing in a stream that declares no event time."""
+    """Find rows too far ahead of the batch clock; none in a stream that declares no event time."""
     if declared is None:
         return FarAheadRows(np.empty(0, np.int64), _latest(times), lambda _: "")
     beyond = pc.greater(times, now + millis(declared.max_ahead)).fill_null(False)  # noqa: FBT003 - Arrow's own
@@ -66,27 +65,27 @@ def _latest(times: pa.Int64Array) -> int | None:
 
 
 _LONGEST = 2**31 - 1
-"""Arrow miscounts where no end is given."""
+"""An end for Arrow's slices: without one, Arrow miscounts."""
 
 
 @dataclass(slots=True)
 class RangeInput:
-    """What one range brought."""
+    """What was read from one range."""
 
     rows: TimedRows
     deliveries: list[Delivery] = field(default_factory=list)
     """Control messages among the records."""
     latest: int | None = None
-    """The latest event time."""
+    """The latest event time that is not too far ahead."""
     letters: pa.RecordBatch | None = None
-    """Records that could not be decoded, where the stream wants them as dead letters."""
+    """Dead letters for records that could not be decoded, if the stream wants them."""
 
 
 class InputReader:
-    """Reads one stream."""
+    """Reads and decodes one stream."""
 
     def __init__(self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool) -> None:
-        """`typed`: its records start with a type byte, as control messages are among them."""
+        """`typed`: records start with a type byte, because the stream carries control messages."""
         self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
         self._codec: Codec = codec_for(declared.format if declared is not None else "json", schema)
         self._mode = declared.on_decode_error if declared is not None else "Fail"
@@ -101,9 +100,9 @@ class InputReader:
         report: TaskReport,
         settled: SettledPartition | None = None,
     ) -> RangeInput:
-        """The rows of a range, at this time of the batch clock.
+        """Read the rows of a range; `now` is the batch clock.
 
-        Of one whose keys are `settled`, those that belong elsewhere are counted.
+        If the partition is `settled`, count the records whose key belongs to another partition.
         """
         made = streams.rows(wanted)
         if made is not None:
@@ -143,7 +142,7 @@ class InputReader:
         ahead = far_ahead(timed.times, self._event_time, now)
         _say_ahead(ahead, wanted.partition, lambda row: offsets[row].as_py(), report)
         if len(ahead.rows) and self._mode == "DeadLetter":
-            # A record of several rows goes as a whole: it can't be read again in part.
+            # A record with several rows becomes a dead letter as a whole: it can't be read again in part.
             first = {int(decoded.good[row]): int(row) for row in reversed(ahead.rows)}
             bad = (*bad, *(BadRecord(record, ahead.reason(row)) for record, row in first.items()))
             timed = timed.where(np.isin(decoded.good, list(first), invert=True))
@@ -187,7 +186,7 @@ class InputReader:
         return TimedRows(rows, event_time_ms(rows, self._column), origins)
 
     def _fitted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of a generator as the columns its stream declares."""
+        """Return a generator's rows with the columns that the stream's schema declares."""
         columns = []
         for column in self._schema:
             if column.name not in rows.schema.names:
@@ -220,7 +219,7 @@ def _say_ahead(ahead: FarAheadRows, at: StreamPartition, offset: Callable[[int],
 
 
 def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery]]:
-    """Records of users without their type byte, and the control messages among them."""
+    """Return user records without their type byte, and the control messages."""
     values = records.column("value")
     kinds = pc.binary_slice(values, 0, 1)
     users = pc.fill_null(pc.equal(kinds, b"\0"), False)  # noqa: FBT003 - Arrow's own
@@ -239,7 +238,7 @@ def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch
 def readers(
     declared: Mapping[str, Stream], schemas: Mapping[str, pa.Schema], typed: frozenset[str]
 ) -> dict[str, InputReader]:
-    """A reader for each stream that is read, by its schema."""
+    """Return a reader for each stream in `schemas`."""
     return {
         name: InputReader(name, declared.get(name), schema, typed=name in typed) for name, schema in schemas.items()
     }

@@ -1,7 +1,7 @@
-"""Outputs of a slot: rows become records in their partitions, control messages behind them, written with a marker.
+"""Outputs of a slot: rows become records in partitions, followed by control messages, and are written with a marker.
 
-Records are put into a batch's delta before they are written, partition by partition, so that a replay between two
-partitions writes what the first try meant to. Must not know steps or state.
+Records are stored in the batch's delta before they are written, partition by partition: a replay after a failure
+between two partitions writes what the first try would have written. Must not know steps or state.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _TYPE_OF_ROWS = b"\0"
 
 @dataclass(frozen=True, slots=True)
 class OutputStream:
-    """A stream that is written."""
+    """A stream that the app writes."""
 
     stream: str
     partitions: int
@@ -35,28 +35,28 @@ class OutputStream:
     partitioner: Partitioner
     codec: Codec
     typed: bool
-    """Its records start with a type byte."""
+    """Whether its records start with a type byte."""
     step: str = ""
-    """Which writes it; none for dead letters."""
+    """The step that writes it; empty for dead letters."""
     limit: RecordLimit | None = None
     letters: "OutputStream | None" = None
-    """Where rows go whose records are too large; None: they stop the app."""
+    """The stream for rows whose records are too large; None: they stop the app."""
 
 
 class Outbox:
-    """What one task sends in one batch, in the order it is to stand in each partition."""
+    """What one task writes in one batch, in the order of each partition."""
 
     def __init__(self, turn: int, now: int, read: Sequence[OffsetRange] = ()) -> None:
-        """`read`: where the task's rows came from, for people."""
+        """`read`: the ranges that the task's rows came from, for error messages."""
         self._turn, self._now, self._read = turn, now, read
         self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
         self.rows: dict[str, int] = {}
-        """Stream -> rows."""
+        """Stream -> rows added."""
         self.unwritable = 0
-        """Rows that became dead letters because no record can carry them."""
+        """Rows that became dead letters because their records are too large."""
 
     def add(self, target: OutputStream, rows: TimedRows) -> None:
-        """Rows, each to the partition of its key."""
+        """Add rows, each to the partition of its key."""
         if not rows.count:
             return
         values = target.codec.encode(rows.rows)
@@ -72,7 +72,7 @@ class Outbox:
         )
 
     def add_letters(self, target: OutputStream, letters: pa.RecordBatch) -> None:
-        """Dead letters, each as large as it may be."""
+        """Add dead letters, cut to the size that the stream takes."""
         letters = fitting(letters, target.codec.encode, target.limit)
         self.add(target, TimedRows(letters, pa.nulls(letters.num_rows, pa.int64())))
 
@@ -88,7 +88,7 @@ class Outbox:
         return written.without(bad)
 
     def _put_all(self, target: OutputStream, written: EncodedRows) -> None:
-        # In an intermediate stream a row's event time travels as the timestamp of its record, also where it has none.
+        # In an intermediate stream a record's timestamp is the row's event time; NO_TIME stands for a row without one.
         times = written.rows.times.fill_null(NO_TIME if target.typed else self._now)
         records = written_batch(written.keys, written.values, times)
         self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
@@ -99,13 +99,13 @@ class Outbox:
             self._put(StreamPartition(target.stream, number), part)
 
     def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:
-        """A control message, behind the rows."""
+        """Add a control message behind the rows."""
         record = written_batch([None], [message], self._now)
         for number in partitions:
             self._put(StreamPartition(stream, number), record)
 
     def packed(self) -> dict[str, bytes]:
-        """Partition -> its records."""
+        """Return partition -> its records as bytes."""
         return {str(partition): _packed(parts) for partition, parts in sorted(self._parts.items())}
 
     def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
@@ -114,7 +114,7 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What one task sends, with the marker that says so."""
+    """What one task writes, with its marker."""
 
     marker: Marker
     outputs: Mapping[str, bytes]
@@ -123,7 +123,7 @@ class TaskOutput:
 def write(
     sent: Sequence[TaskOutput], streams: AppStreams, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Write what tasks send; what is there already is left as it is. `at` is told each step."""
+    """Write the outputs of tasks; those already written are skipped. `at` is called with each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
     for one in sent:
         for partition, content in one.outputs.items():

@@ -1,4 +1,4 @@
-"""The program of an app: what every slot has to know, made once by the driver and shipped with the job.
+"""The program of an app: what every slot has to know, made once by the driver and sent with the job.
 
 Plain values, picklable, the same for all batches of an attempt, wherever its tasks run. Must not hold anything open.
 """
@@ -21,7 +21,7 @@ from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
 
 @dataclass(frozen=True, slots=True)
 class StatePlaces:
-    """Where state is: local stores, and the durable copy."""
+    """Where state is kept: in local stores, and in the durable copy."""
 
     local: Path
     durable: Storage
@@ -29,11 +29,11 @@ class StatePlaces:
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
 
     def place(self, identity: TaskIdentity) -> StorePlace:
-        """The local store of a task."""
+        """Return the place of a task's local store."""
         return StorePlace(self.local / folder_name(identity.task), identity, self.quota)
 
     def copy(self, identity: TaskIdentity, at: CrashHook) -> DurableCopy:
-        """The durable copy of a task."""
+        """Return the durable copy of a task's state."""
         return DurableCopy(self.durable, identity, at=at)
 
 
@@ -49,38 +49,38 @@ class Program:
     where: StreamsEnvironment
     state: StatePlaces
     owner: str
-    """In whose name outputs are marked: app and run."""
+    """The owner in output markers: app and run."""
     life: str
-    """Of the checkpoint."""
+    """The id of the checkpoint (`checkpoint.life`)."""
     sent: Mapping[str, PlacedMarker]
-    """Task -> the last of its batches whose outputs were there when the attempt began."""
+    """Task -> the marker of its last batch whose outputs existed when the attempt began."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Tasks in a fixed order: between segments they go by their number in it."""
+        """Tasks in a fixed order: between segments a task is known by its number in it."""
         return tuple(self.tasks)
 
     def who(self, attempt: int) -> AttemptId:
-        """In whose name an attempt writes."""
+        """Return the identity under which an attempt writes."""
         return AttemptId(self.app, self.spec.run_id, attempt)
 
     def identity(self, task: str) -> TaskIdentity:
-        """Whose state a task's is."""
+        """Return the identity of a task's state."""
         return TaskIdentity(self.app, self.spec.run_id, task)
 
 
 def typed_streams(spec: AppSpec, plan: Plan) -> frozenset[str]:
-    """Streams whose records start with a type byte, because control messages may be among them."""
+    """Return the streams whose records start with a type byte, because they may carry control messages."""
     control = {stream.name for stream in spec.streams if stream.control}
     return frozenset(stream.name for stream in plan.streams if stream.role == "intermediate" or stream.name in control)
 
 
 def written_streams(spec: AppSpec, plan: Plan) -> tuple[str, ...]:
-    """Streams the app writes: by its steps, and as dead letters."""
+    """Return the streams that the app writes, by its steps or as dead letters."""
     return tuple(sorted({*plan.producers, *spec.dead_letters}))
 
 
 def count_of(plan: Plan, stream: str) -> int:
-    """How many partitions a stream has."""
+    """Return how many partitions a stream has."""
     count = plan.stream(stream).count
     return 1 if count is None else count.actual

@@ -1,8 +1,8 @@
-"""Size limits of records: rows too large for their topic, found while encoding, before their batch is decided.
+"""Size limits of records: finds rows too large for their topic while encoding, before their batch is decided.
 
-A batch that is decided has to be written as it is, so what nobody can write must not get into it: the batch fails by
-name, or such rows become dead letters, as the stream's `onUnwritable` says. Dead letters themselves are cut until
-they fit. Pure: limits come in. Must not count or write.
+A batch that is decided has to be written as it is, so it must not contain what can't be written: either the batch fails
+with an error that names the row, or such rows become dead letters, as the stream's `onUnwritable` says. Dead letters
+themselves are cut until they fit. Pure: limits are arguments. Must not count or write.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,38 +20,38 @@ from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA
 from holdfast_runtime.streams.records import OffsetRange, RecordLimit
 
 Encode = Callable[[pa.RecordBatch], pa.Array]
-"""From rows to the values of their records."""
+"""Encodes rows as the values of their records."""
 _SHOWN = 80
 _LONGEST = 2**31 - 1
-"""Arrow miscounts where no end is given."""
+"""An end for Arrow's slices: without one, Arrow miscounts."""
 _BASE64_SLACK = 16
-"""What a value may take beside four bytes for each three of it."""
+"""Bytes that base64 may add beyond four for every three."""
 _LONGEST_REASON = 200
 
 
 class RecordTooLargeError(UserActionError):
-    """A row makes a record that its topic does not take, and its stream says `onUnwritable: Fail`."""
+    """A row's record is larger than its topic takes, and its stream says `onUnwritable: Fail`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """Rows on their way to a stream, as records."""
+    """Rows encoded as records of a stream."""
 
     stream: str
     step: str
-    """Which writes them."""
+    """The step that writes them."""
     rows: TimedRows
     keys: pa.Array
     values: pa.Array
     places: Numbers
-    """The partition of each."""
+    """The partition of each row."""
 
     def too_large(self, limit: RecordLimit | None) -> Numbers:
-        """Which of them are larger than that."""
+        """Return the indices of records above the limit."""
         return too_large(self.keys, self.values, limit)
 
     def refused(self, at: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> RecordTooLargeError:
-        """What to say of one of them; `read`: where its task's rows came from."""
+        """Return the error for one record; `read`: the ranges that the task's rows came from."""
         key = self.keys[at].as_py()
         by = "without a key" if key is None else f"with key {key[:_SHOWN]!r}{'...' if len(key) > _SHOWN else ''}"
         came = ", ".join(map(str, read)) or "timers"
@@ -62,7 +62,7 @@ class EncodedRows:
         )
 
     def letters(self, bad: Numbers, limit: RecordLimit, skip: int = 0) -> pa.RecordBatch:
-        """Dead letters in place of them; `skip`: so many bytes of each value are Holdfast's own."""
+        """Return dead letters for these records; `skip`: leading bytes of each value that are Holdfast's own."""
         at, none = pa.array(bad), [None] * len(bad)
         reasons = [f"its record has {self._size(one)} bytes, and {limit.most} are taken ({limit.where})" for one in bad]
         columns = {
@@ -84,7 +84,7 @@ class EncodedRows:
         return pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTER_SCHEMA)
 
     def without(self, bad: Numbers) -> "EncodedRows":
-        """The others."""
+        """Return the other records."""
         kept = np.delete(np.arange(len(self.values)), bad)
         at = pa.array(kept)
         rows = TimedRows(self.rows.rows.take(at), self.rows.times.take(at))
@@ -95,7 +95,7 @@ class EncodedRows:
 
 
 def too_large(keys: pa.Array, values: pa.Array, limit: RecordLimit | None) -> Numbers:
-    """Which records are larger than that."""
+    """Return the indices of records above the limit."""
     if limit is None:
         return np.array([], np.int64)
     sizes = pc.add(*(pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()) for column in (keys, values)))
@@ -103,7 +103,7 @@ def too_large(keys: pa.Array, values: pa.Array, limit: RecordLimit | None) -> Nu
 
 
 def fitting(letters: pa.RecordBatch, encode: Encode, limit: RecordLimit | None) -> pa.RecordBatch:
-    """Dead letters that can be written: of one that is too large, as much of the value as there is room for."""
+    """Return dead letters that can be written: one that is too large keeps as much of its value as fits."""
     bad = too_large(pa.nulls(letters.num_rows, pa.binary()), encode(letters), limit)
     if limit is None or not len(bad):
         return letters

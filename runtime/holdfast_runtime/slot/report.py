@@ -1,7 +1,7 @@
-"""Reports of slots to the driver: what became of each task's turn, where the time went, errors that keep their type.
+"""Reports of slots to the driver: the result of each task's turn, times by phase, errors that keep their type.
 
-A slot's answer is one text: Spark carries nothing else out of the prepared job. Phases are for people; nothing may be
-decided by them. Must not decide what follows.
+A slot's answer is one text: Spark carries nothing else out of the prepared job. Phases are for people; no decision may
+depend on them. Must not decide what follows.
 """
 
 import json
@@ -14,12 +14,12 @@ from typing import NoReturn
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 
 _LISTED = 8
-"""So many tasks are named in a message."""
+"""How many tasks a message names."""
 
 
 @dataclass(slots=True)
 class TaskReport:
-    """What became of one task's turn."""
+    """The result of one task's turn."""
 
     task: str
     rows_in: int = 0
@@ -33,66 +33,66 @@ class TaskReport:
     bytes_out: int = 0
     late: int = 0
     ahead: int = 0
-    """Records and watermarks whose event time is farther ahead of the clock than can be true."""
+    """Records and watermarks whose event time is farther ahead of the clock than `maxAhead`."""
     first_ahead: str | None = None
-    """The first of them, in a sentence."""
+    """The first of them, in one sentence."""
     undecoded: int = 0
     unwritable: int = 0
     tombstones: int = 0
     """Records whose value is null."""
     misplaced: dict[str, int] = field(default_factory=dict)
-    """Stream -> records whose key belongs to another partition since the stream has grown."""
+    """Stream -> records whose key belongs to another partition since the stream grew."""
     failed: dict[str, int] = field(default_factory=dict)
-    """Step -> dead letters it has written, of rows it failed on."""
+    """Step -> rows on which it failed and that became dead letters."""
     wake: int | None = None
-    """When it wants to take part although nothing is there to read."""
+    """The batch clock at which the task wants to take part even without records."""
     watermark: int | None = None
     held_back: str | None = None
     ended: bool = False
-    """Nothing more will come to it."""
+    """All inputs of the task have ended."""
     state_bytes: int = 0
     restored: str | None = None
-    """Why its local state was not used, if it was not."""
+    """Why the local store was not used and had to be restored; None if it was used."""
     replayed: bool = False
-    """Its outputs and state came from what an earlier try had written."""
+    """Outputs and state came from the delta of an earlier try."""
 
     def note_ahead(self, said: Sequence[str]) -> None:
-        """More of what is too far ahead, in a sentence each."""
+        """Count records or watermarks that are too far ahead, given as one sentence each."""
         self.ahead += len(said)
         self.first_ahead = self.first_ahead or next(iter(said), None)
 
 
 @dataclass(frozen=True, slots=True)
 class SlotReport:
-    """What one slot did in a batch."""
+    """The result of one slot in a batch."""
 
     tasks: tuple[TaskReport, ...]
     phases: Mapping[str, float]
     """Phase -> milliseconds."""
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the report as JSON."""
         return json.dumps({"tasks": [asdict(task) for task in self.tasks], "phases": dict(self.phases)})
 
 
 class SlotUserError(UserActionError):
-    """A slot met something that only a user can cure."""
+    """A slot failed with something that the user has to fix."""
 
 
 class SlotWorldError(WorldChangeError):
-    """A slot met something that has to change outside."""
+    """A slot failed with something outside that has to change."""
 
 
 class SlotRetryError(RetrySoonError):
-    """A slot lost a race; the batch can be run again as it is."""
+    """A slot lost a race; the batch can be run again unchanged."""
 
 
 class SlotWaitsError(AwayError):
-    """A slot waited for something outside; the batch can be run again as it is."""
+    """A slot could not reach an outside system; the batch can be run again unchanged."""
 
 
 class SlotStoppedError(HoldfastError):
-    """A slot may not go on: a newer attempt is at work, or Holdfast itself is wrong."""
+    """A slot must not go on: a newer attempt is at work, or Holdfast has a bug."""
 
 
 _WAYS_OUT: tuple[tuple[str, type[HoldfastError], type[HoldfastError]], ...] = (
@@ -106,30 +106,30 @@ _WAYS_OUT: tuple[tuple[str, type[HoldfastError], type[HoldfastError]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error on its way to the driver."""
+    """An error that a slot reports to the driver."""
 
     way_out: str
     message: str
 
     @classmethod
     def of(cls, error: HoldfastError, where: str) -> "Failure":
-        """What went wrong in a task."""
+        """Return the failure for an error; `where`: the task or tasks in which it was raised."""
         way_out = next(name for name, kind, _ in _WAYS_OUT if isinstance(error, kind))
         return cls(way_out, f"{where}: {error}")
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the failure as JSON."""
         return json.dumps({"wayOut": self.way_out, "message": self.message})
 
     def throw(self, committed: Sequence[str]) -> NoReturn:
-        """Raise it as what it is, with the tasks of other slots that have committed the batch."""
+        """Raise the error in its type; the message names tasks of other slots that have committed the batch."""
         kind = next(again for name, _, again in _WAYS_OUT if name == self.way_out)
         again = issubclass(kind, RetrySoonError | AwayError)
         raise kind(self.message if again or not committed else f"{self.message}\n{_staying(committed)}")
 
 
 def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
-    """The reports of all slots; raises what failed in any of them, the gravest first."""
+    """Return the reports of all slots; if any failed, raise the gravest failure."""
     trees = [json.loads(text) for text in texts]
     committed = [task["task"] for tree in trees for task in tree.get("tasks", ())]
     failures = [Failure(tree["wayOut"], tree["message"]) for tree in trees if "wayOut" in tree]
@@ -149,7 +149,7 @@ def _staying(committed: Sequence[str]) -> str:
 
 
 class PhaseTimes:
-    """Milliseconds by name, added up."""
+    """Milliseconds per phase, summed up."""
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
@@ -157,7 +157,7 @@ class PhaseTimes:
 
     @contextmanager
     def measured(self, name: str) -> Iterator[None]:
-        """Count what happens inside for this phase, and for no other one around it."""
+        """Count the time of the block for this phase, and not for a phase around it."""
         began, outer = time.perf_counter(), self._inner
         self._inner = 0.0
         try:
@@ -168,11 +168,11 @@ class PhaseTimes:
             self._inner = outer + whole
 
     def add(self, spent: Mapping[str, float]) -> None:
-        """Add what was measured elsewhere."""
+        """Add times that were measured elsewhere."""
         for name, milliseconds in spent.items():
             self._spent[name] = self._spent.get(name, 0.0) + milliseconds
 
     def taken(self) -> dict[str, float]:
-        """What was spent since the last call."""
+        """Return the times since the last call."""
         spent, self._spent = self._spent, {}
         return spent

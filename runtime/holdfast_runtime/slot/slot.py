@@ -4,9 +4,9 @@
     other segments:  steps                                                              task by task
     last segment:    steps -> encode -> deltas -> outputs with markers -> local stores  all tasks at once
 
-Only the last segment commits. The others read a task's store as the batch before left it, and what their steps change
-travels in a note behind the rows. Where all steps fit into one segment, first and last are the same and nothing
-travels. Must not know Spark: rows come and go as Arrow batches.
+Only the last segment commits. The others read a task's store as the last batch left it; the changes of their steps
+travel in a note behind the rows. If all steps fit into one segment, first and last are the same and nothing travels.
+Must not know Spark: rows come and go as Arrow batches.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def _going_on(_: str) -> None:
 
 
 class Slot:
-    """One slot in one batch; `at` is told each step of the commit, so that tests can die there."""
+    """One slot in one batch; `at` is called with each step of the commit, so that tests can crash there."""
 
     def __init__(
         self, workshop: WorkerTools, plan: BatchPlan, number: int, tasks: Sequence[str], at: At = _going_on
@@ -58,16 +58,16 @@ class Slot:
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
         self._phases = PhaseTimes()
         self._restored: set[str] = set()
-        """Tasks whose stores come from their durable copies just now."""
+        """Tasks whose stores were restored from their durable copies in this batch."""
 
     def first(self) -> Batches:
-        """The first of several segments."""
+        """Run the first of several segments."""
         self._expect()
         for task in self._turns:
             yield from self._passed_on(0, task, *self._shielded(task, partial(self._started, task)))
 
     def between(self, level: int, batches: Batches) -> Batches:
-        """A segment with others on both sides."""
+        """Run a segment between two others."""
         for number, rows, notes in self._shop.layouts[level - 1].gathered(batches):
             task, note = self._shop.names[number], TurnNote.unpacked(notes)
             yield from self._passed_on(
@@ -75,7 +75,7 @@ class Slot:
             )
 
     def last(self, batches: Batches) -> Batches:
-        """The last of several segments."""
+        """Run the last of several segments, and commit."""
         last = self._shop.program.compiled.last
         arrived: dict[str, tuple[TurnNote, Rows]] = {}
         for number, rows, notes in self._shop.layouts[last - 1].gathered(batches):
@@ -94,7 +94,7 @@ class Slot:
         yield _text(failures[0].text() if failures else self._answer(compute, reports))
 
     def only(self) -> Batches:
-        """The one segment of an app without Spark SQL."""
+        """Run the only segment of an app without Spark SQL, and commit."""
         self._expect()
         reports = {task: TaskReport(task) for task in self._turns}
 
@@ -104,12 +104,12 @@ class Slot:
         yield _text(self._answer(compute, reports))
 
     def _expect(self) -> None:
-        """All that the slot will fetch, task by task, may come from now on. What is wrong shows when it is fetched."""
+        """Announce all ranges that the slot will fetch, so that they can be read ahead. Errors show at the fetch."""
         with suppress(HoldfastError):
             self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.fetched])
 
     def _started(self, task: str) -> tuple[TurnNote, Rows]:
-        """What the first segment does for a task."""
+        """Do the first segment's work for a task."""
         turn, report = self._turns[task], TaskReport(task)
         with ExitStack() as stack:
             part = self._part(task, turn, report, stack)
@@ -123,7 +123,7 @@ class Slot:
             return note, made
 
     def _continued(self, task: str, level: int, note: TurnNote, rows: Rows) -> tuple[TurnNote, Rows]:
-        """What a segment in the middle does for a task."""
+        """Do the work of a middle segment for a task."""
         if note.failure is None and not note.decided:
             with state_view(self._place(task), note.changes) as view:
                 rows = self._stepped(level, note, rows, view)
@@ -131,7 +131,7 @@ class Slot:
         return note, rows
 
     def _read(self, store: TaskStore, report: TaskReport) -> tuple[TurnNote, Rows]:
-        """What the ranges of a task's turn bring, and how far event time comes with it."""
+        """Read the ranges of a task's turn, and advance its event time."""
         turn, plan, note = self._turns[store.task], self._plan, TurnNote(report)
         with self._trusting(store.task):
             check_offsets(store, turn)
@@ -154,7 +154,7 @@ class Slot:
         return note, fetched.rows
 
     def _finished(self, note: TurnNote, rows: Rows, store: TaskStore) -> tuple[TurnNote, Rows]:
-        """The last steps of a task, and what follows its rows."""
+        """Run the last steps of a task, and make the messages that follow its rows."""
         made = self._stepped(self._shop.program.compiled.last, note, rows, store)
         if note.telling is not None:
             plan, marks = self._shop.clock_plan(store.task), dict(store.table(MARKS).scan())
@@ -170,7 +170,7 @@ class Slot:
 
     @contextmanager
     def _trusting(self, task: str) -> Iterator[None]:
-        """What can't be read in a local store is damage, and mended by a restore, unless it was restored just now."""
+        """Mark a local store that can't be read as damaged, so that it is restored, unless it was restored just now."""
         try:
             yield
         except StateUnreadableError as error:
@@ -187,7 +187,7 @@ class Slot:
     def _committed(
         self, compute: Callable[[TaskStore], tuple[TurnNote, Rows]], reports: Mapping[str, TaskReport]
     ) -> SlotReport:
-        """Commit all tasks of the slot, in the one right order, and say how it went."""
+        """Commit all tasks of the slot in the required order, and return the report."""
         sizes: dict[str, int] = {}
 
         def computed(stores: Sequence[TaskStore]) -> dict[str, Outputs]:
@@ -197,7 +197,7 @@ class Slot:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
             sent = [TaskOutput(self._marker(delta), delta.outputs) for delta in deltas]
-            # Before any: where one partition has the batch with other content, no other partition gets this one.
+            # Before any write: if one partition has this batch with other content, no partition may get ours.
             for one in sent:
                 self._check_sent(one.marker)
             with self._phases.measured("write"):
@@ -224,7 +224,7 @@ class Slot:
         return outputs
 
     def _tidied(self, part: TaskCommit, report: TaskReport) -> None:
-        """A snapshot where one is due, and what it makes superfluous away."""
+        """Take a snapshot if one is due, and remove what it makes obsolete."""
         report.state_bytes = part.store.used()
         if self._shop.program.state.snapshots.due(part.store.head, part.store.task):
             with self._phases.measured("snapshot"):
@@ -232,7 +232,7 @@ class Slot:
                 part.durable.collect()
 
     def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> TaskCommit:
-        """The store of a task, which stays open as long as the stack."""
+        """Open the store of a task; the stack closes it."""
         identity = self._shop.program.identity(task)
         durable = self._shop.program.state.copy(identity, self._at)
         with self._phases.measured("open"):
@@ -243,7 +243,7 @@ class Slot:
             snapshots = () if opened.restored is None else opened.restored.damaged
             report.restored = "; ".join((opened.distrust.message, *snapshots))
         if self._plan.first:
-            # Once in an attempt: what is put back under one that works is not noticed.
+            # Once per attempt: outputs that are restored from a copy while an attempt runs are not noticed.
             with self._trusting(task):
                 check_outputs(
                     opened.store, partial(self._shop.streams.log_marker, owner=self._shop.program.owner, task=task)
@@ -263,7 +263,7 @@ class Slot:
             is_written(marker, there.marker, there.place)
 
     def _shielded(self, task: str, act: Callable[[], tuple[TurnNote, Rows]]) -> tuple[TurnNote, Rows]:
-        """An error of ours travels to the last segment, which then commits nothing; any other ends the Spark task."""
+        """Pass a Holdfast error on to the last segment, which then commits nothing. Other errors end the Spark task."""
         try:
             note, rows = act()
         except HoldfastError as error:
@@ -272,7 +272,7 @@ class Slot:
         return note, rows
 
     def _passed_on(self, level: int, task: str, note: TurnNote, rows: Rows) -> Batches:
-        """Rows that are needed further on, and behind them the note."""
+        """Yield the rows that later segments need, and then the note."""
         layout, number = self._shop.layouts[level], self._shop.number[task]
         for node in self._shop.crossings[level]:
             if (some := rows.get(node.index)) is not None and some.count:

@@ -1,8 +1,7 @@
-"""The clock of a task: how far event time has come with what a batch brought, and when to look again without records.
+"""The clock of a task: its event time after the records of a batch, and when to wake it without records.
 
-Joins the core's bookkeeping of control messages to a batch, as one step from batch to batch, up to the watermarks
-that steps see; what is said behind the rows is in `clock_messages`. Must not read clocks, streams or stores: what is
-known comes in, what to store comes out.
+Applies the core's bookkeeping of control messages to one batch, up to the watermarks that steps see; the messages
+behind the rows are made in `clock_messages`. Pure: must not read clocks, streams or stores; what to store is returned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,26 +23,26 @@ _EARLIEST = -(2**63) + 1
 
 @dataclass(frozen=True, slots=True)
 class ClockInput:
-    """What a batch brought to a task."""
+    """What a task has read in a batch, as far as event time is concerned."""
 
     turn: int
     now: int
     first: bool
-    """The attempt's first batch: nobody listened before it."""
+    """Whether it is the attempt's first batch: control messages were not heard before it."""
     deliveries: Sequence[Delivery]
     latest: Mapping[StreamPartition, int]
-    """The latest event time in each partition of a source that brought any."""
+    """Partition -> its latest event time, where rows had any."""
     ended: Sequence[StreamPartition]
     rows: int
 
     def horizon(self, max_ahead: int | None) -> int | None:
-        """The latest event time to be believed."""
+        """Return the latest event time to be believed; None: any."""
         return None if max_ahead is None else self.now + max_ahead
 
 
 @dataclass(frozen=True, slots=True)
 class StoredClock:
-    """What the task's state says."""
+    """The clock tables of the task's state."""
 
     control: Mapping[bytes, bytes] = field(default_factory=dict)
     marks: Mapping[bytes, bytes] = field(default_factory=dict)
@@ -51,24 +50,24 @@ class StoredClock:
 
 @dataclass(frozen=True, slots=True)
 class ClockAdvance:
-    """Where the task stands with the rows of the batch."""
+    """The task's event time with the rows of the batch."""
 
     watermarks: Mapping[str, int | None]
-    """By step."""
+    """Step -> its watermark."""
     before: Mapping[str, int | None]
     ended: Mapping[str, bool]
-    """Whether nothing more comes to a step."""
+    """Step -> whether all streams that reach it have ended."""
     horizon: int | None
     """The latest event time that is believed."""
     disbelieved: Sequence[str]
-    """Control messages that said more, in a sentence each."""
+    """Control messages past the horizon, in one sentence each."""
     control: Mapping[bytes, bytes | None]
     wake: int | None
     telling: PendingMessages
 
 
 def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> ClockAdvance:
-    """One batch of a task's event time, up to the steps."""
+    """Advance a task's event time by one batch, up to the watermarks of its steps."""
     now, horizon = brought.now, brought.horizon(plan.max_ahead)
     heard, disbelieved = _believed(plan, brought)
     book = _known(plan, stored, brought).batch([*heard, *_own(plan, brought)], now)
@@ -118,7 +117,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
 
 
 def _believed(plan: ClockPlan, brought: ClockInput) -> tuple[list[Delivery], list[str]]:
-    """The control messages that can be true, and what is to be said of others."""
+    """Return the control messages that can be believed, and a sentence for each of the others."""
     heard, said = list[Delivery](), list[str]()
     for one in brought.deliveries:
         horizon = brought.horizon(plan.sources[one.partition.stream].max_ahead)
@@ -142,10 +141,10 @@ def _known(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> Bookkee
 
 
 def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, bytes | None]:
-    """What to write, held against what is stored and not against what was known.
+    """Return the entries to write, compared with what is stored and not with what was known.
 
-    A partition that is new in this attempt is known before it is stored, and would be new again in the next batch, with
-    what its stream has reached by then.
+    A partition that is new in this attempt is known before it is stored. Unwritten, it would be new again in the next
+    batch, with the watermark that its stream has reached by then.
     """
     wanted = book.entries()
     gone = dict.fromkeys(stored.keys() - wanted.keys())
@@ -153,7 +152,7 @@ def _changed(stored: Mapping[bytes, bytes], book: Bookkeeping) -> dict[bytes, by
 
 
 def _own(plan: ClockPlan, brought: ClockInput) -> Iterable[Delivery]:
-    """What the records of sources say themselves."""
+    """Yield the messages that follow from source records: watermarks from event times, and ends of bounded streams."""
     for partition, latest in brought.latest.items():
         lateness = plan.sources[partition.stream].lateness
         if lateness is not None:
@@ -171,7 +170,7 @@ def _upstream(
         if partition.stream not in streams:
             continue
         if source.lateness is None and source.producers is None:
-            # Nothing there speaks of event time: it holds nothing back, and ends like others.
+            # The stream has no event time: it holds nothing back, and ends like others.
             yield Upstream(None, ends[partition], idle=True)
             continue
         idle = source.producers is None and source.idle_after is not None and now - known.heard_at >= source.idle_after
@@ -179,7 +178,7 @@ def _upstream(
 
 
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:
-    """When silence of a source or a producer would change anything."""
+    """Return the next time at which the silence of a source or producer would change a watermark."""
     times = []
     for partition, known in book.watermarks.partitions.items():
         source = plan.sources[partition.stream]

@@ -1,9 +1,9 @@
-"""Positions in a task's state: how far it has read its inputs, and the last batch it wrote to each log output.
+"""Positions in a task's state: how far it has read its inputs, and its last batch in each output of the embedded log.
 
-What the checkpoint wants a task to read must begin just where its state ends, else rows would be lost or counted
-twice in silence. A partition of the embedded log that was put back from an older copy would pass for one to which the
-task had nothing to write since, so it is refused; one without any marker of the task was removed by somebody, and
-what comes is written. Must not read or write streams.
+The ranges of a batch must begin exactly where the state ends: otherwise rows would silently be lost or counted twice. A
+partition of the embedded log that was restored from an older copy looks like one to which the task has written nothing
+since, so it is refused. A partition without any marker of the task was removed by somebody, and is written to. Must not
+read or write streams.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ from holdfast_runtime.streams.records import Marker, OffsetRange
 
 
 class StateOffsetsError(UserActionError):
-    """State and checkpoint are not of the same history."""
+    """State and checkpoint do not belong to the same history."""
 
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:
-    """Refuse ranges that do not begin where the state ends, or where a jump was to begin."""
+    """Refuse ranges that do not begin where the state ends, or a jump that does not start there."""
     keys = [_key(wanted.partition) for wanted in turn.ranges]
     with parsing_state(f"how far {store.place.identity} has read"):
         offsets = [None if stored is None else int(stored) for stored in store.offsets.get_many(keys)]
@@ -39,13 +39,13 @@ def check_offsets(store: TaskStore, turn: Turn) -> None:
 
 
 def check_delta(delta: Delta, turn: Turn) -> None:
-    """Refuse a delta that was computed from other ranges than the turn has: a replay would skip or repeat rows."""
+    """Refuse a delta that was computed from other ranges than the turn's: a replay would skip or repeat rows."""
     found = {key: None if value is None else int(value) for key, value in delta.tables.get(OFFSETS, ())}
     planned = {_key(wanted.partition): wanted for wanted in turn.ranges}
     for key in sorted(found.keys() | planned.keys()):
         wanted = planned.get(key)
         end = None if wanted is None else wanted.end
-        # A delta holds what changed: nothing of a partition that is left where it stood, as after a jump back.
+        # A delta holds only changes: it has no entry for a partition whose position stays, as after a jump back.
         stays = wanted is not None and key not in found and _stood(turn, wanted) == end
         if not stays and found.get(key) != end:
             message = (
@@ -57,14 +57,14 @@ def check_delta(delta: Delta, turn: Turn) -> None:
 
 
 def keep_offsets(store: TaskStore, turn: Turn) -> None:
-    """Note in the state how far this turn reads."""
+    """Store in the state how far this turn reads."""
     store.offsets.put_many(
         [_key(wanted.partition) for wanted in turn.ranges], [b"%d" % wanted.end for wanted in turn.ranges]
     )
 
 
 def _stood(turn: Turn, wanted: OffsetRange) -> int:
-    """Where the partition was left by the batch before."""
+    """Return the partition's position after the batch before."""
     return turn.jumped.get(wanted.partition, wanted.start)
 
 
@@ -73,13 +73,13 @@ def _key(partition: object) -> bytes:
 
 
 def keep_outputs(store: TaskStore, turn: int, partitions: Iterable[str]) -> None:
-    """Note that this turn writes to these partitions."""
+    """Store in the state that this turn writes to these partitions."""
     keys = [partition.encode() for partition in partitions]
     store.table(OUTPUTS).put_many(keys, [b"%d" % turn] * len(keys))
 
 
 def check_outputs(store: TaskStore, marker: Callable[[StreamPartition], Marker | None]) -> None:
-    """Refuse partitions that hold less than the task has written there; `marker`: the task's last in a partition."""
+    """Refuse partitions that lack batches of the task; `marker` returns the task's last marker in a partition."""
     for key, value in store.table(OUTPUTS).scan():
         with parsing_state(f"what {store.place.identity} has written"):
             partition, turn = parse_partition(key.decode()), int(value)

@@ -37,17 +37,17 @@ _RUN_HERE = (*PYTHON_VERBS, "merge")
 
 @dataclass(slots=True)
 class TurnInput:
-    """What all ranges of a turn brought."""
+    """What was read from all ranges of a turn."""
 
     rows: dict[int, TimedRows] = field(default_factory=dict)
-    """By node."""
+    """Index of a node -> its rows."""
     deliveries: list[Delivery] = field(default_factory=list)
     latest: dict[StreamPartition, int] = field(default_factory=dict)
     letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
 
 class WorkerTools:
-    """One process's tools for one app, over its open streams."""
+    """The tools of one process for one app, over its open streams."""
 
     def __init__(self, program: Program, streams: AppStreams) -> None:
         spec, plan = program.spec, program.plan
@@ -57,9 +57,9 @@ class WorkerTools:
         self.number = {task: at for at, task in enumerate(self.names)}
         compiled = program.compiled
         self.layouts = tuple(compiled.layout(level) for level in range(compiled.last))
-        """How rows travel from each level to the next."""
+        """The layout of rows that travel from each level to the next."""
         self.crossings = tuple(compiled.crossing(level) for level in range(compiled.last))
-        """The nodes whose rows do."""
+        """The nodes whose rows travel from each level to the next."""
         self._declared = {stream.name: stream for stream in spec.streams}
         self._typed = typed_streams(spec, plan)
         self._readers: dict[str, InputReader] = readers(
@@ -71,7 +71,7 @@ class WorkerTools:
         self._clock_plans: dict[str, ClockPlan] = {}
 
     def fetch(self, turn: Turn, now: int, report: TaskReport) -> TurnInput:
-        """The rows of all ranges, by node, at this time of the batch clock.
+        """Read the rows of all ranges, by node; `now` is the batch clock.
 
         Partitions of a stream come in the order of the task's inputs.
         """
@@ -90,11 +90,11 @@ class WorkerTools:
         return fetched
 
     def in_log(self, partition: str) -> bool:
-        """Whether the embedded log holds a partition that is written."""
+        """Return whether an output partition is in the embedded log."""
         return self.streams.in_log(parse_partition(partition).stream)
 
     def clock_plan(self, task: str) -> ClockPlan:
-        """How event time moves through a task."""
+        """Return the clock plan of a task."""
         if task not in self._clock_plans:
             self._clock_plans[task] = clock_plan(self.program, task)
         return self._clock_plans[task]
@@ -102,7 +102,7 @@ class WorkerTools:
     def run_steps(
         self, level: int, rows: Mapping[int, TimedRows], note: TurnNote, tables: TaskTables
     ) -> dict[int, TimedRows]:
-        """The rows of all nodes known so far, those of this level's steps among them."""
+        """Run the steps of a level; return their rows together with the given ones, by node."""
         made = dict(rows)
         for node in self.program.compiled.at(level):
             if node.index not in self._runs:
@@ -112,7 +112,7 @@ class WorkerTools:
         return made
 
     def outbox(self, turn: Turn, at: int, rows: Mapping[int, TimedRows], note: TurnNote) -> Outbox:
-        """What goes out in a turn: rows, dead letters, and behind them the control messages."""
+        """Return what a turn writes: rows, dead letters, and behind them the control messages."""
         outbox = Outbox(turn.number, at, turn.ranges)
         for node in self.program.compiled.sinks:
             if (sent := rows.get(node.inputs[0])) is not None:
@@ -128,7 +128,7 @@ class WorkerTools:
         return outbox
 
     def _put_aside(self, node: GraphNode, failed: TimedRows, note: TurnNote) -> None:
-        """Rows on which Spark SQL failed."""
+        """Turn rows on which Spark SQL failed into dead letters."""
         step = node.step
         assert step is not None  # noqa: S101 - it is the step that failed
         assert step.dead_letter is not None  # noqa: S101 - or nothing would have been put aside

@@ -1,1 +1,1 @@
-"""Spark as the engine uses it: session, settings, Java, jobs whose parts run where their state is."""
+"""Spark as the engine uses it: session, settings, Java, jobs whose slots run where their state is."""

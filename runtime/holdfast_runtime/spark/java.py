@@ -1,7 +1,7 @@
-"""Java as Spark needs it: the program, checked before anything starts, and the chain of causes behind an error.
+"""Java for Spark: checks the installed version before anything starts, and walks the chain of causes behind an error.
 
-Spark says late and at length that Java is missing, and PySpark translates only the first of a chain of exceptions,
-while what matters often is the last. Must not start Spark, nor need it; must not judge errors.
+Spark reports a missing Java late and at length, and PySpark translates only the first of a chain of exceptions, while
+the last one often matters most. Must not start Spark, nor need it; must not judge errors.
 """
 
 import re
@@ -17,15 +17,15 @@ OLDEST = 17
 """The oldest Java that Spark 4.3 runs on."""
 _DEADLINE = 30.0
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
-"""`17.0.15`, `21-ea`; before Java 9, `1.8.0_402`."""
+"""Matches `17.0.15` and `21-ea`, and before Java 9 `1.8.0_402`."""
 
 
 class JavaMissingError(UserActionError):
-    """There is no Java that Spark could run on."""
+    """There is no Java on which Spark can run."""
 
 
 def require_java(environment: Mapping[str, str]) -> int:
-    """The version of the Java that Spark will use; raises `JavaMissingError` if it can't."""
+    """Return the version of the Java that Spark will use; raise `JavaMissingError` if Spark can't run on it."""
     program = _program(environment)
     version = _version(program)
     if version < OLDEST:
@@ -37,7 +37,7 @@ def require_java(environment: Mapping[str, str]) -> int:
 
 
 def _program(environment: Mapping[str, str]) -> str:
-    """As Spark's own scripts look for it."""
+    """Find Java as Spark's own scripts do."""
     if home := environment.get("JAVA_HOME"):
         program = Path(home) / "bin" / "java"
         if not program.is_file():
@@ -66,7 +66,7 @@ def _version(program: str) -> int:
 
 
 def java_causes(error: BaseException) -> Iterator[Any]:
-    """Java's exception behind one of Python, and its causes; nothing where Java raised nothing."""
+    """Yield the Java exception behind a Python one, and its causes; nothing if there is none."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
         yield cause

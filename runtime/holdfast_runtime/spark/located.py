@@ -1,9 +1,9 @@
-"""The located Spark job: one job per batch whose parts run on the executors that hold their state, without exchange.
+"""The located Spark job: one job per batch whose slots run on the executors that hold their state, without exchange.
 
-PySpark can't say where a part should run, but the JVM it drives can: an RDD made with location preferences, and only
-narrow steps behind it. The job is built once per assignment; each batch only runs it, and what changes from batch to
-batch travels as a job property. An executor's id lives as long as its process, a processor's name as long as its
-disk: a pod that dies comes back under the same name as another executor. Must not know what the parts do.
+PySpark can't say where a slot should run, but its JVM can: with an RDD that has location preferences, followed only by
+narrow steps. The job is built once per assignment; each batch only runs it, and the batch's plan travels as a job
+property. An executor's id lasts as long as its process, a processor's name as long as its disk: a pod that dies comes
+back under the same name but as another executor. Must not know what slots do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,54 +22,54 @@ class Executor:
 
     id: str
     place: str
-    """By what a slot asks for it."""
+    """The name by which a slot asks for it."""
     pod: str | None = None
-    """Its pod, where it said which."""
+    """The name of its pod, if it gave one."""
 
     @property
     def processor(self) -> str:
-        """By what assignments know it."""
+        """The name of the processor in assignments."""
         return self.pod or self.id
 
 
 def by_processor(executors: Iterable[Executor]) -> dict[str, str]:
-    """Processor -> where it is. Of two executors in one pod, Spark has not yet missed the older one."""
+    """Return processor -> its executor. Of two in one pod the newer counts: the older one has died."""
     return {one.processor: one.place for one in sorted(executors, key=_age)}
 
 
 def _age(executor: Executor) -> tuple[int, str]:
-    """Spark counts executors up."""
+    """Sort key: Spark numbers executors upwards."""
     return (int(executor.id) if executor.id.isdigit() else -1, executor.id)
 
 
 BATCH_PROPERTY = "holdfast.batch"
-"""The job property that carries the plan of a batch to the parts."""
+"""The job property that carries the plan of a batch to the slots."""
 POD_ATTRIBUTE = "POD"
-"""What an executor's pod gives as variable `SPARK_EXECUTOR_ATTRIBUTE_POD`: its name."""
+"""The attribute with the pod's name, from the pod's variable `SPARK_EXECUTOR_ATTRIBUTE_POD`."""
 
 Segment = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class ExchangeError(HoldfastError):
-    """A job that would move rows between executors: then parts would not run where their state is."""
+    """The job would move rows between executors, so slots would not run where their state is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLocation:
-    """One Spark task of every batch."""
+    """A slot, and where Spark should run it."""
 
     name: str
     executor: str | None = None
-    """Where it should run, `host_id` as Spark names its executors; None: anywhere."""
+    """The executor, `host_id` as Spark names it; None: anywhere."""
 
 
 class LocatedJob:
-    """A job prepared for one set of slots."""
+    """A job that is prepared once for a set of slots."""
 
     def __init__(
         self, spark: SparkSession, slots: Sequence[SlotLocation], build: Callable[[DataFrame], DataFrame]
     ) -> None:
-        """`build` puts the steps behind a frame with one row per slot, its name in column `value`."""
+        """`build` adds the steps to a frame with one row per slot, whose column `value` is the slot's name."""
         self._context = spark.sparkContext
         frame = build(_one_row_per_slot(spark, slots))
         execution = frame._jdf.queryExecution()  # noqa: SLF001 - Catalyst's work is paid once, here
@@ -82,14 +82,14 @@ class LocatedJob:
         self._rdd = execution.toRdd()
 
     def run(self, batch: str) -> list[str]:
-        """Run all slots with this plan of the batch; one text per row that comes out, in the order of slots."""
+        """Run all slots with this batch plan; return one text per result row, in the order of slots."""
         self._context.setLocalProperty(BATCH_PROPERTY, batch)
         rows = self._rdd.collect()
         return [rows[i].getUTF8String(0).toString() for i in range(len(rows))]
 
 
 def batch_plan_text() -> str:
-    """The plan of the batch, as a part of the job sees it."""
+    """Return the plan of the batch, inside a Spark task of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
     context = TaskContext.get()
@@ -101,12 +101,12 @@ def batch_plan_text() -> str:
 
 
 def executors(spark: SparkSession) -> dict[str, str]:
-    """Executor id -> the name by which a slot asks for it. Empty where all runs in the driver."""
+    """Return executor id -> the name by which a slot asks for it; empty if everything runs in the driver."""
     return {one.id: one.place for one in registered(spark)}
 
 
 def registered(spark: SparkSession) -> tuple[Executor, ...]:
-    """The executors that live; those of a cluster say in which pod. None where all runs in the driver."""
+    """Return the live executors, with their pods on a cluster; none if everything runs in the driver."""
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no way to ask
     live = context.statusStore().executorList(True)  # noqa: FBT003 - only those that live
     known = [_executor(live.apply(i)) for i in range(live.length())]
@@ -115,7 +115,7 @@ def registered(spark: SparkSession) -> tuple[Executor, ...]:
 
 def _executor(known: Any) -> Executor | None:
     name, host = str(known.id()), str(known.hostPort()).rpartition(":")[0]
-    # An executor that is just registering has no host yet.
+    # An executor that is still registering has no host.
     if name == "driver" or not host:
         return None
     pod = known.attributes().get(POD_ATTRIBUTE)

@@ -1,9 +1,9 @@
-"""The Spark session of an app: what it prints goes to a file, Ctrl-C comes to us, and it ends with us.
+"""The Spark session of an app: its output goes to a file, Ctrl-C reaches only our process, and it ends with us.
 
-PySpark starts its JVM as a child in our process group with our terminal. Here it gets a session of its own, so that
-Ctrl-C on a terminal reaches this process alone, which then drains; Python workers and planning processes are children
-of the JVM and stay out as well. The JVM ends when this process does, in whatever way: it reads the end of its
-standard input. Must not know what runs in it.
+PySpark starts its JVM as a child in our process group with our terminal. Here the JVM gets a session of its own, so
+that Ctrl-C on a terminal reaches only this process, which then drains. Python workers and planning processes are
+children of the JVM, so it does not reach them either. However this process ends, the JVM ends too: it reads the end of
+its standard input. Must not know what runs in it.
 """
 
 import logging
@@ -31,25 +31,25 @@ from holdfast_runtime.spark.settings import SessionRequest, session_settings
 
 _SHOWN_LINES = 10
 _HINDRANCES = ("io.fabric8.kubernetes.client.", "java.io.", "java.net.", "java.util.concurrent.TimeoutException")
-"""Java's exceptions for what an API server or a network refuses; others come of settings."""
+"""Java exceptions for failures of an API server or network; others come from settings."""
 _MOMENT = 2.0
-"""From the end of the JVM's connections to its own."""
+"""Seconds to wait for the JVM's end after its connections have closed."""
 
 
 class SparkNotStartedError(UserActionError):
-    """Spark's JVM, or the application in it, did not come up."""
+    """Spark's JVM, or the application in it, did not start."""
 
 
 class SparkHinderedError(RetrySoonError):
-    """What Spark needs of the cluster to start it did not get, this time."""
+    """Spark could not get from the cluster or network what it needs to start; it may the next time."""
 
 
 class SparkDiedError(RetrySoonError):
-    """Spark's JVM ended in the middle of a run."""
+    """Spark's JVM ended during a run."""
 
 
 def spark_log(data: Path) -> Path:
-    """Where all that Spark prints is kept; what the start before this one printed stands beside it."""
+    """Return the file for Spark's output; the output of the start before is kept beside it."""
     return data / "spark.log"
 
 
@@ -65,12 +65,12 @@ def open_session(  # noqa: PLR0913 - each is a different thing
     given: Mapping[str, str] | None = None,
     rows_in_spark: bool = True,
 ) -> SparkSession:
-    """A session for one app, with so much Java heap. Without `data`, Spark prints where we print.
+    """Return a session for one app, with `memory` of Java heap. Without `data`, Spark prints where this process prints.
 
-    `conf` is the user's and is checked; `given` comes with the place where the app runs, and counts over it.
+    `conf` are the user's settings and are checked; `given` come with the site where the app runs, and override them.
     `rows_in_spark`: whether rows pass through Spark SQL.
 
-    A JVM that this process has already is used again, and keeps its heap and where it prints.
+    A JVM that this process already has is used again; it keeps its heap size and output.
     """
     wanted = SessionRequest(app_name, master, ui, conf, code, memory, given or {}, rows_in_spark)
     settings = SparkConf(loadDefaults=False).setAll(list(session_settings(wanted).items()))
@@ -79,7 +79,7 @@ def open_session(  # noqa: PLR0913 - each is a different thing
             context = SparkContext(conf=settings, gateway=_jvm(settings, data))
     except (PySparkRuntimeError, Py4JError) as error:
         raise _not_started(error, data) from error
-    # Told with its step as the run ends; PySpark would print it before, with all of Java's stack in one line.
+    # The run reports such an error with its step; PySpark would print it earlier, with Java's whole stack in one line.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if context.version != pyspark.__version__:
         context.stop()
@@ -93,7 +93,7 @@ def open_session(  # noqa: PLR0913 - each is a different thing
 
 @contextmanager
 def stopped_after(spark: SparkSession, data: Path | None) -> Iterator[None]:
-    """Stop the session in the end; raises `SparkDiedError` where its JVM has gone first, whatever that has led to."""
+    """Stop the session after the block; raise `SparkDiedError` if its JVM ended first, whatever error that led to."""
     try:
         try:
             yield
@@ -111,7 +111,7 @@ def stopped_after(spark: SparkSession, data: Path | None) -> Iterator[None]:
 
 
 def _exit_code() -> int | None:
-    """Of the JVM; None: it lives."""
+    """Return the JVM's exit code; None if it is alive."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark has no way to ask
     try:
         return int(gateway.proc.wait(_MOMENT))
@@ -120,7 +120,7 @@ def _exit_code() -> int | None:
 
 
 def _jvm(settings: SparkConf, data: Path | None) -> Any:
-    """A JVM in a session without terminal, printing into a file; None if this process has one."""
+    """Start a JVM in a session without terminal that prints to a file; return None if this process already has one."""
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no way to ask
         return None
     launch: Any = launch_gateway
@@ -136,10 +136,10 @@ def _jvm(settings: SparkConf, data: Path | None) -> Any:
 
 @contextmanager
 def _environment(wanted: SessionRequest) -> Iterator[None]:
-    """What PySpark and the JVM read from the environment while they start, and only then."""
+    """Set environment variables that PySpark and the JVM read while they start, only for the block."""
     ours = {"PYSPARK_PYTHON": sys.executable}
     if wanted.local:
-        # Spark's pages and ports would be open to the network, and its start would ask for the host's name.
+        # Otherwise Spark's UI and ports would be open to the network, and its start would look up the host's name.
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
@@ -155,7 +155,7 @@ def _environment(wanted: SessionRequest) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_stay_ours() -> Iterator[None]:
-    """Undo what PySpark does in a main thread: it answers Ctrl-C by cancelling all jobs."""
+    """Undo PySpark's signal handler in a main thread, which cancels all jobs on Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

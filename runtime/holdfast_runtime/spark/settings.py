@@ -1,4 +1,4 @@
-"""The Spark settings an app runs with: what the engine stands on is fixed, all else is the user's.
+"""The Spark settings of an app: those that the engine relies on are fixed, all others are the user's.
 
 A setting that would break the engine is refused by name, with the reason. Must not know a session.
 """
@@ -16,21 +16,21 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 class SparkSettingRefusedError(UserActionError):
-    """Settings of Spark with which an app would be wrong or slow."""
+    """The user set Spark settings that would make the app wrong or slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedSetting:
-    """A setting users can't choose."""
+    """A setting that users can't choose."""
 
     name: str
-    """With a dot at the end: all settings that begin with it."""
+    """The setting; with a dot at the end, all settings that begin with it."""
     why: str
     unless: str | None = None
     """The one value that does no harm."""
 
     def hits(self, name: str, value: str) -> bool:
-        """Whether this setting with this value is refused."""
+        """Return whether this setting with this value is refused."""
         same = name.startswith(self.name) if self.name.endswith(".") else name == self.name
         return same and (self.unless is None or value.strip().casefold() != self.unless.casefold())
 
@@ -71,12 +71,12 @@ FIXED_SETTINGS = (
         "spark.sql.execution.arrow.useLargeVarTypes", "rows travel between steps with other Arrow types", "false"
     ),
 )
-"""What is refused, each with its reason."""
+"""The settings that are refused, each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What a session is to be like."""
+    """The request for a session."""
 
     app: str
     master: str
@@ -88,28 +88,28 @@ class SessionRequest:
     memory: str = "1g"
     """Java heap of the driver, as Spark or Kubernetes writes it."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """Settings that come with the place where it runs."""
+    """Settings that come with the site where the app runs."""
     rows_in_spark: bool = True
     """Whether rows pass through Spark SQL, or only through Python."""
 
     @property
     def local(self) -> bool:
-        """Whether all of it runs on this host."""
+        """Whether everything runs on this host."""
         return self.master.startswith("local")
 
 
 def session_settings(wanted: SessionRequest) -> dict[str, str]:
-    """All settings; raises `SparkSettingRefusedError` that names every setting that can't be chosen."""
+    """Return all settings; raise `SparkSettingRefusedError` that names every setting that can't be chosen."""
     check_settings(wanted.conf, wanted.given)
     settings = {
-        # A batch that fails fails again, and the attempt is what is repeated; one more try is for a lost moment.
+        # A batch that fails usually fails again, and then the attempt is repeated; one more try is for brief failures.
         "spark.task.maxFailures": "2",
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-        # Rows of all steps travel in one frame, each step's in a struct; beyond this Spark no longer compiles its plan.
+        # Rows of all steps travel in one frame, a struct per step; with more fields Spark no longer compiles its plan.
         "spark.sql.codegen.maxFields": "2000",
-        # Over TCP, a small answer waits up to 40 ms for the acknowledgement of the part before it.
+        # Over TCP, a small answer waits up to 40 ms until the part before it is acknowledged.
         "spark.python.unix.domain.socket.enabled": "true",
-        # PySpark would note the line of Python of each operation on a frame: every batch pays, nobody reads it.
+        # PySpark would record the Python line of each operation on a frame: it costs every batch, and nobody reads it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if wanted.local else {}),
         **wanted.conf,
@@ -134,7 +134,7 @@ def session_settings(wanted: SessionRequest) -> dict[str, str]:
 
 
 def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
-    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `given`: others chose it."""
+    """Raise `SparkSettingRefusedError` that names every setting that can't be chosen; `given`: set by the site."""
     wrong = [
         f"{name}: {fixed.why}"
         for name, value in sorted(conf.items())
@@ -154,16 +154,16 @@ def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = No
 
 
 def _java_options(wanted: SessionRequest) -> dict[str, str]:
-    # Where no row passes through Java, what its second compiler costs never comes back: a tenth of an app's CPU in its
-    # first ten seconds. Rows never pass through the driver where executors are processes of their own.
+    # If no row passes through Java, its second compiler never pays off: it takes a tenth of an app's CPU in the first
+    # ten seconds. Rows never pass through the driver if executors are processes of their own.
     executor = [] if wanted.rows_in_spark else [_ONE_COMPILER]
     driver = executor if wanted.local else [_ONE_COMPILER]
-    # By default executors would tell the whole of each task: a log that is full within the hour, of nothing.
+    # By default executors would log details of each task: a log that is full within the hour, and says nothing.
     logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     found = {}
     for who, options in (("driver", driver), ("executor", executor)):
         name = f"spark.{who}.extraJavaOptions"
-        # The last of two equal options counts in Java: users may choose otherwise.
+        # In Java the last of two equal options counts, so the user's come last.
         found[name] = " ".join([logging, *options, *filter(None, [wanted.conf.get(name)])])
     return found
 

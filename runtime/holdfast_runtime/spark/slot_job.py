@@ -1,9 +1,9 @@
-"""The slots of an app as one Spark job: a Python segment, and behind it Spark SQL and Python in turn, prepared once.
+"""The slots of an app as one prepared Spark job: a Python segment, followed by Spark SQL and Python segments in turn.
 
-In a new JVM a job takes seconds to build and to run for the first time, and so does the query to start: so it is
-built, and run once with nothing to do, in a thread meanwhile (`PreparingJob`). A Spark SQL expression that fails on a
-row ends the whole job; its error becomes a sentence with the step instead of Java's stack. The only place where
-segments meet Spark. Must not know what they do, nor decide what becomes of a batch.
+In a new JVM a job takes seconds to build and run for the first time, and the query takes seconds to start. So the job
+is built, and run once with nothing to do, in a thread meanwhile (`PreparingJob`). A Spark SQL expression that fails on
+a row ends the whole job; the error then names the step instead of showing Java's stack. Only this module joins
+segments to Spark. Must not know what segments do, nor decide what becomes of a batch.
 """
 
 import gc
@@ -37,47 +37,47 @@ from holdfast_runtime.streams.systems.app_streams import Streams
 
 @cache
 def _worker_tools(content: bytes) -> WorkerTools:
-    """The tools for a pickled program: made once per process and program."""
+    """Return the tools for a pickled program, made once per process and program."""
     program: Program = pickle.loads(content)  # noqa: S301 - from the driver of this app
     tools = WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, now))
-    # They live as long as the process: no need to look through them for garbage after every batch.
+    # They live as long as the process, so garbage collection need not visit them after every batch.
     gc.collect()
     gc.freeze()
     return tools
 
 
 class PreparingJob:
-    """A job that gets ready while others work."""
+    """A job that is built and warmed up in a thread."""
 
     def __init__(self, build: Callable[[], Job], nothing: str) -> None:
-        """`nothing`: the plan of a batch that concerns no task."""
+        """`nothing`: the plan of a batch without tasks."""
         self._ready = start_early(lambda: _prepared(build, nothing))
 
     def run(self, batch: str) -> list[str]:
-        """Run all slots with this plan, as the job does; raises what went wrong when the job was built."""
+        """Wait for the job and run it with this plan; raise what went wrong while it was built."""
         return self._ready().run(batch)
 
 
 def _prepared(build: Callable[[], Job], nothing: str) -> Job:
     job = build()
-    # What fails here fails in the first batch too, where it is explained.
+    # An error here comes again in the first batch, where it is explained.
     with suppress(PySparkException, Py4JError):
         job.run(nothing)
     return job
 
 
 _DATA_EXCEPTION = "22"
-"""The class of the SQL standard's states for values with which an expression can't be computed."""
+"""The SQLSTATE class of data exceptions: values with which an expression can't be computed."""
 _NOT_HERE = " If necessary set "
-"""What Spark advises behind this is to turn off ANSI mode, which can't be turned off here."""
+"""Here begins Spark's advice to turn off ANSI mode, which is fixed in Holdfast."""
 
 
 class ExpressionFailedError(UserActionError):
-    """An expression of a step fails on a row."""
+    """An SQL expression of a step failed on a row."""
 
 
 def sql_texts(steps: Sequence[Step]) -> Mapping[str, str]:
-    """Step -> its Spark SQL, for steps that stop the app where it fails."""
+    """Return step -> its Spark SQL, for steps that stop the app when an expression fails."""
     return {
         step.name: step.filter or ", ".join(step.select or ())
         for step in steps
@@ -86,7 +86,7 @@ def sql_texts(steps: Sequence[Step]) -> Mapping[str, str]:
 
 
 def failed_expression(error: Exception, texts: Mapping[str, str]) -> ExpressionFailedError | None:
-    """What an error of Spark says of the expressions in these texts; None: it is another error."""
+    """Return the error that names the failed expression among these texts; None if Spark failed for another reason."""
     for cause in java_causes(error):
         if not is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
             continue
@@ -112,35 +112,35 @@ _RESULT = "result STRING"
 
 @dataclass(frozen=True, slots=True)
 class PackedProgram:
-    """A program as workers get it: the same bytes in all jobs, so that tasks that move find a worker's tools ready."""
+    """A pickled program: the same bytes in all jobs, so that workers reuse their tools when tasks move."""
 
     program: Program
     content: bytes
 
     @classmethod
     def of(cls, program: Program) -> "PackedProgram":
-        """Of this program."""
+        """Pickle this program."""
         return cls(program, pickle.dumps(program, protocol=5))
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the processes of a job are told."""
+    """What the worker processes of a job get."""
 
     content: bytes
-    """The program."""
+    """The pickled program."""
     slots: Sequence[tuple[str, ...]]
     """The tasks of each slot, in the order of the job."""
 
 
 class SlotJob:
-    """The slots of an app, run batch by batch."""
+    """The job that runs the slots of an app."""
 
     def __init__(self, job: LocatedJob, texts: Mapping[str, str]) -> None:
         self._job, self._texts = job, texts
 
     def run(self, batch: str) -> list[str]:
-        """Run all slots with this plan of the batch; what each answers. Raises what Spark SQL fails on by its step."""
+        """Run all slots with this plan and return their answers; raise `ExpressionFailedError` if Spark SQL fails."""
         try:
             return self._job.run(batch)
         except (PySparkException, Py4JError) as error:
@@ -155,7 +155,7 @@ def slot_job(
     slots: Mapping[str, tuple[str, ...]],
     places: Mapping[str, str | None],
 ) -> SlotJob:
-    """The job for an assignment: slot -> its tasks, and where it should run."""
+    """Return the job for an assignment; `slots`: slot -> its tasks, `places`: slot -> where it should run."""
     work = _Work(packed.content, tuple(slots.values()))
 
     def build(frame: DataFrame) -> DataFrame:
@@ -205,13 +205,13 @@ def _last(work: _Work) -> Segment:
 
 
 def _drain(batches: Iterator[pa.RecordBatch]) -> None:
-    """The one row that makes Spark run the slot says nothing that its number does not."""
+    """Consume the one row that makes Spark run the slot; the slot is known by its number."""
     for _ in batches:
         pass
 
 
 def _slot(work: _Work) -> Slot:
-    """The slot this Spark task is: they are numbered in the order of the job."""
+    """Return the slot that this Spark task runs; slots are numbered in the order of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
     shop = _worker_tools(work.content)

@@ -1,9 +1,8 @@
-"""The daemon that Spark forks its Python workers from; what it has imported, none of them imports again.
+"""The daemon from which Spark forks its Python workers; they need not import again what it has imported.
 
-Takes the place of `pyspark.daemon` (`spark.python.daemon.module`) and becomes it. After each Spark task a worker
-looks through all its objects for garbage; those of the imports are taken out of that, which saves 60 ms of CPU per
-slot and batch. Before the workers it forks the one process that writes to Kafka for all of them. Must not open
-anything: it would be shared by all workers.
+It replaces `pyspark.daemon` (`spark.python.daemon.module`) and then runs it. After each Spark task a worker collects
+garbage; imported objects are excluded from that, which saves 60 ms of CPU per slot and batch. Before any worker, it
+forks the one process that writes to Kafka for all of them. Must not open anything: all workers would share it.
 """
 
 import gc

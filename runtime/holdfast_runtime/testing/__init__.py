@@ -1,7 +1,7 @@
 """TestDriver, with which users test their apps batch by batch in one process, without a cluster or a JVM.
 
-What runs is the engine itself: plan, offsets, slots, state and commit are those of `holdfast run`. Only Spark's part,
-which asks for batches and starts slots, is played by `TestDriver`. Must not be imported by what runs apps.
+It runs the real engine: plan, offsets, slots, state and commit are those of `holdfast run`. `TestDriver` only replaces
+Spark, which otherwise asks for batches and starts slots. Code that runs apps must not import this package.
 """
 
 from holdfast_runtime.testing.driver import BatchResult, Lab, TestDriver

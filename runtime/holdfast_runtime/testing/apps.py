@@ -1,4 +1,4 @@
-"""The app of a test: given as a file, as YAML, as a tree or as the app itself, with its topics in the embedded log.
+"""The app of a test, read from a file, YAML text, a tree or a `StreamApp`, with its topics in the embedded log.
 
 Must not accept what `holdfast` would refuse.
 """
@@ -19,7 +19,7 @@ AppLike = StreamApp | Mapping[str, Any] | Path | str
 
 
 def app_of(given: AppLike) -> StreamApp:
-    """The app: itself, its tree, the path of its file, or its YAML."""
+    """Return the app, which is given as itself, as a tree, as the path of its file, or as YAML text."""
     if isinstance(given, StreamApp):
         return given
     if isinstance(given, Mapping):
@@ -35,7 +35,7 @@ def app_of(given: AppLike) -> StreamApp:
 
 
 def offline(app: StreamApp) -> StreamApp:
-    """The same app with its Kafka topics in the embedded log; inputs that say no number of partitions have one each."""
+    """Return the app with its Kafka topics moved to the embedded log; inputs without a partition count get one each."""
     spec = app.spec
     kafka = {system.name for system in spec.systems if system.kafka is not None}
     if not kafka:
@@ -54,7 +54,7 @@ def offline(app: StreamApp) -> StreamApp:
 
 
 def grown(app: StreamApp, stream: str, partitions: int) -> StreamApp:
-    """The same app with more partitions of a stream."""
+    """Return the app with this many partitions of a stream."""
     streams = tuple(
         one.model_copy(update={"partitions": partitions}) if one.name == stream else one for one in app.spec.streams
     )

@@ -1,8 +1,8 @@
-"""TestDriver, which plays Spark's part: asks for batches, makes them durable, has slots run, when the test says so.
+"""TestDriver, which does Spark's part when the test says so: plan a batch, make it durable, run its slots.
 
-    feed -> run: plan -> offsets durable -> slots -> done        restart: a new attempt goes on from what is durable
+    feed -> run: plan -> offsets durable -> slots -> done        restart: a new attempt continues from what is durable
 
-Must not do what the engine does: all decisions are the engine's own.
+Must not decide anything itself: all decisions are the engine's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,38 +58,38 @@ class BatchResult:
     """What one batch did."""
 
     number: int
-    """In the life of the run, from 1."""
+    """The number of the batch in its run, from 1."""
     now: datetime
-    """Its clock."""
+    """The clock when the batch was planned."""
     replay: bool
-    """An earlier attempt had planned it."""
+    """Whether an earlier attempt had planned the batch."""
     tasks: tuple[TaskReport, ...]
-    """What became of each task that took part."""
+    """A report for each task that took part."""
 
     @property
     def rows_in(self) -> int:
-        """Over all tasks."""
+        """Rows read, over all tasks."""
         return sum(task.rows_in for task in self.tasks)
 
     @property
     def rows_out(self) -> int:
-        """Over all tasks and streams."""
+        """Rows written, over all tasks and streams."""
         return sum(sum(task.rows_out.values()) for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """What tests of the engine itself may change."""
+    """Settings for tests of the engine itself."""
 
     at: Callable[[str], None] = lambda _: None
-    """Told each step that a batch reaches."""
+    """Called with each step that a batch reaches."""
     snapshots: SnapshotPolicy | None = None
     exclusive: bool = True
-    """False: other drivers may be at work on the directory."""
+    """If false, other drivers may use the directory at the same time."""
 
 
 class TestDriver:
-    """One app on one directory, run batch by batch in this process. A context manager."""
+    """Runs one app on one directory, batch by batch, in this process. A context manager."""
 
     __test__ = False
 
@@ -103,11 +103,11 @@ class TestDriver:
         spark: "SparkSession | None" = None,
         lab: Lab | None = None,
     ) -> None:
-        """Begin the first attempt of this driver.
+        """Start the first attempt of this driver.
 
-        `data`: where logs, state and checkpoint are, a temporary directory unless given. `slots`: over how many
-        slots tasks are spread. `now`: where the clock begins; without, where the last batch was, or at 2026-01-01 UTC.
-        `spark`: a session, for apps with filter or select. Topics of Kafka are played by the embedded log.
+        `data`: the directory for logs, state and checkpoint; by default a temporary one. `slots`: the number of slots
+        that tasks are spread over. `now`: the initial clock; by default that of the last batch, or 2026-01-01 UTC.
+        `spark`: a session, needed for apps with filter or select. Kafka topics are replaced by the embedded log.
         """
         self._app, self._slots, self._spark, self._lab = offline(app_of(app)), slots, spark, lab or Lab()
         self._crash = CrashPoint()
@@ -115,17 +115,17 @@ class TestDriver:
         folder = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))
         self._data = DataDir(folder)
         self.late = 0
-        """Rows that came behind the watermark, since this driver was made."""
+        """Rows that arrived behind the watermark, since this driver was created."""
         self.ahead = 0
-        """Records whose event time was farther ahead of the clock than `maxAhead`, since this driver was made."""
+        """Records whose event time was farther ahead of the clock than `maxAhead`, since this driver was created."""
         self.undecoded = 0
-        """Records that could not be decoded and were skipped, since this driver was made."""
+        """Records that could not be decoded and were skipped, since this driver was created."""
         self.failed = 0
-        """Rows on which steps failed and that became dead letters, since this driver was made."""
+        """Rows on which a step failed and that became dead letters, since this driver was created."""
         self.tombstones = 0
-        """Records whose value is null, since this driver was made."""
+        """Records whose value is null, since this driver was created."""
         self.clock_jumped: str | None = None
-        """What a run would have said last of a clock that was set."""
+        """The last message about a changed clock that a run would have shown; None if there was none."""
         try:
             if self._lab.exclusive:
                 self._stack.enter_context(self._data.app(self._app.name).taken())
@@ -148,40 +148,40 @@ class TestDriver:
         self.close()
 
     def close(self) -> None:
-        """Let others in; a temporary directory is removed."""
+        """Release the directory; a temporary one is removed."""
         close_under(self._data.log)
         self._stack.close()
 
     @property
     def now(self) -> datetime:
-        """The clock."""
+        """The test's clock."""
         return _datetime(self._now)
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt."""
+        """The number of the current attempt."""
         return self._epoch
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks of the app."""
+        """The names of the app's tasks."""
         return tuple(self._program.tasks)
 
     @property
     def completed(self) -> bool:
-        """Whether everything has ended: no row can come to any task any more."""
+        """Whether all inputs have ended, so that no task can get another row."""
         return set(self.tasks) <= self._standing.ended
 
     def feed(self, stream: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch) -> None:
-        """Write rows into an input, each to the partition of its key."""
+        """Write rows to an input, each to the partition of its key."""
         self._records.feed(stream, rows, self._now)
 
     def feed_bytes(self, stream: str, values: Sequence[bytes | None], key: bytes | None = None) -> None:
-        """Write record values as they are, whatever they hold."""
+        """Write record values unchanged, even if the stream's format can't decode them."""
         self._records.feed_bytes(stream, values, key, self._now)
 
     def end(self, stream: str) -> None:
-        """Let a stream end where it is now: one that is `bounded`, or another app's that carries control messages."""
+        """End a stream at its present end. It must be `bounded`, or have `control: true` (another app writes it)."""
         declared = self._records.declared(stream)
         if declared.control:
             self._records.say(stream, encode(EndOfStreamMessage(stream, Position(self._done.batch, 0))), self._now)
@@ -195,24 +195,24 @@ class TestDriver:
             raise TestMisuseError(message)
 
     def advance(self, by: float | timedelta) -> None:
-        """Let so many seconds pass; of fewer than none, the clock alone goes back. See `set_clock`."""
+        """Let this many seconds pass. A negative number only sets the clock back, as `set_clock` does."""
         later = (by if isinstance(by, timedelta) else timedelta(seconds=by)) // _MILLISECOND
         self._now += later
         self._passed += max(later, 0)
 
     def set_clock(self, to: datetime) -> None:
-        """Set the host's clock, in no time: as an administrator does, or a time service that was away."""
+        """Set the host's clock while no time passes, as an administrator or a time service would."""
         self._now = _millis(to)
 
     def run(self, batches: int = 1) -> tuple[BatchResult, ...]:
-        """Run so many batches; fewer where there is nothing to do."""
+        """Run this many batches, fewer if there is nothing left to do."""
         results: list[BatchResult] = []
         while len(results) < batches and (result := self._batch()) is not None:
             results.append(result)
         return tuple(results)
 
     def run_until_idle(self) -> tuple[BatchResult, ...]:
-        """Run batches until there is nothing to do at this time of the clock."""
+        """Run batches until nothing is left to do at the current clock."""
         results = self.run(_MOST_BATCHES)
         if len(results) == _MOST_BATCHES:
             message = f"the app is not idle after {_MOST_BATCHES} batches: does it feed itself, or set timers for now?"
@@ -220,58 +220,58 @@ class TestDriver:
         return results
 
     def crash_at(self, step: str, after: int = 1) -> None:
-        """Die when this step is reached, the so-manieth time from now on: `run` raises `Crashed`. See `ALL_STEPS`."""
+        """Crash when a batch reaches this step for the `after`-th time: `run` raises `Crashed`. Steps: `ALL_STEPS`."""
         if self._program.compiled.has_sql:
             message = "an app with filter or select steps runs in processes of Spark, where crash_at can't reach"
             raise TestMisuseError(message)
         self._crash.arm(step, after)
 
     def restart(self, app: AppLike | None = None) -> None:
-        """Begin a new attempt, of a changed app if one is given. A batch that was cut off is its first."""
+        """Start a new attempt, of a changed app if one is given. It first runs a batch that was cut off."""
         if app is not None:
             self._app = app_of(app)
         self._crash.disarm()
         self._begin()
 
     def grow(self, stream: str, partitions: int) -> None:
-        """Give an input more partitions, which the next attempt (`restart`) will see."""
+        """Give an input more partitions. The next attempt (`restart`) reads them."""
         self._records.declared(stream)
         self._log.grow(self._program.plan.stream(stream).topic, partitions)
         self._app = grown(self._app, stream, partitions)
 
     def lose_local_state(self, task: str | None = None) -> None:
-        """Take the local store of a task away, or all of them: their disk is lost."""
+        """Remove the local store of a task, or of all tasks, as if their disk were lost."""
         for one in (self._task(task),) if task is not None else self.tasks:
             drop(self._program.state.place(self._program.identity(one)))
 
     def rows(self, stream: str) -> list[dict[str, Any]]:
-        """The rows that stand in a stream, by partition and offset."""
+        """Return all rows of a stream, by partition and offset."""
         return self._records.rows(stream)
 
     def records(self, stream: str) -> list[Record]:
-        """Its records as they are stored, control messages among them."""
+        """Return all records of a stream as they are stored, control messages included."""
         return self._records.records(stream)
 
     def control(self, stream: str) -> list[ControlRecord]:
-        """The control messages that stand in a stream, by partition and offset."""
+        """Return all control messages of a stream, by partition and offset."""
         return self._records.control(stream)
 
     def state(self, step: str, key: Any) -> dict[Any, Any] | None:
-        """What a `process` step keeps of a key (of several columns: a tuple); None: nothing."""
+        """Return what a `process` step keeps for a key (a tuple if of several columns); None if it keeps nothing."""
         found = self._kept().key(step, key, self._now)
         return None if found is None else dict(found)
 
     def timers(self, step: str, key: Any) -> tuple[Timer, ...]:
-        """The timers of a key that wait."""
+        """Return the pending timers of a key."""
         found = self._kept().key(step, key, self._now)
         return () if found is None else found.timers
 
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
-        """All that a task keeps, as bytes: for comparing."""
+        """Return all state of a task as table -> key -> value, in bytes, for comparisons."""
         return self._kept().tables(self._task(task))
 
     def watermark(self, name: str) -> datetime | None:
-        """How far event time has come: in a stream, or in a task as it last reported; None: not known yet."""
+        """Return the watermark of a stream, or the one that a task last reported; None if it is not known yet."""
         if name in self._program.tasks:
             found = self._marks.get(name)
         else:
@@ -305,7 +305,7 @@ class TestDriver:
         self._standing, self._marks, self._dead = TaskLedger(), dict[str, int | None](), False
         self._clock = BatchClock()
         self._done, self._jump = self._history.done(), DueJump(JumpFile.beside(self._places.query))
-        # A bounded stream ends where the test ends it, also if that was in another process.
+        # A bounded stream ends where the test ended it, even if that was in another process.
         self._ending = {partition.stream for partition in (self._history.unfinished() or self._done).ends}
 
     def _batch(self) -> BatchResult | None:

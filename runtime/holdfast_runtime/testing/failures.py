@@ -1,7 +1,7 @@
-"""Failures in tests: the crash point where a batch dies as if the process were gone, and the errors of a test itself.
+"""Failures in tests: the crash point, where a batch dies as if its process were killed, and errors of the test itself.
 
-Nothing behind the step of a crash happens. `Crashed` must not be a `HoldfastError`: those are handled on the way, and
-a dead process handles nothing.
+Nothing after the step of the crash happens. `Crashed` must not be a `HoldfastError`: the engine handles those, and a
+dead process handles nothing.
 """
 
 from holdfast.errors import UserActionError
@@ -12,27 +12,27 @@ from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
 from holdfast_runtime.state.opening import RESTORE_STEPS
 
 DRIVER_STEPS = ("offsets durable", "slots done")
-"""What the driver itself does in a batch: it plans and writes down, and behind the slots it notes that all is done."""
+"""The driver's own steps in a batch: the planned offsets are durable; all slots are done, which is not noted yet."""
 ALL_STEPS = (*DRIVER_STEPS, *RESTORE_STEPS, *COMMIT_STEPS, *WRITE_STEPS, *SNAPSHOT_STEPS, *COLLECT_STEPS)
 
 
 class Crashed(Exception):  # noqa: N818 - it is what happened, not an error
-    """The batch died where the test wanted it to."""
+    """The batch crashed at the step that the test named with `crash_at`."""
 
 
 class UnknownStepError(UserActionError):
-    """There is no such step."""
+    """The test named a step that does not exist, or an impossible count."""
 
 
 class CrashPoint:
-    """Counts steps, and dies at the one a test has named."""
+    """Counts steps and raises `Crashed` at the one that a test has named."""
 
     def __init__(self) -> None:
         self._step: str | None = None
         self._left = 0
 
     def arm(self, step: str, after: int) -> None:
-        """Die when this step is reached for the so-manieth time."""
+        """Crash when this step is reached for the `after`-th time."""
         if step not in ALL_STEPS:
             message = f"there is no step {step!r}{near_miss(step, ALL_STEPS)}; all of them: {', '.join(ALL_STEPS)}"
             raise UnknownStepError(message)
@@ -42,11 +42,11 @@ class CrashPoint:
         self._step, self._left = step, after
 
     def disarm(self) -> None:
-        """Go on living."""
+        """Crash nowhere."""
         self._step = None
 
     def reached(self, step: str) -> None:
-        """A step is done."""
+        """Count a step that a batch has reached; raise `Crashed` if it is the one."""
         if step != self._step:
             return
         self._left -= 1
@@ -57,14 +57,14 @@ class CrashPoint:
 
 
 class TestMisuseError(UserActionError):
-    """The test asks for something the driver can't do."""
+    """The test asks for something that the driver can't do."""
 
     __test__ = False
 
 
 class SparkNeededError(UserActionError):
-    """The app has Spark SQL steps, and the test gave no session."""
+    """The app has Spark SQL steps, but the test gave no Spark session."""
 
 
 class FeedError(UserActionError):
-    """Rows that are not rows of the stream they were fed into."""
+    """Rows that do not fit the schema of the stream they were fed into."""

@@ -1,8 +1,7 @@
-"""The history of batches of a test, planned and done, on disk as Spark's two logs keep it.
+"""The planned and finished batches of a test, kept on disk as Spark keeps them in its two logs.
 
-So a batch that was cut off is run again as it was planned, also by another process. A batch is planned once: a name
-that is taken means that another driver is at work. Must not wait for the disk: what tests lose is processes, not
-machines.
+So a batch that was cut off runs again as it was planned, even in another process. A batch is planned once: if its file
+exists already, another driver is using the directory. Must not sync to disk: tests lose processes, not machines.
 """
 
 import os
@@ -17,7 +16,7 @@ _KEPT = 3
 
 
 class History:
-    """The offsets of one run."""
+    """The offsets of the planned and finished batches of one run."""
 
     def __init__(self, directory: Path) -> None:
         if (directory / "metadata").exists():
@@ -31,21 +30,21 @@ class History:
             folder.mkdir(parents=True, exist_ok=True)
 
     def done(self) -> Offsets:
-        """Where the last batch that is done ended."""
+        """Return the offsets after the last finished batch."""
         batch = _last(self._done)
         return Offsets() if batch == 0 else self._read(batch)
 
     def unfinished(self) -> Offsets | None:
-        """The batch that was planned and is not done."""
+        """Return the batch that is planned but not done; None if there is none."""
         batch = _last(self._planned)
         return self._read(batch) if batch > _last(self._done) else None
 
     def logged(self) -> OffsetLogState:
-        """Both."""
+        """Return `done` and `unfinished` as the state of an offset log."""
         return OffsetLogState(self.done(), self.unfinished())
 
     def plan(self, offsets: Offsets) -> None:
-        """Make a batch certain: from now on it is this one, whatever happens."""
+        """Write the plan of a batch; from now on the batch is run with these offsets."""
         draft = self._planned / f".{os.getpid()}"
         draft.write_text(offsets.text(), encoding="utf-8")
         try:
@@ -59,7 +58,7 @@ class History:
             draft.unlink()
 
     def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
-        """Have a batch planned no more, or only this of it."""
+        """Remove the plan of a batch, or replace it by `instead`."""
         path = self._planned / str(planned.batch)
         if instead is None:
             path.unlink()
@@ -69,7 +68,7 @@ class History:
         draft.replace(path)
 
     def finish(self, offsets: Offsets) -> None:
-        """Note that a batch is done."""
+        """Mark a batch as done."""
         (self._done / str(offsets.batch)).touch()
         for folder in (self._done, self._planned):
             for batch in _batches(folder):

@@ -1,4 +1,4 @@
-"""The job of a test: slots of a batch one after the other in this process, or through Spark where a session is given.
+"""The job of a test: runs the slots of a batch in turn in this process, or through Spark if a session is given.
 
 Must not know what a batch is for.
 """
@@ -26,13 +26,13 @@ Slots = Mapping[str, tuple[str, ...]]
 
 
 class JobHere:
-    """All slots in this process."""
+    """A job that runs all slots in this process."""
 
     def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None]) -> None:
         self._shop, self._slots, self._at = shop, slots, at
 
     def run(self, batch: str) -> list[str]:
-        """One slot after the other."""
+        """Run one slot after the other and return their answers."""
         plan = BatchPlan.parse(batch)
         return [
             _answer(Slot(self._shop, plan, number, tasks, self._at))
@@ -47,7 +47,7 @@ def job_of(
     clock: Callable[[], int],
     at: Callable[[str], None],
 ) -> Job:
-    """Here where that is possible, else through Spark."""
+    """Return a job that runs in this process, or through Spark if the app has SQL steps."""
     if not program.compiled.has_sql or spark is None:
         return JobHere(
             WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
@@ -58,7 +58,7 @@ def job_of(
 
 
 def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:
-    """Who tells what comes out of a `select`; raises `SparkNeededError` for an app with SQL and no session."""
+    """Return what computes the columns of a `select`; raise `SparkNeededError` if SQL steps have no session."""
     if spark is not None:
         from holdfast_runtime.segments.catalyst import select_schema  # noqa: PLC0415 - as above
 

@@ -1,6 +1,6 @@
-"""The records of streams as a test sees them: rows in and out as dicts, with control messages told apart.
+"""The records of streams as a test sees them: rows as dicts, control messages separate from rows.
 
-Must not write what a producer of the stream could not write.
+Must not write anything that a producer of the stream could not write.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _USER = b"\0"
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control message, and where it stands."""
+    """A control message in a stream, with its partition and offset."""
 
     partition: int
     offset: int
@@ -39,7 +39,7 @@ class ControlRecord:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it is stored."""
+    """A record as the stream stores it."""
 
     partition: int
     offset: int
@@ -49,7 +49,7 @@ class Record:
 
 
 class AppStreams:
-    """The streams of one app, in the log of one directory."""
+    """The streams of one app in the embedded log of one directory."""
 
     def __init__(self, spec: AppSpec, plan: Plan, compiled: CompiledGraph, log: EmbeddedLog) -> None:
         self._plan, self._log = plan, log
@@ -60,7 +60,7 @@ class AppStreams:
         self._written = {(node.step.to or node.name): node.schema for node in compiled.sinks if node.step is not None}
 
     def feed(self, name: str, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, now: int) -> int:
-        """Write rows as another program would: in the stream's format, each to the partition of its key."""
+        """Write rows in the stream's format, each to the partition of its key; return how many."""
         stream, schema = self._fed(name), arrow_schema(self.planned(name).rows)
         batch = rows if isinstance(rows, pa.RecordBatch) else _batch(name, rows, schema)
         if not batch.schema.equals(schema):
@@ -76,18 +76,18 @@ class AppStreams:
         return int(batch.num_rows)
 
     def feed_bytes(self, name: str, values: Sequence[bytes | None], key: bytes | None, now: int) -> None:
-        """Write records as they are, whatever they hold."""
+        """Write record values unchanged, even if the stream's format can't decode them."""
         self._fed(name)
         self._append(name, written_batch([key] * len(values), values, now))
 
     def say(self, name: str, value: bytes, now: int) -> None:
-        """Write one record to every partition."""
+        """Write one record without a key to every partition."""
         topic = self.planned(name).topic
         for partition in self._log.bounds(topic):
             self._log.append(partition, written_batch([None], [value], now))
 
     def records(self, name: str) -> list[Record]:
-        """All records that are kept, by partition and offset."""
+        """Return all records that the stream holds, by partition and offset."""
         planned, found = self.planned(name), []
         if self._kind(name) != "log":
             message = f"stream {name} is made up by its system; there is nothing to look at"
@@ -100,7 +100,7 @@ class AppStreams:
         return found
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """The rows among them."""
+        """Return the rows of a stream, without control messages."""
         values = [record.value for record in self.records(name)]
         if name in self._typed:
             values = [value[1:] for value in values if value is not None and value[:1] == _USER]
@@ -114,7 +114,7 @@ class AppStreams:
         return row_dicts(decoded.rows)
 
     def control(self, name: str) -> list[ControlRecord]:
-        """The control messages among them."""
+        """Return the control messages of a stream."""
         found = []
         for record in self.records(name) if name in self._typed else []:
             message = decode(record.value, f"{name}/{record.partition} at offset {record.offset}")
@@ -123,7 +123,7 @@ class AppStreams:
         return found
 
     def declared(self, name: str) -> Stream:
-        """A stream of the spec."""
+        """Return a stream of the spec; raise `TestMisuseError` for a stream that only a step writes."""
         self.planned(name)
         found = self._declared.get(name)
         if found is None:
@@ -132,7 +132,7 @@ class AppStreams:
         return found
 
     def planned(self, name: str) -> PlannedStream:
-        """A stream of the app, or an error that names those there are."""
+        """Return a stream of the plan; raise `TestMisuseError`, with the closest name, if the app does not have it."""
         names = [stream.name for stream in self._plan.streams]
         if name not in names:
             message = f"the app has no stream {name}{did_you_mean(name, names)}"

@@ -1,6 +1,6 @@
-"""The state of tasks as a test sees it: as the last batch left it; where the disk is lost, in the durable copy.
+"""The state of tasks after the last batch, for tests: from the local store, or from the durable copy if that is lost.
 
-Must not change either.
+Must not change either of them.
 """
 
 import sys
@@ -36,13 +36,13 @@ from holdfast_runtime.testing.failures import TestMisuseError
 
 
 class TaskStates:
-    """The state of all tasks after a batch."""
+    """The state of all tasks after the batch that ended at `done`."""
 
     def __init__(self, program: Program, done: Offsets) -> None:
         self._program, self._done = program, done
 
     def key(self, step: str, key: Any, now: int) -> KeyState | None:
-        """What a step keeps of a key; None: nothing."""
+        """Return the state that a step keeps for a key; None if there is none."""
         node, keeper, verb = self._stateful(step)
         schema = self._program.compiled.nodes[node.inputs[0]].schema
         columns = pa.schema([schema.field(name) for name in verb.by])
@@ -65,12 +65,12 @@ class TaskStates:
         return None
 
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
-        """All that a task keeps, as bytes: for comparing."""
+        """Return all state of a task as table -> key -> value, in bytes, for comparisons."""
         with self._tables(task) as tables:
             return {name: dict(tables.table(name).scan()) for name in tables.tables()}
 
     def stream_watermark(self, stream: str, now: int) -> int | None:
-        """The lowest watermark of a stream in any task that reads it."""
+        """Return the lowest watermark of a stream over the tasks that read it; None while one is unknown."""
         marks = []
         for task, inputs in self._program.tasks.items():
             if task in self._done.turns and any(one.stream == stream for one in inputs):
