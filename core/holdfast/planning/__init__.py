@@ -1,1 +1,1 @@
-"""From graph to join sets to partition counts to a `Plan`, with every problem found."""
+"""Planning: from the graph of an app over join sets and partition counts to a `Plan`, with every problem found."""

@@ -1,9 +1,9 @@
-"""Checks over graph, keys, counts and topics of a plan, each problem with numbers, path and repair.
+"""Checks of a plan's graph, keys, counts and topics; each problem has numbers, paths and a repair.
 
-Circles, locations, counts that are unknown or do not agree; steps in event time reached by rows without one; rows
-that go nowhere, come from nowhere or come out once per task; two names for one topic; settings no client is given.
-Must not derive anything or ask brokers: it only compares what the other modules found and what the spec says.
-Whether a declared event time fits its columns is judged in `rows`.
+They find: cycles; invalid locations; partition counts that are unknown or disagree; steps that need event time but
+get rows without it; rows that are unused, never fed or repeated once per task; two names for one topic; client
+settings that are not allowed. Must not derive anything or ask brokers: it only compares what the other modules found
+with the spec. `rows` checks whether a declared event time fits its columns.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,11 +24,11 @@ from holdfast.spec.steps import Step
 from holdfast.spec.streams import System
 
 MENDABLE = frozenset({Reason.PARTITION_COUNT_MISMATCH, Reason.KEY_MISMATCH, Reason.PARTITIONER_MISMATCH})
-"""Reasons for which a `repartition` in the right place is the cure."""
+"""Reasons that a `repartition` in the right place can repair."""
 
 
 def circle_problems(graph: Graph) -> Iterator[Problem]:
-    """Steps that read each other in a circle."""
+    """A problem if steps read each other in a circle."""
     if graph.circle:
         names = ", ".join(graph.circle)
         message = f"these steps read each other in a circle: {names}; no row could ever leave it"
@@ -36,7 +36,7 @@ def circle_problems(graph: Graph) -> Iterator[Problem]:
 
 
 def location_problems(location: str) -> Iterator[Problem]:
-    """A template for locations that names what pods and nodes do not have."""
+    """A problem if the location template names fields that pods and nodes do not have."""
     try:
         check_location(location)
     except LocationInvalidError as error:
@@ -46,7 +46,7 @@ def location_problems(location: str) -> Iterator[Problem]:
 def unknown_counts(
     graph: Graph, counts: Mapping[str, DecidedCount], missing_topics: frozenset[str]
 ) -> Iterator[Problem]:
-    """Inputs and side inputs without a count."""
+    """A problem for each input and side input whose partition count is unknown."""
     for name in sorted(graph.streams):
         if graph.role(name) not in ("input", "sideInput") or name in counts:
             continue
@@ -64,7 +64,7 @@ def unknown_counts(
 
 
 def count_problems(graph: Graph, sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount]) -> Iterator[Problem]:
-    """Sets whose streams do not agree."""
+    """A problem for each join set whose streams have different partition counts."""
     disagreeing = [one for one in sets if len(_counts(one.streams, counts)) > 1]
     joins = [set(one.streams) for one in disagreeing if one.is_join]
     told = (one for one in disagreeing if one.is_join or _says_more(one, joins, counts))
@@ -78,7 +78,7 @@ def _counts(streams: tuple[str, ...], counts: Mapping[str, DecidedCount]) -> set
 
 
 def _says_more(keyed: JoinSet, joins: list[set[str]], counts: Mapping[str, DecidedCount]) -> bool:
-    """Whether a keyed step disagrees for more than joins upstream of it, which are reported already."""
+    """Whether the counts of a keyed step disagree beyond the joins upstream of it, which are already reported."""
     inside = [join for join in joins if join <= set(keyed.streams)]
     rest = tuple(sorted(set(keyed.streams).difference(*inside)))
     return not inside or len(_counts(rest, counts)) > 1
@@ -98,13 +98,13 @@ def _mismatch(graph: Graph, one: JoinSet, counts: Mapping[str, StreamCount], *, 
 
 
 Mendable = Callable[[str], bool] | None
-"""Which steps may be mended, the first of them only; None: all are."""
+"""Selects steps that may get a repair; only the first such step gets one. None: every step does."""
 
 
 def with_repairs(
     problems: list[Problem], situation: PlanDraft, needs: list[KeyNeed], mend_only: Mendable
 ) -> Iterator[Problem]:
-    """The same problems, the first of them with the repair of their step where a repartition can help."""
+    """Return the same problems, with repairs for the first steps that a repartition can help."""
     broken = {problem.step for problem in problems if problem.reason in MENDABLE}
     repairs: dict[str, Repair] = {}
     for need in needs:
@@ -125,14 +125,14 @@ def with_repairs(
 
 
 def event_time_problems(graph: Graph) -> Iterator[Problem]:
-    """A problem for each step in event time that is reached by rows without one."""
+    """A problem for each step that needs event time but gets rows from a stream without it."""
     timeless: dict[str, frozenset[str]] = {
         name: frozenset() if stream.event_time else frozenset({name}) for name, stream in graph.streams.items()
     }
     for name in graph.order:
         step = graph.steps[name]
         without = frozenset[str]().union(*(timeless.get(source, frozenset()) for source in step.inputs))
-        # An aggregate without a window still passes event time on; one with a window makes it anew from the same rows.
+        # An aggregate without a window passes event time on; one with a window derives it again from the same rows.
         timeless[name] = without
         if without and (why := _needs_event_time(step)):
             streams = ", ".join(sorted(without))
@@ -154,7 +154,7 @@ def _needs_event_time(step: Step) -> str | None:
 
 
 def unused_rows(graph: Graph) -> Iterator[Problem]:
-    """Steps, streams and tables nobody reads."""
+    """A problem for each step, stream and table that nothing uses."""
     for name in graph.order:
         step = graph.steps[name]
         if name not in graph.readers and step.to is None and step.to_table is None:
@@ -172,7 +172,7 @@ def unused_rows(graph: Graph) -> Iterator[Problem]:
 
 
 def empty_tables(graph: Graph) -> Iterator[Problem]:
-    """Tables nothing is ever put into."""
+    """A problem for each table without sources and without steps that write it."""
     for name in sorted(graph.tables):
         if graph.tables[name].sources is None and name not in graph.table_writers:
             message = f"nothing feeds table {name}: give it sources, or write to it with toTable"
@@ -180,7 +180,10 @@ def empty_tables(graph: Graph) -> Iterator[Problem]:
 
 
 def repeated_inside(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
-    """Steps that write rows every task has into a stream of the app's own, where they would be counted many times."""
+    """A problem for each step that writes broadcast rows to an intermediate stream, where they would count many times.
+
+    Every task has all broadcast rows, so each task would write them again.
+    """
     for name in graph.order:
         step = graph.steps[name]
         source = spreads.get(step.inputs[0])
@@ -193,7 +196,7 @@ def repeated_inside(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Proble
 
 
 def repeated_rows(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]:
-    """Steps that write rows every task has."""
+    """A problem for each step that writes broadcast rows to a stream: each task writes them again."""
     for name in graph.order:
         step = graph.steps[name]
         source = spreads.get(step.inputs[0])
@@ -206,7 +209,7 @@ def repeated_rows(graph: Graph, spreads: dict[str, Spread]) -> Iterator[Problem]
 
 
 def setting_problems(systems: Iterable[System]) -> Iterator[Problem]:
-    """Settings that no client is given, wherever it runs."""
+    """A problem for each Kafka setting that Holdfast passes to no client."""
     for system in systems:
         for key in sorted(system.kafka.config) if system.kafka is not None else ():
             fault = unacceptable_name(key)
@@ -215,7 +218,7 @@ def setting_problems(systems: Iterable[System]) -> Iterator[Problem]:
 
 
 def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
-    """Names that contradict each other over one topic."""
+    """A problem for each topic with two names whose declarations contradict each other."""
     made = {f"{app}-{name}": name for name in graph.made()}
     first: dict[tuple[str, str], str] = {}
     for name in sorted(graph.streams):
@@ -249,7 +252,7 @@ def topic_problems(app: str, graph: Graph) -> Iterator[Problem]:
 
 
 def topic_warnings(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
-    """Topics that are read under one name and written under another, and streams that feed themselves."""
+    """A warning for each topic read under one name and written under another, and each stream that feeds itself."""
     names: dict[tuple[str, str], list[str]] = {}
     for name in sorted(graph.streams):
         stream = graph.streams[name]
@@ -284,4 +287,4 @@ def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
 
 
 MOST_EXPLAINED = 20
-"""Problems with a repair, which is found by planning what would come of it, or with the paths that lead to them."""
+"""Most problems that get a repair or paths: finding a repair means planning its result."""

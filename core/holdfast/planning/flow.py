@@ -1,8 +1,8 @@
-"""What is known of the rows everywhere in an app, gathered along the order of flow, and what finding it may cost.
+"""The columns and types known for every stream, step and table of an app, and the budget for deriving them.
 
-Held apart from who fills it in (`rows`). Reading SQL and following columns take time, and the operator plans for
-anybody: the bounds are far above what people write, and what is over them is refused with its size. Must not judge
-keys or counts, nor parse anything itself.
+`rows` fills it in, in flow order. Parsing SQL and following columns takes time, and the operator plans specs of any
+user: the limits are far above what people write, and a spec over them is refused with its size. Must not check keys
+or counts, nor parse SQL itself.
 """
 
 from collections.abc import Iterable
@@ -18,24 +18,24 @@ from holdfast.spec.steps import Step
 from holdfast.suggest import did_you_mean
 
 MOST_SQL = 131_072
-"""Letters of all expressions of an app that are more than a name; 15 microseconds each."""
+"""Characters of all expressions of an app that are not just a column name; each costs about 15 microseconds."""
 MOST_COLUMNS = 100_000
 """Columns of the rows of all steps, streams and tables together; a long type counts for several."""
 
 _BRACKET, _COLONS = 40, 20
-"""Letters that the type behind a < or :: counts as: sqlglot tries both readings of it."""
+"""Characters that each < and :: counts as: sqlglot tries two ways to parse the type after it."""
 _TYPE_LETTERS = 20
 
 
 @dataclass(slots=True)
 class PlanningBudget:
-    """What is left of it."""
+    """What is left of the app's budget for SQL and columns."""
 
     sql: int = MOST_SQL
     columns: int = MOST_COLUMNS
 
     def refused_sql(self, texts: Iterable[str]) -> str | None:
-        """Take these expressions from what is left; why they are too much, if they are."""
+        """Take the cost of these expressions from the budget; return why they are too much, or None."""
         cost = sum(map(_cost, texts))
         if cost > self.sql:
             return (
@@ -47,7 +47,7 @@ class PlanningBudget:
         return None
 
     def refused_columns(self, rows: RowType) -> str | None:
-        """The same for the columns of some rows."""
+        """Take the cost of these columns from the budget; return why they are too much, or None."""
         cost = sum(1 + len(column.type) // _TYPE_LETTERS for column in rows.columns)
         if cost > self.columns:
             return (
@@ -66,7 +66,7 @@ def _cost(text: str) -> int:
 
 
 def expressions_of(step: Step) -> tuple[str, ...]:
-    """Every expression of a step."""
+    """All SQL expressions of a step."""
     verb = step.join or step.lookup
     return (
         *(() if step.filter is None else (step.filter,)),
@@ -77,21 +77,21 @@ def expressions_of(step: Step) -> tuple[str, ...]:
 
 
 Passes = dict[str, frozenset[tuple[int, str]]]
-"""Column that comes out -> (input, column) it is an unchanged copy of; a joined column is a copy of both."""
+"""Output column -> the (input, column) pairs it is an unchanged copy of; a join column is a copy of both sides."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """What is known, and what is wrong with it."""
+    """The rows known everywhere in an app, and the problems found on the way."""
 
     rows: dict[str, RowType] = field(default_factory=dict)
     """Stream or step -> its rows."""
     tables: dict[str, RowType] = field(default_factory=dict)
     """Table -> its rows."""
     passes: dict[str, Passes] = field(default_factory=dict)
-    """Step -> what it passes through."""
+    """Step -> the columns it passes through unchanged."""
     stored: dict[str, Passes] = field(default_factory=dict)
-    """Table with a `select` -> what of a source's row it keeps unchanged."""
+    """Table with a `select` -> the columns of a source row that it stores unchanged."""
     written: dict[str, tuple[str, RowType]] = field(default_factory=dict)
     """Stream -> the first step that writes it, and its rows."""
     problems: list[Problem] = field(default_factory=list)
@@ -99,15 +99,15 @@ class Flow:
     budget: PlanningBudget = field(default_factory=PlanningBudget)
 
     def at_step(self, step: str, findings: Iterable[SqlFinding]) -> None:
-        """Note what is wrong at a step."""
+        """Add problems at a step."""
         self.problems += [Problem(finding.reason, finding.message, step=step) for finding in findings]
 
     def at_stream(self, name: str, *findings: SqlFinding) -> None:
-        """Note what is wrong at a stream or table."""
+        """Add problems at a stream or table."""
         self.problems += [Problem(finding.reason, finding.message, stream=name) for finding in findings]
 
     def parsed(self, ddl: str, *, step: str | None = None, stream: str | None = None) -> RowType:
-        """The rows of a declared schema; open ones, and a problem at its place, where it is no schema."""
+        """Return the rows of a declared schema; if it is invalid, add a problem at its place and return open rows."""
         try:
             return parse_schema(ddl)
         except ExpressionError as error:
@@ -119,7 +119,7 @@ class Flow:
 
 
 def missing_columns(names: Iterable[str], rows: RowType, what: str) -> list[SqlFinding]:
-    """A finding for each of these names that the rows do not have."""
+    """A finding for each of these names that is not a column of the rows."""
     if not rows.closed:
         return []
     return [
@@ -130,7 +130,7 @@ def missing_columns(names: Iterable[str], rows: RowType, what: str) -> list[SqlF
 
 
 def differing(one: RowType, other: RowType) -> str | None:
-    """How two kinds of rows differ in names or types; None if they don't, as far as is known."""
+    """How two row types differ in names or types; None if no difference is known."""
     if not (one.closed and other.closed):
         return None
     pairs = [(column, other.find(column.name)) for column in one.columns]
@@ -149,33 +149,33 @@ def differing(one: RowType, other: RowType) -> str | None:
 
 
 def differ(one: str, other: str) -> bool:
-    """Whether two types are known and not the same."""
+    """Whether both types are known and different."""
     return _plain(one) != _plain(other) and UNKNOWN not in (one, other)
 
 
 def _plain(kind: str) -> str:
-    """CHAR(n) and VARCHAR(n) are strings wherever rows are compared."""
+    """Map CHAR(n) and VARCHAR(n) to STRING: they are equal wherever rows are compared."""
     return "STRING" if kind.startswith(("CHAR(", "VARCHAR(")) else kind
 
 
 def findings_of(checked: Iterable[CheckedExpression]) -> list[SqlFinding]:
-    """Everything wrong with some expressions."""
+    """All findings of some expressions."""
     return [finding for one in checked for finding in one.findings]
 
 
 def selected(checked: tuple[CheckedExpression, ...]) -> RowType:
-    """The rows some expressions give."""
+    """The rows that these expressions produce."""
     named = [Column(one.name, one.type) for one in checked if one.name is not None]
     first: dict[str, Column] = {}
     for column in named:
         first.setdefault(column.name.casefold(), column)
-    # Where something is wrong the columns that should have come are not known, and must not be missed again behind it.
+    # After a finding some columns are unknown: rows stay open, or later steps would report the same columns as missing.
     closed = not findings_of(checked) and not any(one.is_rest for one in checked)
     return RowType(tuple(first.values()), closed=closed)
 
 
 def copies(checked: tuple[CheckedExpression, ...], sides: dict[str, tuple[int, ...]]) -> Passes:
-    """Which columns some expressions pass through; `sides` says which input a qualifier means."""
+    """The columns that these expressions pass through unchanged; `sides` maps a qualifier to inputs."""
     passes: Passes = {}
     for one in checked:
         if one.name is not None and one.source is not None:

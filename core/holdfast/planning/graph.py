@@ -1,7 +1,7 @@
-"""The graph of an app: who reads whom, which tables tie whom together, in which order rows flow.
+"""The graph of an app: streams, steps and tables, who reads and writes which, and the order in which rows flow.
 
-Built once per plan. The order depends on names and edges alone, never on the order of a file. Must not judge: a
-circle is only noted here.
+Built once per plan. The order depends only on names and edges, never on the order of the spec file. Must not report
+problems: it only records a cycle.
 """
 
 import heapq
@@ -22,9 +22,9 @@ class Graph:
     steps: dict[str, Step]
     tables: dict[str, Table]
     order: tuple[str, ...]
-    """Steps, each behind those it reads, and behind the writers of a table it looks up unless that is a circle."""
+    """Steps, each after the steps it reads and, unless that is a cycle, after the writers of the table it looks up."""
     circle: tuple[str, ...]
-    """Steps that read each other in a circle. They and those behind them are not in `order`."""
+    """Steps that read each other in a cycle. They and the steps downstream of them are not in `order`."""
     readers: dict[str, tuple[str, ...]]
     """Stream or step -> the steps that read it."""
     stream_writers: dict[str, tuple[str, ...]]
@@ -37,7 +37,7 @@ class Graph:
     """Streams that feed tables."""
 
     def role(self, stream: str) -> str:
-        """`input`, `output`, `intermediate` or `sideInput`; a stream nobody uses counts as an output."""
+        """Return `input`, `output`, `intermediate` or `sideInput`; an unused stream counts as an output."""
         if stream in self.steps:
             return "intermediate"
         read, written = bool(self.readers.get(stream)), bool(self.stream_writers.get(stream))
@@ -46,21 +46,21 @@ class Graph:
         return "sideInput" if stream in self.side_inputs and not written else "output"
 
     def used(self, stream: str) -> bool:
-        """Whether a step reads or writes it."""
+        """Whether a step reads or writes this stream."""
         return stream in self.readers or stream in self.stream_writers
 
     def made(self) -> tuple[str, ...]:
-        """Steps that make an intermediate stream, in order of flow."""
+        """Steps that create an intermediate stream, in flow order."""
         return tuple(name for name in self.order if makes_stream(self.steps[name]))
 
 
 def makes_stream(step: Step) -> bool:
-    """Whether what reads this step starts from a new intermediate stream."""
+    """Whether this step writes a new intermediate stream, which its readers read."""
     return step.repartition is not None or step.broadcast is not None
 
 
 def build_graph(spec: AppSpec) -> Graph:
-    """The graph of a spec whose names resolve (the rules of the spec have seen to that)."""
+    """Return the graph of a spec. Validation of the spec guarantees that its names resolve."""
     steps = {step.name: step for step in spec.steps}
     readers: dict[str, set[str]] = defaultdict(set)
     stream_writers: dict[str, set[str]] = defaultdict(set)
@@ -91,7 +91,7 @@ def build_graph(spec: AppSpec) -> Graph:
 
 
 def _circle(stuck: set[str], readers: dict[str, set[str]]) -> tuple[str, ...]:
-    """Of the steps without an order, those that are not merely behind a circle."""
+    """The steps of a cycle: those without an order, minus the ones that are only downstream of a cycle."""
     while behind := {name for name in stuck if not readers.get(name, set()) & stuck}:
         stuck = stuck - behind
     return tuple(sorted(stuck))
@@ -107,9 +107,9 @@ def _order(
     table_writers: dict[str, set[str]],
     lookups: dict[str, set[str]],
 ) -> tuple[str, ...]:
-    """Kahn's algorithm by name; where only tables stand in the way, the first look-up goes ahead of its writers."""
+    """Kahn's algorithm, ties by name. Where only a table makes a cycle, its first look-up goes before its writers."""
     waits_for = {name: len({read for read in step.inputs if read in steps}) for name, step in steps.items()}
-    # A writer that is also a reader of its own table must not wait for itself.
+    # A step that writes the table it looks up must not wait for itself.
     virtual = {
         name: len(table_writers.get(step.lookup.table, set()) - {name}) if step.lookup else 0
         for name, step in steps.items()
@@ -146,7 +146,10 @@ def _order(
 
 @dataclass(frozen=True, slots=True)
 class _Circles:
-    """Who comes before and behind whom, as bits: a step may be on hundreds of circles, each looked for again."""
+    """The direct predecessors and successors of each step, as bit sets.
+
+    Bit sets are fast enough for steps that are on hundreds of cycles, each of which is searched again.
+    """
 
     names: tuple[str, ...]
     before: tuple[int, ...]
@@ -175,7 +178,7 @@ class _Circles:
         return cls(tuple(steps), tuple(before), tuple(behind))
 
     def first(self, held: Iterable[str], done: set[str]) -> str:
-        """The first look-up that waits for nothing but itself: others wait rightly, and would miss rows."""
+        """Return the first look-up that waits only for its own cycle: any other would run too early and miss rows."""
         at = {name: number for number, name in enumerate(self.names)}
         left = ~sum(1 << at[name] for name in done)
         for name in sorted(held):
@@ -194,5 +197,5 @@ def _reached(start: int, onward: tuple[int, ...], among: int) -> int:
 
 
 def _freed(step: Step, lookups: dict[str, set[str]], done: set[str]) -> Iterable[str]:
-    """Look-ups that waited for this writer."""
+    """The look-ups that waited for this writer."""
     return () if step.to_table is None else lookups.get(step.to_table, set()) - done

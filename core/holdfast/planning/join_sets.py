@@ -1,9 +1,9 @@
 """Join sets: the streams whose partition counts must agree because their rows meet in one step.
 
 A stream belongs to every `join` and `lookup` downstream of it, through tables too, up to the next `repartition` or
-`broadcast`. A keyed step (`aggregate`, `deduplicate`, `process`) that several streams reach needs agreement for the
-same reason: equal keys in one task. Sets of names are bits of one integer here, because cascaded joins make them
-large. Must not judge counts.
+`broadcast`. A keyed step (`aggregate`, `deduplicate`, `process`) that several streams reach needs equal counts for the
+same reason: rows with equal keys must be in one task. Sets of names are bits of one integer here, because cascaded
+joins make them large. Must not compare counts.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ MANY = 2
 
 @dataclass(frozen=True, slots=True)
 class JoinSet:
-    """The streams that meet in one step. An intermediate stream goes by the name of the step that makes it."""
+    """The streams that meet in one step. An intermediate stream has the name of the step that creates it."""
 
     step: str
     verb: str
@@ -26,7 +26,7 @@ class JoinSet:
 
     @property
     def is_join(self) -> bool:
-        """Whether two sides are matched here, rather than one keyed."""
+        """Whether the step matches two sides, rather than grouping one by key."""
         return self.verb in ("join", "lookup")
 
 
@@ -34,7 +34,7 @@ _BITS = bytes.maketrans(b"01", b"\0\1")
 
 
 def join_sets(graph: Graph, reaching: "Reaching") -> tuple[JoinSet, ...]:
-    """All sets, in order of flow."""
+    """All join sets, in flow order."""
     return tuple(
         JoinSet(step=name, verb=graph.steps[name].verb, streams=streams)
         for name in graph.order
@@ -47,12 +47,12 @@ class Reaching:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        # Also those inside a circle of steps: whoever reads them may still be looked at.
+        # Includes streams made inside a cycle of steps: a step that reads them may still be checked.
         self._names = sorted({*graph.streams, *(name for name, step in graph.steps.items() if makes_stream(step))})
         self._bit = {name: 1 << i for i, name in enumerate(self._names)}
         self._into: dict[str, int] = dict.fromkeys(graph.order, 0)
         self._table: dict[str, int] = dict.fromkeys(graph.tables, 0)
-        # One pass suffices unless tables make a circle; then until nothing is added, which must happen.
+        # One pass is enough unless tables form a cycle; then repeat until nothing is added, which always ends.
         while self._pass():
             pass
 
@@ -64,7 +64,7 @@ class Reaching:
             for source in step.inputs:
                 mask |= self._of(source)
             if step.lookup is not None:
-                # Rows that every task has come out where the table's rows are, so those decide from here on.
+                # Matches of broadcast rows come out where the table's rows are, so the table's streams count from here.
                 mask |= self._table[step.lookup.table] | (0 if mask else self._side_inputs(step.lookup.table))
             self._into[name] = mask
             if step.to_table is not None and self._table[step.to_table] | mask != self._table[step.to_table]:
@@ -77,7 +77,7 @@ class Reaching:
         if step is None:
             return self._bit[source]
         if step.broadcast is not None:
-            return 0  # every task sees all of it, so it constrains nobody
+            return 0  # every task reads all of it, so its count constrains no step
         return self._bit[source] if makes_stream(step) else self._into.get(source, 0)
 
     def _side_inputs(self, table: str) -> int:
@@ -90,16 +90,16 @@ class Reaching:
         return mask
 
     def names(self, mask: int) -> tuple[str, ...]:
-        """The streams of a mask, sorted."""
-        # Each bit once, in C: hundreds of joins of hundreds of streams ask for a hundred thousand names.
+        """The streams of a bit mask, sorted."""
+        # Done in C: hundreds of joins over hundreds of streams ask for a hundred thousand names.
         return tuple(compress(self._names, f"{mask:b}"[::-1].encode().translate(_BITS)))
 
     def along(self, source: str) -> tuple[str, ...]:
-        """The streams whose rows a reader of this stream or step gets."""
+        """The streams whose rows reach a reader of this stream or step."""
         return self.names(self._of(source))
 
     def set_of(self, name: str) -> tuple[str, ...] | None:
-        """The streams that must agree at this step; None where nothing must."""
+        """The streams that need equal partition counts at this step; None if there is no such need."""
         step = self._graph.steps[name]
         if step.lookup is not None:
             table = self._graph.tables[step.lookup.table]
@@ -129,14 +129,14 @@ def paths_to(graph: Graph, step: str, streams: tuple[str, ...]) -> tuple[tuple[s
 
 
 _TABLE = "table "
-"""Before the name of a table: a step may have the same one."""
+"""Prefix of table names in a path: a step may have the same name as a table."""
 
 
 def _before(graph: Graph, name: str, *, target: str) -> Iterator[str]:
     if name.startswith(_TABLE):
         table = name.removeprefix(_TABLE)
         yield from graph.table_writers.get(table, ())
-        # Side inputs tie in at the look-up itself; they do not flow on.
+        # Side inputs matter only at the look-up itself; their rows do not flow on.
         lookup = graph.steps[target].lookup
         if lookup is not None and lookup.table == table:
             yield from graph.tables[table].sources or ()

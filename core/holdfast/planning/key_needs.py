@@ -1,7 +1,7 @@
-"""What a step needs of the spread of its inputs, so that equal keys are in one task: the judgement over keys.
+"""Key checks: whether the inputs of each step are partitioned so that rows with equal keys are in one task.
 
-The list of checks is the specification. Each finding names the side that is wrong, because that is the side to
-repartition. Must not propose: `repair_search` reads `wrong_sides`.
+Each problem names the side that is wrong, because that is the side to repartition. Must not propose repairs:
+`repair_search` does.
 """
 
 from collections.abc import Iterator
@@ -15,25 +15,25 @@ from holdfast.reasons import Reason
 from holdfast.spec.steps import Step
 
 Arm = tuple[str, int]
-"""An edge into a step: its name and which of its inputs."""
+"""An edge into a step: the step's name and the index of the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedSide:
-    """Rows that meet others in a step: through an edge of it, or of a step that writes its table, or a side input."""
+    """One side of a step's need: rows from an input, from a step that writes the looked-up table, or a side input."""
 
     says: str
-    """`the left side`, `table T` ..."""
+    """How messages call it: `the left side`, `table T` ..."""
     spread: Spread
     arm: Arm | None
-    """Where a repartition can be put; None for a side input."""
+    """The edge where a repartition can be inserted; None for a side input."""
     source: str
-    """The stream or step whose rows these are."""
+    """The stream or step that these rows come from."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyNeed:
-    """A step that needs equal values of `columns` in one task, of all its sides."""
+    """A step that needs the rows of all its sides with equal values of `columns` in one task."""
 
     step: Step
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ class KeyNeed:
 
 
 def needs(graph: Graph, flow: Flow, spreads: dict[str, Spread]) -> Iterator[KeyNeed]:
-    """Every need of the graph, in order of flow."""
+    """Every key need of the graph, in flow order."""
     for name in graph.order:
         step = graph.steps[name]
         if step.join is not None:
@@ -77,7 +77,7 @@ def _feeds(graph: Graph, table: str, flow: Flow, spreads: dict[str, Spread]) -> 
 
 
 def key_problems(need: KeyNeed) -> Iterator[Problem]:
-    """What contradicts the need."""
+    """A problem for each way in which the sides do not meet the need."""
     step, columns = need.step.name, _listed(need.columns)
     placed = _placed(need)
     for side in placed:
@@ -99,7 +99,7 @@ def key_problems(need: KeyNeed) -> Iterator[Problem]:
 
 
 def _placed(need: KeyNeed) -> list[NeedSide]:
-    """The sides whose rows must be where the others' are: none, where every task has the whole of one side to match."""
+    """The sides that must be partitioned alike; none if every task has all rows of the side to match with."""
     placed = [side for side in need.sides if not side.spread.everywhere]
     if need.step.join is not None and len(placed) < len(need.sides):
         return []
@@ -109,7 +109,7 @@ def _placed(need: KeyNeed) -> list[NeedSide]:
 
 
 def _disagreements(need: KeyNeed, sides: list[NeedSide]) -> Iterator[Problem]:
-    """Sides that each fit the step but not each other."""
+    """A problem for each side that fits the step but is partitioned differently from the first fitting side."""
     step, fitting = (
         need.step.name,
         [side for side in sides if side.spread.columns is None or contained(side.spread, need.columns)],
@@ -134,9 +134,9 @@ def _disagreements(need: KeyNeed, sides: list[NeedSide]) -> Iterator[Problem]:
 
 
 def _repetitions(need: KeyNeed) -> Iterator[Problem]:
-    """Rows that every task has, where each task would draw its own conclusion from them."""
+    """A problem where each task would produce its own results from broadcast rows, once per task."""
     if all(side.spread.everywhere for side in need.sides):
-        return  # every task comes to the same conclusion
+        return  # every task computes the same results
     step = need.step
     if step.join is not None:
         kept = {"Inner": (), "Left": (0,), "Right": (1,), "Full": (0, 1)}[step.join.type]
@@ -171,7 +171,7 @@ def _repetitions(need: KeyNeed) -> Iterator[Problem]:
 
 
 def key_warnings(need: KeyNeed) -> Iterator[Problem]:
-    """What the need has to take on trust."""
+    """A warning for each assumption the need relies on that can't be checked."""
     unknown: set[str] = set()
     for side in need.sides:
         if not side.spread.why and not side.spread.everywhere:
@@ -196,12 +196,12 @@ def key_warnings(need: KeyNeed) -> Iterator[Problem]:
 
 
 def contained(spread: Spread, columns: tuple[str, ...]) -> bool:
-    """Whether every part of the key is among these columns."""
+    """Whether every part of the partition key is among these columns."""
     return spread.columns is not None and all(names_in(names, columns) for names in spread.columns)
 
 
 def aligned(one: Spread, other: Spread, columns: tuple[str, ...]) -> bool:
-    """Whether two keys are the same columns in the same order."""
+    """Whether two partition keys are the same columns in the same order."""
     if one.columns is None or other.columns is None or len(one.columns) != len(other.columns):
         return False
     pairs = zip(one.columns, other.columns, strict=True)

@@ -1,7 +1,7 @@
-"""The spread of rows over tasks on every edge: by which columns, by which function, or not known.
+"""The spread of rows over tasks on every edge: which columns and partitioner they are partitioned by, if known.
 
-The partition key is followed through the steps by the names under which it can still be found. Must not judge: what
-a step needs of its inputs is checked in `key_needs`.
+The partition key is followed through the steps, under whatever column names its values now have. Must not report
+problems: `key_needs` checks what a step needs of its inputs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from holdfast.planning.graph import Graph
 from holdfast.spec.steps import Step
 
 KeyColumns = tuple[frozenset[str], ...]
-"""Of each part of a key, the names it goes by."""
+"""For each part of a key, the column names that hold it."""
 
 OURS = "murmur2"
 """The partitioner of intermediate streams."""
@@ -22,8 +22,8 @@ OURS = "murmur2"
 class Spread:
     """How rows are spread over tasks.
 
-    `columns` has, for each part of the key in order, the names it now goes by. Without it the key is undeclared or lost
-    on the way (`why` says where). `undeclared` names streams whose key is taken on trust, also beside declared ones.
+    `columns` has, for each part of the key in order, the column names that now hold it. None: the key is undeclared or
+    was lost on the way (`why` says where). `undeclared` names the streams whose key is assumed rather than declared.
     """
 
     columns: tuple[frozenset[str], ...] | None = None
@@ -35,11 +35,11 @@ class Spread:
     repeated: bool = False
     """Some rows come out once per task."""
     blind: bool = False
-    """Streams of an unknown partitioner were put together, and nobody can check that they were partitioned alike."""
+    """Streams with an unknown partitioner were merged: whether they are partitioned alike can't be checked."""
 
     @property
     def text(self) -> str:
-        """For people: `ad_id`, or why there is none."""
+        """The key for people: `ad_id`, or why there is none."""
         if self.everywhere:
             return "(all rows in every task)"
         if self.columns is not None:
@@ -56,7 +56,7 @@ def partitioned_by(columns: Iterable[str], partitioner: str = OURS) -> Spread:
 
 
 def names_in(names: frozenset[str], wanted: Iterable[str]) -> list[str]:
-    """Those of the wanted columns that are one of these names; Spark does not tell cases apart."""
+    """The wanted columns that are among these names, ignoring case as Spark does."""
     folded = {name.casefold() for name in names}
     return [name for name in wanted if name.casefold() in folded]
 
@@ -74,7 +74,7 @@ def follow_keys(graph: Graph, flow: Flow) -> dict[str, Spread]:
         inputs = tuple(spreads.get(source, Spread()) for source in step.inputs)
         passes = flow.passes.get(name, {})
         if step.lookup is not None and inputs[0].everywhere:
-            # What every task looks up comes out where the table's row is; only `on` is known to be that row's key.
+            # Matches of broadcast rows come out where the table's row is; only the `on` columns are that row's key.
             inputs = (_fed(graph, flow, step.lookup.table, spreads),)
             passes = {copy: _only(sources, step.lookup.on) for copy, sources in passes.items()}
         spreads[name] = _after(step, inputs, passes)
@@ -93,10 +93,10 @@ def _fed(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) -> Spr
 
 
 def feeds_of(graph: Graph, flow: Flow, name: str, spreads: dict[str, Spread]) -> Iterator[tuple[str, Spread]]:
-    """The side inputs of a table and the spread of what it stores of them; or what its writers write, likewise."""
+    """The side inputs or writers' inputs of a table, each with the spread of the rows that the table stores."""
     for writer in graph.table_writers.get(name, ()):
         source = graph.steps[writer].inputs[0]
-        # In a circle the writer comes later; that its rows fit the table's key is judged at the writer.
+        # In a cycle the writer comes later; whether its rows fit the table's key is checked at the writer.
         yield source, spreads.get(source, partitioned_by(graph.tables[name].key))
     for source in graph.tables[name].sources or ():
         spread = spreads[source]
@@ -118,7 +118,7 @@ def _after(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
 
 
 def _through(step: Step, given: Spread, passes: Passes) -> Spread:
-    """One input: each part of the key goes by the names of its unchanged copies."""
+    """The spread after a step with one input: each part of the key gets the names of its unchanged copies."""
     if step.verb in ("filter", "deduplicate", "to", "toTable"):
         return given
     if step.apply is not None or step.process is not None:
@@ -127,7 +127,7 @@ def _through(step: Step, given: Spread, passes: Passes) -> Spread:
 
 
 def copied(given: Spread, passes: Passes, lost: str) -> Spread:
-    """The spread in terms of the unchanged copies of its columns; `lost` says what happened to one without a copy."""
+    """The spread under the names of the unchanged copies of its columns; `lost` explains a column without a copy."""
     if given.columns is None:
         return given
     columns = []
@@ -142,7 +142,7 @@ def copied(given: Spread, passes: Passes, lost: str) -> Spread:
 
 
 def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
-    """Rows of several spreads are spread alike only if all are; an undeclared key is taken for the declared one."""
+    """The spread of merged rows: known only if all inputs agree; an undeclared key is assumed to equal the declared."""
     placed = [spread for spread in inputs if not spread.everywhere]
     if not placed:
         return EVERYWHERE
@@ -168,7 +168,7 @@ def _merged(name: str, inputs: tuple[Spread, ...]) -> Spread:
 
 
 def _common(one: KeyColumns | None, other: KeyColumns) -> KeyColumns | None:
-    """The names two keys share, part by part; None where they are not the same key."""
+    """The names two keys share, part by part; None if they are different keys."""
     if one is None or len(one) != len(other):
         return None
     shared = tuple(a & b for a, b in zip(one, other, strict=True))
@@ -206,9 +206,9 @@ def _joined(step: Step, inputs: tuple[Spread, ...], passes: Passes) -> Spread:
 
 
 def _surviving(step: Step, sides: tuple[KeyColumns, KeyColumns], passes: Passes) -> KeyColumns:
-    """For each part of the key the columns that hold it in every row that comes out.
+    """For each part of the key, the columns that hold it in every row that comes out.
 
-    A column of one side alone is null in rows that had no partner on that side, so with an outer join it is no key.
+    With an outer join, a column of one side is null in rows that found no match on that side, so it can't be the key.
     """
     kind = step.join.type if step.join is not None else "Inner"
     needed = {"Inner": set[int](), "Left": {0}, "Right": {1}, "Full": {0, 1}}[kind]

@@ -1,7 +1,7 @@
-"""Partition counts: how many partitions each stream has or will have, and who decided it.
+"""Partition counts: how many partitions each stream has or will have, and where the number comes from.
 
-Known counts come in from outside. Unknown streams take counts in rounds from the join sets they are in; what is
-still unknown takes the configured or the largest known count. Must not judge whether the counts agree.
+Known counts are arguments. Streams without one take counts in rounds from the join sets they are in; those still
+without take the configured or the largest known count. Must not check whether the counts agree.
 """
 
 from collections import defaultdict
@@ -21,21 +21,21 @@ class DecidedCount:
     decided_by: str
     """`topic`, `given`, `join:<step>`, `config`, `default` or `broadcast`."""
     how: str
-    """The same for people."""
+    """The origin as a phrase for people."""
     grown_to: int | None = None
-    """The count it really has, where its tasks were built for fewer."""
+    """The actual count, if the tasks were built for fewer partitions."""
     cut_from: int | None = None
-    """The count that was inferred, where `planning.maxIntermediatePartitions` is less."""
+    """The inferred count, if it was cut to `planning.maxIntermediatePartitions`."""
 
     @property
     def actual(self) -> int:
-        """How many partitions there are to read."""
+        """The number of partitions to read."""
         return self.partitions if self.grown_to is None else self.grown_to
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCounts:
-    """What is known of partition counts before planning."""
+    """The partition counts known before planning."""
 
     given: Mapping[str, int]
     """From the command line: stream -> count."""
@@ -51,7 +51,7 @@ NO_KNOWN_COUNTS = KnownCounts(given={}, topics={}, built_for={})
 def decide_counts(
     graph: Graph, sets: tuple[JoinSet, ...], planning: Planning, facts: KnownCounts
 ) -> dict[str, DecidedCount]:
-    """Counts of all streams; inputs and side inputs of which nothing is known are left out."""
+    """Return the counts of all streams, without inputs and side inputs whose count is unknown."""
     counts = {name: count for name in graph.streams if (count := _known(graph, name, facts)) is not None}
     for name in graph.made():
         if graph.steps[name].broadcast is not None:
@@ -81,22 +81,22 @@ def _known(graph: Graph, name: str, facts: KnownCounts) -> DecidedCount | None:
     built = facts.built_for.get(name)
     if built is None or built >= now.partitions:
         return now
-    # Its tasks were built for fewer and keep every key where it was, so for agreement it still has the old count.
+    # Tasks built for fewer partitions keep every key where it was, so joins still compare the old count.
     how = f"grown to {now.partitions}, counts as the {built} its tasks were built for"
     return DecidedCount(built, now.decided_by, how, grown_to=now.partitions)
 
 
 def _decidable(graph: Graph) -> list[str]:
-    """Streams Holdfast makes or may make: intermediates and outputs. Inputs exist or they don't."""
+    """Streams whose topic Holdfast creates or may create: intermediates and outputs. Inputs exist or they don't."""
     outputs = [name for name in graph.streams if graph.role(name) in ("output", "intermediate")]
     return [*graph.made(), *outputs]
 
 
 def _in_rounds(sets: tuple[JoinSet, ...], counts: dict[str, DecidedCount], unknown: set[str]) -> None:
-    """Each round, every unknown stream takes the smallest count known at the round's start in any of its sets.
+    """In each round, every stream without a count takes the smallest count known so far in any of its sets.
 
-    A set can only give once one of its streams is known, and then gives to all of its unknown ones at once; so each set
-    is looked at when its first count appears and never again.
+    A set passes on a count as soon as one of its streams has one, to all its other streams at once. So each set is
+    visited only when its first count appears.
     """
     member_of: dict[str, list[int]] = defaultdict(list)
     smallest: list[tuple[int, int] | None] = []

@@ -1,9 +1,8 @@
 """The plan of an app, as `holdfast plan` prints it and the operator checks it; and the plan with all repairs applied.
 
-`plan` is one of the functions to read first: it is the list of what planning does. Counts, record and everything
-else from outside come in as `PlanningFacts`. Repairs are applied one at a time, because each may settle problems
-behind it; a step is repaired a few times at most, so that it ends, and what is left then is reported. Pure: must not
-read anything.
+`plan` is one of the functions to read first: it lists everything planning does. Counts, the record and all else from
+outside come in as `PlanningFacts`. Repairs are applied one at a time, because each may solve problems downstream of
+it. A step is repaired a few times at most, so that this ends; remaining problems are reported. Must not read anything.
 """
 
 from collections.abc import Mapping
@@ -47,12 +46,12 @@ from holdfast.tasks.record import PlacementRecord
 
 @dataclass(frozen=True, slots=True)
 class PlanningFacts:
-    """What is known of the world before planning."""
+    """What is known from outside the spec before planning."""
 
     given: Mapping[str, int] = field(default_factory=dict)
     """Partition counts from the command line, by stream."""
     topics: Mapping[str, int | None] = field(default_factory=dict)
-    """Partition counts from brokers, by stream; None: there is no such topic."""
+    """Partition counts from brokers, by stream; None: the topic does not exist."""
     record: PlacementRecord | None = None
     """The placement record of the last run."""
     processors: Mapping[str, str] = field(default_factory=dict)
@@ -61,12 +60,12 @@ class PlanningFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStream:
-    """A stream of the plan; an intermediate one goes by the name of the step that makes it."""
+    """A stream of the plan; an intermediate stream has the name of the step that creates it."""
 
     name: str
     role: str
     topic: str
-    """Its name in its system."""
+    """Its topic in its system."""
     count: DecidedCount | None
     key: tuple[str, ...] | None
     partitioner: str
@@ -75,7 +74,7 @@ class PlannedStream:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step of the plan with the rows that come out of it."""
+    """A step of the plan, with the type and spread of the rows that come out of it."""
 
     name: str
     verb: str
@@ -111,15 +110,15 @@ class Plan:
     assignment: Mapping[str, tuple[str, ...]]
     """Processor -> tasks, where processors are known."""
     moved: tuple[MovedTask, ...]
-    """Tasks that would run away from their state."""
+    """Tasks that would run at another location than their state."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     not_built: tuple[Problem, ...] = ()
-    """What of it this release does not run: no fault of the plan, but nothing may start."""
+    """What this release can plan but not run: the plan is valid, but the app must not start."""
 
     @property
     def valid(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether the plan has no problems."""
         return not self.problems
 
     def stream(self, name: str) -> PlannedStream:
@@ -127,15 +126,15 @@ class Plan:
         return next(stream for stream in self.streams if stream.name == name)
 
     def partitions_of(self, one: JoinSet) -> int | None:
-        """The one count of a set; None where its streams disagree or have none."""
+        """The partition count of a join set; None if its streams disagree or have no count."""
         counts = {count.partitions for name in one.streams if (count := self.stream(name).count) is not None}
         return counts.pop() if len(counts) == 1 else None
 
 
 def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Mendable = None) -> Plan:
-    """The plan of an app, with every problem there is. The order of lists in the spec never changes it.
+    """Return the plan of an app, with all its problems. The order of lists in the spec never changes it.
 
-    `mend_only` is for whoever applies repairs one at a time: only the first step it admits gets one.
+    `mend_only` is for callers that apply repairs one at a time: only the first step it admits gets a repair.
     """
     spec, known = app.spec, known or PlanningFacts()
     stateful = bool(spec.tables) or any(step.verb in STATEFUL_VERBS for step in spec.steps)
@@ -257,7 +256,7 @@ def _tables(graph: Graph, flow: Flow) -> tuple[PlannedTable, ...]:
 
 
 def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount], known: PlanningFacts) -> list[Problem]:
-    """What is legal and may not be what was meant."""
+    """Warnings about what is legal but may not be intended."""
     found = []
     for name, stream in sorted(graph.streams.items()):
         topic = known.topics.get(name)
@@ -300,7 +299,7 @@ _TRIES_PER_STEP = 3
 
 @dataclass(frozen=True, slots=True)
 class RepairedApp:
-    """How far repairs went."""
+    """An app with repairs applied."""
 
     app: StreamApp
     repairs: tuple[Repair, ...]
@@ -310,7 +309,7 @@ class RepairedApp:
 
 
 def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
-    """Apply repairs along the flow until none is left: what one settles behind it needs none of its own."""
+    """Apply repairs in flow order until none is left, planning anew after each: it may solve problems downstream."""
     repairs: list[Repair] = []
     tries: dict[str, int] = {}
 
@@ -322,7 +321,7 @@ def apply_all_repairs(app: StreamApp, known: PlanningFacts) -> RepairedApp:
         step, repair = found
         inserted = {new.name for one in repairs for new in one.new_steps}
         if inserted & set(repair.removed):
-            # Two steps that want the same stream in two ways would undo each other's repair for ever.
+            # Two steps that need one stream partitioned in two ways would undo each other's repair for ever.
             tries[step] = _TRIES_PER_STEP
         else:
             tries[step] = tries.get(step, 0) + 1

@@ -1,6 +1,6 @@
-"""The plan as JSON, in the shape that scripts, the driver and the operator rely on.
+"""The plan as JSON, in the format that scripts, the driver and the operator rely on.
 
-The pinned keys are those of the design; more keys may follow behind them, none may go. Must not decide anything.
+DESIGN.md pins the keys: keys may be added at the end, none may be removed. Must not decide anything.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from holdfast.planning.types.spark_types import RowType
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan as plain values."""
+    """Return the plan as plain JSON values."""
     return {
         "app": plan.app,
         "valid": plan.valid,
@@ -68,7 +68,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:
-    """One problem or warning as plain values."""
+    """Return one problem or warning as plain JSON values."""
     return {
         "reason": problem.reason.value,
         "step": problem.step,

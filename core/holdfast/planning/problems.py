@@ -1,8 +1,8 @@
 """Problems of a plan and their repairs, as values: reason, place, numbers, paths, and what to change in the spec.
 
-A warning has the same shape; which of the two it is decides the list it stands in. A repair is readable, pasteable
-and applicable. How many problems are shown, and how long each may be, is bounded here, since the operator plans for
-anybody. Must not print, nor choose: which repair is the cheapest is decided in `repair_search`.
+A warning is a `Problem` too, in another list. A repair can be read, pasted and applied. The number and length of
+problems shown is limited, since the operator plans specs of any user. Must not print, nor choose a repair:
+`repair_search` does.
 """
 
 import json
@@ -28,13 +28,13 @@ class NewStep:
     by: tuple[str, ...]
 
     def step(self) -> Step:
-        """As the model has it."""
+        """Return it as a `Step` of the spec."""
         return Step(name=self.name, inputs=(self.source,), repartition=Repartition(by=self.by))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rewire:
-    """An input of a step that reads something else from now on."""
+    """A changed input of a step: input `index` now reads `source`."""
 
     step: str
     index: int
@@ -43,21 +43,21 @@ class Rewire:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Changes that make a problem disappear."""
+    """Changes to a spec that solve a problem."""
 
     summary: str
     """`repartition clicks by ad_id into 16`."""
     new_steps: tuple[NewStep, ...] = ()
     rewired: tuple[Rewire, ...] = ()
     removed: tuple[str, ...] = ()
-    """Steps nobody reads any more once the others are rewired."""
+    """Steps that nothing reads any more after the rewiring."""
     broadcast_tables: tuple[str, ...] = ()
     yaml: str = ""
-    """What to paste: the new and the changed objects."""
+    """The new and changed objects, to paste into the spec."""
 
 
 def apply_repair(spec: AppSpec, repair: Repair) -> AppSpec:
-    """The spec with the repair in it; new steps stand before the first step that reads them."""
+    """Return the spec with the repair applied; new steps are placed before the first step that reads them."""
     steps: list[Step] = []
     waiting = {new.name: new for new in repair.new_steps}
     for step in spec.steps:
@@ -77,10 +77,10 @@ def apply_repair(spec: AppSpec, repair: Repair) -> AppSpec:
 
 
 def repair_yaml(spec: AppSpec, repair: Repair) -> str:
-    """The new and changed objects as YAML, under the lists they belong to."""
+    """Return the new and changed objects as YAML, under the lists they belong to."""
     repaired = apply_repair(spec, repair)
     steps = {step.name: step for step in repaired.steps}
-    # By name, not as the file has them: the order of a file never shows in a plan.
+    # Sorted by name: the order of the spec file must not show in a plan.
     touched = [*sorted(new.name for new in repair.new_steps), *sorted({rewire.step for rewire in repair.rewired})]
     lines = [f"# {repair.summary}"]
     if touched:
@@ -96,7 +96,7 @@ def repair_yaml(spec: AppSpec, repair: Repair) -> str:
 
 
 def _written(model: Any) -> Any:
-    """What a user would write: the fields given, without defaults."""
+    """The fields as a user would write them, without defaults."""
     fields = model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     fields.setdefault("name", model.name)
     return dict(
@@ -105,7 +105,7 @@ def _written(model: Any) -> Any:
 
 
 def inline_yaml(value: object) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {inline_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -117,7 +117,7 @@ def inline_yaml(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamCount:
-    """A stream of a set with its count, and how the count came about."""
+    """A stream of a join set with its partition count and the origin of that count."""
 
     name: str
     partitions: int
@@ -131,23 +131,23 @@ class Problem:
     reason: Reason
     message: str
     step: str | None = None
-    """The step it was found at."""
+    """The step where it was found."""
     stream: str | None = None
-    """Or the stream or table."""
+    """The stream or table where it was found, if not a step."""
     streams: tuple[StreamCount, ...] = ()
-    """The streams of the step's set, sorted by name."""
+    """The streams of the step's join set, sorted by name."""
     paths: tuple[tuple[str, ...], ...] = ()
     """How each of these streams reaches the step: names from the stream on, tables as `table T`."""
     repair: Repair | None = None
 
     @property
     def order(self) -> tuple[str, str, str, str]:
-        """By place, then reason: never by the order of a file."""
+        """The sort key: place, then reason, so that the order of the spec file does not matter."""
         return (self.step or "", self.stream or "", self.reason.value, self.message)
 
 
 def shown_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """In their order, as they may be shown: so many, and each a sentence that ends and does nothing to a terminal."""
+    """Return the problems to show, sorted: limited in number and length, without terminal control characters."""
     ordered = sorted(problems, key=lambda problem: problem.order)
     shown = [replace(problem, message=_shown(problem.message)) for problem in ordered[:MOST_PROBLEMS]]
     if len(ordered) > MOST_PROBLEMS:
@@ -163,11 +163,11 @@ def _shown(message: str) -> str:
 
 
 def _harmless(letter: str) -> bool:
-    """Half of a pair of surrogates is no letter either, but whoever prints or sends it escapes it."""
+    """Whether a character may be shown. A lone surrogate may: code that prints or sends it escapes it."""
     return letter.isprintable() or letter == "\n" or "\ud800" <= letter <= "\udfff"
 
 
 MOST_PROBLEMS = 500
-"""Of an app: what is wrong in more places is wrong in one way."""
+"""Most problems shown of one app: more than these usually have one cause."""
 MOST_LETTERS = 4_000
-"""Of what is said of one problem."""
+"""Most characters shown of one problem's message."""

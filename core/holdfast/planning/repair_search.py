@@ -1,8 +1,8 @@
-"""The search for the cheapest repair of a step that works, tried on the graph before it is offered.
+"""The search for the cheapest repair of a step; each candidate is tried on the graph before it is offered.
 
-A repair cuts edges: where an edge is cut, a `repartition` is put, and what comes behind it starts from a new stream
-whose count follows from the others. Every candidate for a count mismatch is tried on the graph; the first under
-which the step's set agrees is the answer. Must not report: the problem it is for is made elsewhere.
+A repair cuts edges: it inserts a `repartition` there, and everything downstream reads a new stream whose partition
+count follows from the others. The first candidate under which the streams of the step's join set agree is the answer.
+Must not create problems: `checks` and `key_needs` do.
 """
 
 import re
@@ -23,12 +23,12 @@ from holdfast.spec.app import AppSpec
 _MAX_NAME = 63
 _MOST_TARGETS = 6
 _TRANSPARENT = ("merge", "filter", "deduplicate", "to", "toTable", "select")
-"""Verbs a cut may be moved across, towards the stream that needs it."""
+"""Verbs across which a cut may be moved upstream, towards the stream that needs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDraft:
-    """A plan in the making, as far as a repair must see it."""
+    """The parts of an unfinished plan that the search for a repair needs."""
 
     app: str
     spec: AppSpec
@@ -40,11 +40,11 @@ class PlanDraft:
     facts: KnownCounts
 
     def partitions(self, source: str) -> set[int | None]:
-        """The distinct counts of the streams a reader of this stream or step gets."""
+        """The distinct partition counts of the streams whose rows reach a reader of this stream or step."""
         return {self.count(name) for name in self.reaching.along(source)}
 
     def count(self, stream: str) -> int | None:
-        """The count of a stream, if it has one."""
+        """The partition count of a stream, if known."""
         count = self.counts.get(stream)
         return None if count is None else count.partitions
 
@@ -55,11 +55,11 @@ class RepairTarget:
 
     by: tuple[str, ...]
     partitions: int | None
-    """None: whatever follows, because every side is written anew."""
+    """None: any count, because every side is repartitioned."""
 
 
 def find_repair(now: PlanDraft, need: KeyNeed) -> Repair | None:
-    """The cheapest repair of a step whose sides disagree in keys or counts; None if nothing helps."""
+    """Return the cheapest repair of a step whose sides disagree in keys or counts; None if nothing helps."""
     offers: list[tuple[int, int, Repair]] = []
     for target in _targets(now, need):
         cuts = _cuts(now, need, target)
@@ -87,13 +87,13 @@ def find_repair(now: PlanDraft, need: KeyNeed) -> Repair | None:
 
 
 def _looked_up_everywhere(now: PlanDraft, table: str) -> bool:
-    """Whether rows that every task has are looked up in a table: in a Broadcast one each task would let them out."""
+    """Whether broadcast rows look this table up: if it were Broadcast too, each task would emit their matches."""
     readers = now.graph.lookups.get(table, ())
     return any(now.spreads.get(now.graph.steps[name].inputs[0], Spread()).everywhere for name in readers)
 
 
 def _described(now: PlanDraft, repair: Repair, counts: dict[str, DecidedCount], advice: str) -> Repair:
-    """The repair in words, with the counts its new streams will have."""
+    """The repair with its summary and YAML, including the counts its new streams will have."""
     parts = [
         f"repartition {new.source} by {', '.join(new.by)} into {counts[new.name].partitions}"
         for new in repair.new_steps
@@ -105,14 +105,14 @@ def _described(now: PlanDraft, repair: Repair, counts: dict[str, DecidedCount], 
 
 
 def _one_cut(now: PlanDraft, need: KeyNeed) -> Iterator[Repair]:
-    """Repairs of one side alone: where a table's rows come from the very step that looks it up, the others follow."""
+    """Repairs of one side alone. Enough where a table's rows come from the step that looks it up: the rest follows."""
     for side in need.sides:
         if side.arm is not None and not side.spread.everywhere:
             yield _repair(now, [side.arm], RepairTarget(need.columns, None))
 
 
 def _isolating(now: PlanDraft, need: KeyNeed) -> Repair:
-    """The repair of all sides that also cuts what comes out, where joins behind would bind the new streams."""
+    """The repair that cuts all sides and the output, for joins downstream that would constrain the new streams."""
     target = RepairTarget(need.columns, None)
     cuts = [side.arm for side in need.sides if side.arm is not None and not side.spread.everywhere]
     for name in dict.fromkeys([need.step.name, *(arm[0] for arm in cuts)]):
@@ -125,7 +125,7 @@ def _isolating(now: PlanDraft, need: KeyNeed) -> Repair:
 
 
 def _settles(now: PlanDraft, need: KeyNeed, repair: Repair) -> bool:
-    """Whether the step's keys agree once the repair is in; costs a whole walk, so it is asked last."""
+    """Whether the step's keys agree after the repair; expensive, as it derives all rows again, so it is asked last."""
     graph = build_graph(apply_repair(now.spec, repair))
     flow = flow_rows(graph)
     after = next(one for one in needs(graph, flow, follow_keys(graph, flow)) if one.step.name == need.step.name)
@@ -133,7 +133,7 @@ def _settles(now: PlanDraft, need: KeyNeed, repair: Repair) -> bool:
 
 
 def _targets(now: PlanDraft, need: KeyNeed) -> Iterator[RepairTarget]:
-    """What a side already is, each combination of a key and a count that occurs; and everything anew."""
+    """Candidate targets: each combination of a key and a count that a side has; then each key with all sides cut."""
     keys = {need.columns: None}
     for side in need.sides:
         if side.spread.columns is not None and contained(side.spread, need.columns):
@@ -157,7 +157,7 @@ def _side_counts(now: PlanDraft, side: NeedSide) -> list[int]:
 
 
 def _cuts(now: PlanDraft, need: KeyNeed, target: RepairTarget) -> list[Arm] | None:
-    """The edges to cut so that every side meets the target; None if a side that can't be cut does not meet it."""
+    """The edges to cut so that every side meets the target; None if a side does not meet it and can't be cut."""
     cuts: list[Arm] = []
     for side in need.sides:
         if side.spread.everywhere:
@@ -186,10 +186,10 @@ def _meets(now: PlanDraft, source: str, spread: Spread, target: RepairTarget) ->
 
 
 def _cuts_below(now: PlanDraft, source: str, target: RepairTarget) -> frozenset[Arm] | None:
-    """The edges further up to cut instead of the one behind `source`; None where moving the cut saves nothing.
+    """The edges upstream of `source` to cut instead of the one after it; None if moving the cut saves nothing.
 
-    Only moving it past a merge saves anything: some of its inputs may be right already. Each step is looked at once,
-    along the flow, because paths through merges multiply.
+    Only moving it past a merge saves anything: some inputs of the merge may already be right. Each step is visited
+    once, in flow order, because the number of paths through merges grows exponentially.
     """
     found: dict[str, frozenset[Arm] | None] = {}
     for name in _transparent_above(now, source, target):
@@ -204,7 +204,7 @@ def _cuts_below(now: PlanDraft, source: str, target: RepairTarget) -> frozenset[
 
 
 def _transparent_above(now: PlanDraft, source: str, target: RepairTarget) -> list[str]:
-    """The steps a cut may be moved across, from the far end towards `source`."""
+    """The steps upstream of `source` that a cut may be moved across, in flow order."""
     seen: set[str] = set()
     todo = [source]
     while todo:
@@ -221,7 +221,7 @@ def _source(now: PlanDraft, arm: Arm) -> str:
 
 
 def _passes(now: PlanDraft, step: str, by: tuple[str, ...]) -> bool:
-    """Whether the columns have the same names before and behind a step."""
+    """Whether a step passes these columns on unchanged and under the same names, from all its inputs."""
     passes = now.flow.passes.get(step, {})
     inputs = range(len(now.graph.steps[step].inputs))
     return all(all((i, name) in passes.get(name, frozenset()) for i in inputs) for name in by)
@@ -231,7 +231,7 @@ def _fits_key(spread: Spread, by: tuple[str, ...]) -> bool:
     if spread.everywhere:
         return True
     if spread.columns is None:
-        return not spread.why and spread.partitioner == OURS  # an undeclared key is taken on trust
+        return not spread.why and spread.partitioner == OURS  # an undeclared key is assumed to fit
     same = len(spread.columns) == len(by)
     return (
         same and spread.partitioner == OURS and all(names_in(n, (c,)) for n, c in zip(spread.columns, by, strict=True))
@@ -239,8 +239,8 @@ def _fits_key(spread: Spread, by: tuple[str, ...]) -> bool:
 
 
 def _repair(now: PlanDraft, cuts: list[Arm], target: RepairTarget, *, reuse: bool = True) -> Repair:
-    """The cuts as changes of the spec; what is repartitioned like that already may be read instead."""
-    # Topics of the app's own form would clash with the intermediate stream of a step of that name.
+    """The cuts as changes of the spec; with `reuse`, an existing repartition by the same columns is read instead."""
+    # A new step must not get the name of a topic called `<app>-<name>`: its intermediate stream would be that topic.
     topics = {stream.topic.removeprefix(f"{now.app}-") for stream in now.graph.streams.values() if stream.topic}
     taken = {*now.graph.streams, *now.graph.steps, *topics}
     there = {
@@ -252,7 +252,7 @@ def _repair(now: PlanDraft, cuts: list[Arm], target: RepairTarget, *, reuse: boo
     rewired = []
     for arm in cuts:
         source = _source(now, arm)
-        # What is repartitioned already is taken from before that, which saves a pass through the broker.
+        # Read from before an existing repartition: that saves one pass through the broker.
         while (step := now.graph.steps.get(source)) is not None and step.repartition is not None:
             source = step.inputs[0]
         name = there.get(source)
@@ -267,7 +267,7 @@ def _repair(now: PlanDraft, cuts: list[Arm], target: RepairTarget, *, reuse: boo
 
 
 def _superseded(now: PlanDraft, cuts: list[Arm], kept: set[str]) -> tuple[str, ...]:
-    """Repartition steps whose every reader is cut off from them."""
+    """Repartition steps that the cuts leave without readers."""
     cut = {(arm[0], _source(now, arm)) for arm in cuts}
     found = []
     for name in dict.fromkeys(_source(now, arm) for arm in cuts):
@@ -294,7 +294,7 @@ def _fresh_name(source: str, by: tuple[str, ...], taken: set[str]) -> str:
 
 
 def _counts_after(now: PlanDraft, need: KeyNeed, repair: Repair) -> dict[str, DecidedCount] | None:
-    """All counts once the repair is in; None if the step's streams would still disagree."""
+    """All partition counts after the repair; None if the step's streams would still disagree."""
     spec = apply_repair(now.spec, repair)
     graph = build_graph(spec)
     sets = join_sets(graph, Reaching(graph))

@@ -1,8 +1,7 @@
-"""Columns and types of every stream, table and step, found in one walk along the order of flow.
+"""Columns and types of every stream, table and step, derived in one walk in flow order.
 
-One small function per verb. What is wrong is said at the place where it is wrong; behind it the walk goes on with
-what can still be known, so that one typo is one problem. The rows of a step come from its inputs alone: must not
-look at other steps.
+One small function per verb. A problem is reported where it occurs; downstream the walk goes on with what is still
+known, so that one typo is one problem. The rows of a step follow from its inputs alone: must not look at other steps.
 """
 
 from collections.abc import Iterable
@@ -34,7 +33,7 @@ _ONE_VALUE = {"string": RowType((Column("value", "STRING"),)), "binary": RowType
 
 
 def stream_rows(graph: Graph, name: str, flow: Flow) -> RowType:
-    """The rows of a stream; open ones where nothing is declared."""
+    """Return the rows of a stream; open rows if it declares no schema."""
     stream = graph.streams[name]
     rows, one_value = OPEN, _ONE_VALUE.get(stream.format)
     if stream.schema_ is not None:
@@ -68,7 +67,7 @@ def _event_time(stream: Stream, rows: RowType) -> list[SqlFinding]:
 
 
 def declared_table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
-    """The rows of a table with sources or a schema; None where its writers decide."""
+    """Return the rows of a table with sources or a schema; None if its writers determine them."""
     table = graph.tables[name]
     if table.sources is not None:
         rows = _stored_rows(table, table.sources, flow)
@@ -107,7 +106,7 @@ _APART = (
 
 
 def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...]) -> Out:  # noqa: C901, PLR0911
-    """Columns that come out of a step, and those of them that pass through it unchanged."""
+    """Return the columns that come out of a step, and which of them pass through it unchanged."""
     at = _At(graph, flow, step)
     given = inputs[0]
     if step.filter is not None:
@@ -139,7 +138,7 @@ def step_rows(graph: Graph, flow: Flow, step: Step, inputs: tuple[RowType, ...])
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """The step at hand and where to note what is wrong with it."""
+    """The current step, and where to add its problems."""
 
     graph: Graph
     flow: Flow
@@ -212,8 +211,8 @@ def _table(at: _At, verb: Lookup) -> RowType:
     if rows is not None:
         return rows
     if verb.table not in at.graph.table_writers:
-        return OPEN  # nothing feeds it, which is said once at the table
-    # Its writers come behind this step: what it holds is derived from looking it up.
+        return OPEN  # nothing feeds it, which is reported once, at the table
+    # Its writers are downstream of this step, so its rows depend on this look-up itself.
     if verb.select is None or any("right." in text.lower() for text in verb.select):
         message = (
             f"the rows of table {verb.table} come from a look-up in itself, so its columns can't be derived: "
@@ -227,14 +226,14 @@ def _sides(at: _At, verb: Join | Lookup, left: RowType, right: RowType) -> Out:
     at.note(missing_columns(verb.on, left, "on (left)"))
     at.note(missing_columns(verb.on, right, "on (right)"))
     both = RowType(tuple(_on_column(at, name, left, right) for name in verb.on))
-    # The right side of a look-up is no input: its columns come from the table, not from rows that flow.
+    # The right side of a look-up is not an input: its columns come from the table.
     sides = (0, 1) if isinstance(verb, Join) else (0,)
     if verb.select is not None:
         checked = check_select(verb.select, Scope.sides(left, right, both))
         at.note(findings_of(checked))
         passes: Passes = copies(checked, {"": sides, "left": (0,), "right": sides[1:]})
         if isinstance(verb, Lookup) and verb.type == "Inner":
-            # Only matches come out, so the table's key is that of the row.
+            # Only matches come out, so the table's key columns equal those of the row.
             keys = {name.casefold() for name in verb.on}
             for one in checked:
                 if one.name is not None and one.source is not None and one.source[0] == "right":
@@ -289,7 +288,7 @@ def _write_table(at: _At, given: RowType, table: Table) -> None:
 
 
 def flow_rows(graph: Graph) -> Flow:
-    """Columns and types everywhere."""
+    """Derive the columns and types of all streams, tables and steps."""
     flow = Flow()
     for name in sorted(graph.streams):
         flow.rows[name] = _afforded(flow, stream_rows(graph, name, flow), stream=name)
@@ -310,33 +309,33 @@ def flow_rows(graph: Graph) -> Flow:
 
 def _table_rows(graph: Graph, name: str, flow: Flow) -> RowType | None:
     table = graph.tables[name]
-    # Each source is selected from.
+    # The select is evaluated once per source.
     if not _affords(flow, (table.select or ()) * len(table.sources or ()), stream=name):
         return OPEN
     return declared_table_rows(graph, name, flow)
 
 
 def _affords(flow: Flow, texts: tuple[str, ...], *, step: str | None = None, stream: str | None = None) -> bool:
-    """Whether these expressions may still be read."""
+    """Whether the budget allows these expressions; if not, add a problem."""
     return not _too_much(flow, flow.budget.refused_sql(texts), step=step, stream=stream)
 
 
 def _afforded(flow: Flow, rows: RowType, *, step: str | None = None, stream: str | None = None) -> RowType:
-    """The rows, if their columns may still be followed."""
+    """The rows if the budget allows their columns; if not, add a problem and return open rows."""
     return OPEN if _too_much(flow, flow.budget.refused_columns(rows), step=step, stream=stream) else rows
 
 
 def _too_much(flow: Flow, why: str | None, *, step: str | None, stream: str | None) -> bool:
     if why is None:
         return False
-    # Said once: what is left of the app is over it, too.
+    # Reported once: everything after it would exceed the budget too.
     if not any(problem.reason is Reason.TOO_LARGE for problem in flow.problems):
         flow.problems.append(Problem(Reason.TOO_LARGE, why, step=step, stream=stream))
     return True
 
 
 def _warn_of_unknown_types(flow: Flow, step: str, inputs: tuple[RowType, ...]) -> None:
-    """Say once, where it begins, that a type can't be told. Rows with findings have said enough."""
+    """Warn of each column of unknown type once, at its first step; not in rows that already have findings."""
     rows = flow.rows[step]
     before = {column.name for given in inputs for column in given.columns if column.type == UNKNOWN}
     fresh = [column.name for column in rows.columns if column.type == UNKNOWN and column.name not in before]

@@ -1,10 +1,10 @@
 """Checks of an app against what will run it: the verbs this release runs, its Python modules, the state of its run.
 
-What this release can plan and not run yet is one list, asked by planner, operator and engine, and said before
-anything starts. Modules of `runtime.code` are parsed, never run or imported; parsing takes up to a thousand times a
-text in memory, and the operator parses what anybody applies, so what is too long is taken as it is. A rename of a
-step with state is refused until it is said to be one (`was`), by comparing the app with the placement record of its
-run. Must not know how state is stored.
+The verbs that this release runs are one list for planner, operator and engine, so that a step it can't run is refused
+before anything starts. Modules of `runtime.code` are parsed, never run or imported. Parsing takes up to a thousand
+times the memory of the text, and the operator parses what any user applies, so modules that are too long are not
+checked. Renaming a step with state is refused until the step says so with `was`; the check compares the app with the
+placement record of its run. Must not know how state is stored.
 """
 
 import ast
@@ -21,7 +21,7 @@ BUILT_VERBS = ("filter", "select", "apply", "process", "to", "repartition", "bro
 
 
 def not_built(spec: AppSpec) -> Iterator[Problem]:
-    """Steps and tables that this release plans and does not run."""
+    """A problem for each step and table that this release can plan but not run."""
     for step in spec.steps:
         if step.verb not in BUILT_VERBS:
             message = (
@@ -34,11 +34,11 @@ def not_built(spec: AppSpec) -> Iterator[Problem]:
 
 
 _MOST_PARSED = 64_000
-"""Letters of all modules together; a hundred of what people write by hand, and at most 64 MB of memory."""
+"""Characters parsed of all modules together: far more than people write by hand, and at most 64 MB of memory."""
 
 
 def code_problems(spec: AppSpec) -> Iterator[Problem]:
-    """Modules that are no Python, and functions they do not hold."""
+    """A problem for each module that is not Python, and each function that its module does not define."""
     defined: dict[str, set[str]] = {}
     left = _MOST_PARSED
     for module, text in sorted(spec.runtime.code.items(), key=lambda item: (len(item[1]), item[0])):
@@ -62,7 +62,7 @@ def code_problems(spec: AppSpec) -> Iterator[Problem]:
 
 
 def _names(tree: ast.Module) -> set[str]:
-    """What a module may define at its top, in whatever way."""
+    """All names that a module may define at its top level."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -75,7 +75,7 @@ def _names(tree: ast.Module) -> set[str]:
 
 
 def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = None) -> Iterator[Problem]:
-    """A function of a module that is there, but not in it; modules of the image can't be looked into."""
+    """A problem if the module was parsed and lacks the function; modules of the image can't be checked."""
     module, _, function = path.partition(":")
     names = defined.get(module)
     if names is not None and function not in names and "*" not in names:
@@ -84,7 +84,7 @@ def _missing(defined: Mapping[str, set[str]], path: str, *, step: str | None = N
 
 
 def state_problems(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
-    """State of the run that would be left behind without a word, or read as what it is not."""
+    """A problem for each state of the run that would be silently abandoned, or read by a step it does not fit."""
     change, step_of = state_change(kept, spec), {state_name(step): step.name for step in spec.steps}
     for name, found in change.renamed.items():
         new = tuple(step_of[one] for one in found)
@@ -104,7 +104,7 @@ def state_problems(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
 
 
 def given_up(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
-    """State of the run that no step keeps any more."""
+    """A warning for each state of the run that no step keeps any more."""
     for name in state_change(kept, spec).given_up:
         on_the_way = f"rows not yet read from the intermediate stream of {name} are given up"
         lost = f"the state of {name} is given up" if _is_state(kept.now[name]) else on_the_way
@@ -112,7 +112,7 @@ def given_up(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
 
 
 def _rename(name: str, kept: str, found: tuple[str, ...]) -> str:
-    """What to do about a step that is gone and others that could be it."""
+    """The message about a step that is gone and new steps that may be the same one."""
     new = " or ".join(found)
     if not _is_state(kept):
         return (

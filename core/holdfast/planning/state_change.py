@@ -1,7 +1,7 @@
-"""What a run of an app would say to a change of it: columns that state holds, names it is under, partition counts.
+"""Changes of an app that its run can't follow: types of columns in state, names of steps with state, partition counts.
 
-Compares the plans of two versions, the second one as the run of the first would make it. A column that only comes or
-goes is not judged: the runtime fills and drops those. Must not know how state is stored.
+Compares the plans of two versions; the second is planned with the placement record of the first. Columns that are only
+added or removed are not compared: the runtime fills or drops them. Must not know how state is stored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,11 +27,11 @@ _OF_THE_RUN = frozenset(
         Reason.STATE_MISFIT,
     }
 )
-"""Problems that an app has because of what its run was before."""
+"""Problems that arise from the history of the run."""
 
 
 def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
-    """Columns whose type changes where state of the old app holds them."""
+    """Columns in the state of the old app whose type changes."""
     renamed = renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
     return tuple(
         FieldChange(f"state of {name}: {column}", before, after, ChangeCost.NEW_RUN)
@@ -41,7 +41,7 @@ def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
 
 
 def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
-    """What a run of the old app would refuse to do as the new one; counts that only brokers know are not compared."""
+    """Changes that a run of the old app would refuse; counts that only brokers know are not compared."""
     before, after = plan(old), plan(new)
     found = {change.path: change for change in _shrunk(old, new, before, after)}
     if old.spec.run_id == new.spec.run_id:
@@ -55,7 +55,7 @@ def refusals(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
 
 
 def _shrunk(old: StreamApp, new: StreamApp, before: Plan, after: Plan) -> Iterator[FieldChange]:
-    """Streams of the embedded log that would have fewer partitions: they outlive runs, and never shrink."""
+    """Streams of the embedded log that would get fewer partitions: their logs outlive runs and never shrink."""
     logs = {system.name for system in new.spec.systems if system.log is not None}
     then, now = _counts(before), _counts(after)
     former = {stream.name: (stream.system, stream.topic or stream.name) for stream in old.spec.streams}
@@ -103,7 +103,7 @@ def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[
 
 
 def _held(plan: Plan, step: PlannedStep) -> list[RowType]:
-    """What a step keeps: a join the rows of both sides, the keyed verbs what comes out of them."""
+    """The rows in a step's state: of a join both sides, of aggregate and deduplicate their output."""
     if step.verb == "join":
         rows = {stream.name: stream.rows for stream in plan.streams} | {one.name: one.rows for one in plan.steps}
         return [rows.get(source, OPEN) for source in step.inputs]

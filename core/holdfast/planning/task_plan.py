@@ -1,7 +1,6 @@
-"""The tasks of a plan: their partitions, which of these are new, where they would run, which streams they feed.
+"""The tasks of a plan: their partitions, which of these are new, where they would run, which streams they write.
 
-Must not decide tasks or places itself: it asks `holdfast.tasks` and `holdfast.placement` and puts the answer into
-the plan's words.
+Must not group or assign tasks itself: `holdfast.tasks` and `holdfast.placement` do, and it converts their results.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from holdfast.tasks.record import PlacementRecord
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """A task with what it reads."""
+    """A task with the stream partitions it reads."""
 
     name: str
     inputs: tuple[StreamPartition, ...]
@@ -33,7 +32,7 @@ class PlannedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """All tasks, or why there are none."""
+    """All tasks, or the problems because of which there are none."""
 
     tasks: tuple[PlannedTask, ...] = ()
     producers: Mapping[str, tuple[str, ...]] | None = None
@@ -50,11 +49,11 @@ def plan_tasks(
     *,
     stateful: bool,
 ) -> TaskPlan:
-    """Tasks from counts and the record of the run."""
+    """Return the tasks that follow from partition counts and the record of the run."""
     own, shared = _read(graph, counts)
     by_stream_partition = spec.grouping == "ByStreamPartition"
     tasks_made = sum(own.values()) if by_stream_partition else max(own.values(), default=0)
-    # Every task has all partitions that are shared, and each stream that is written has a list of tasks.
+    # Every task reads all shared partitions, and each stream that is written has a list of tasks.
     parts = sum(own.values()) + tasks_made * len(shared)
     if parts > MOST_PARTITIONS or parts * len(graph.stream_writers) > MOST_PRODUCERS:
         message = (
@@ -77,7 +76,7 @@ def plan_tasks(
         record=None if record is None else record.grouping,
     )
     try:
-        # Also where nothing has grown yet: what could not be followed then must be known now.
+        # Checked also before any stream grows: an invalid mapping must be reported now, not at the first growth.
         given.expansion.mapping()
         tasks = group(given)
     except ParentMappingError as error:
@@ -95,7 +94,7 @@ def plan_tasks(
 def assign_tasks(
     plan: TaskPlan, record: PlacementRecord | None, processors: Mapping[str, str]
 ) -> tuple[Mapping[str, tuple[str, ...]], tuple[MovedTask, ...]]:
-    """Where the tasks would run, and which would leave their state; nothing without tasks or processors."""
+    """Return processor -> tasks and the tasks that would leave their state; empty without tasks or processors."""
     if not plan.tasks or not processors:
         return {}, ()
     locations = {} if record is None else record.task_location
@@ -106,7 +105,7 @@ def assign_tasks(
 
 
 def _read(graph: Graph, counts: Mapping[str, DecidedCount]) -> tuple[dict[str, int], dict[str, int]]:
-    """Streams whose partitions belong to one task each, and those every task reads, with their counts.
+    """The counts of streams whose partitions belong to one task each, and of streams that every task reads.
 
     Side inputs of a Broadcast table are neither: one designated task per location reads them for all.
     """
@@ -134,13 +133,13 @@ def _producers(graph: Graph, spreads: Mapping[str, Spread], tasks: Tasks) -> dic
         feeding: set[str] = set()
         for source in writers[stream]:
             if spreads.get(source, Spread()).repeated:
-                feeding |= set(tasks)  # broadcast rows are in every task, alone or among others
+                feeding |= set(tasks)  # every task has broadcast rows
             feeding |= set().union(*(tasks_of.get(name, set()) for name in reaching.along(source)))
         producers[stream] = tuple(task for task in tasks if task in feeding)
     return producers
 
 
 MOST_PARTITIONS = 200_000
-"""Of all streams that an app reads; each is an object in memory, in the plan and in the record."""
+"""Most partitions of all streams an app reads; each is an object in memory, in the plan and in the record."""
 MOST_PRODUCERS = 20_000_000
-"""Stream partitions that are read, times streams that are written: each of these has a list of its tasks."""
+"""Most stream partitions read times streams written: each written stream has a list of its tasks."""
