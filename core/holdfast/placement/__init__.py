@@ -1,1 +1,1 @@
-"""Where tasks run: locations, the assignment of tasks to processors, and the stores that remember the last run."""
+"""Where tasks run: locations, the assignment of tasks to processors, and the stores that keep placement records."""

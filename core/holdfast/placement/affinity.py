@@ -1,7 +1,7 @@
-"""The affinity of tasks: which processor and location the record asks for, counted and sorted once.
+"""The affinity of tasks: which processor and location the record names for each task, counted and sorted once.
 
-So that no later choice sees the order of the input. A recorded location that no processor has, and a recorded
-processor that is gone, ask for nothing. Must not decide.
+Sorted, so that no later choice depends on the order of the input. A recorded location without processors and a
+recorded processor that is gone count as none. Must not decide where tasks run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from holdfast.tasks.grouping import natural
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """Tasks, processors and what the tasks would like; every list is in the order of names."""
+    """Tasks, processors and the recorded places of the tasks; every list is in the order of names."""
 
     tasks: tuple[str, ...]
     processors: tuple[str, ...]
@@ -29,7 +29,7 @@ class Affinity:
 
     @property
     def floor(self) -> int:
-        """The seats that every processor has."""
+        """The number of seats that every processor has."""
         return len(self.tasks) // len(self.processors)
 
     @property
@@ -38,11 +38,11 @@ class Affinity:
         return len(self.tasks) % len(self.processors)
 
     def beyond_floor(self, location: str) -> int:
-        """How many tasks recorded here find no seat when each processor has only the floor; negative: seats left."""
+        """How many tasks recorded here get no seat if each processor has only `floor` seats; negative: free seats."""
         return len(self.recorded[location]) - self.floor * len(self.members[location])
 
     def crowded(self, location: str) -> int:
-        """How many processors here have more tasks at home than the floor."""
+        """How many processors here have more than `floor` tasks at home."""
         return sum(len(self.at_home[processor]) > self.floor for processor in self.members[location])
 
 
@@ -52,7 +52,7 @@ def affinity_of(
     task_location: Mapping[str, str],
     task_processor: Mapping[str, str],
 ) -> Affinity:
-    """Sort and count."""
+    """Return the affinity of these tasks, given their recorded locations and processors."""
     names = tuple(sorted(set(tasks), key=by_name))
     order = tuple(sorted(processors, key=by_name))
     members: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def affinity_of(
 
 
 def by_name(name: str) -> tuple[tuple[str, int], str]:
-    """Sorts `partition-10` behind `partition-9`, and never takes two names for one (`exec-1`, `exec-01`)."""
+    """Sort key that puts `partition-10` after `partition-9` and keeps different names apart (`exec-1`, `exec-01`)."""
     return natural(name), name
 
 

@@ -1,9 +1,9 @@
 """The assignment of tasks to processors: `assign`, and what changes from one assignment to the next.
 
-State is read where it was written, so every task that moves pays, and few may. `assign` is the whole decision, a
-pure function of names, in this order: sizes differ by at most one; as many tasks as possible stay at their location;
-then as many as possible on their previous processor; then names decide. It is exact in the first three (`optimal`
-says why). Must not know pods, stores or versions.
+A task that moves must restore its state elsewhere, so as few as possible may move. `assign` is the whole decision, a
+pure function of names, with these aims in order: sizes differ by at most one; as many tasks as possible stay at their
+location; then as many as possible on their previous processor; then names decide. The first three are exactly optimal
+(`optimal` says why). Must not know pods, stores or versions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,11 +16,11 @@ from holdfast.protocol.assignment import Assignment
 
 
 class NoTasksError(UserActionError):
-    """Nothing to assign."""
+    """There are no tasks to assign."""
 
 
 class NoProcessorsError(WorldChangeError):
-    """Nothing to assign to."""
+    """There are no processors to assign tasks to."""
 
 
 def assign(
@@ -29,7 +29,10 @@ def assign(
     task_location: Mapping[str, str],
     task_processor: Mapping[str, str],
 ) -> Assignment:
-    """The best assignment of tasks to processors (processor -> location), given where each task was in the last run."""
+    """Return the best assignment of tasks to processors, given each task's recorded location and processor.
+
+    `processors` maps each live processor to its location.
+    """
     wishes = affinity_of(tasks, processors, task_location, task_processor)
     if not wishes.tasks:
         message = "there are no tasks to assign: the app reads no stream that has partitions; give a step an input"
@@ -57,24 +60,24 @@ class _Seating:
         self.seated: dict[str, str] = {}
 
     def keep(self) -> None:
-        """Tasks that stay on their processor."""
+        """Seat the tasks that stay on their processor."""
         for processor in self.wishes.processors:
             following = self.following.get(processor, ())
             self._seat(following, processor)
             self._seat(self.wishes.at_home[processor][: self.free[processor]], processor)
 
     def fill_at_locations(self) -> None:
-        """Tasks that can't stay on their processor, but at their location, as far as it has seats."""
+        """Seat tasks that can stay at their location, though not on their processor, as far as it has seats."""
         for location, members in self.wishes.members.items():
             waiting = (task for task in self.wishes.recorded[location] if task not in self.seated)
             self._deal(waiting, members)
 
     def fill_anywhere(self) -> None:
-        """The rest."""
+        """Seat the remaining tasks."""
         self._deal((task for task in self.wishes.tasks if task not in self.seated), self.wishes.processors)
 
     def result(self) -> Assignment:
-        """All seats, by name."""
+        """Return the assignment, in the order of names."""
         parts: dict[str, list[str]] = {processor: [] for processor in self.wishes.processors}
         for task in self.wishes.tasks:
             parts[self.seated[task]].append(task)
@@ -86,9 +89,9 @@ class _Seating:
             self.free[processor] -= 1
 
     def _deal(self, waiting: Iterator[str], processors: tuple[str, ...]) -> None:
-        """Round and round while there are seats, like cards.
+        """Seat waiting tasks round robin while there are free seats.
 
-        In one go per processor, the first one would get all the tasks with low numbers, which read the most streams.
+        Filled one after the other, the first processor would get all tasks with low numbers, which read most streams.
         """
         while processors := tuple(one for one in processors if self.free[one]):
             for processor in processors:
@@ -100,7 +103,7 @@ class _Seating:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorChange:
-    """What one processor gains and loses, in the order of names; false if its part stays as it is."""
+    """The tasks that one processor gains and loses, in the order of names; false if there are none."""
 
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -111,7 +114,7 @@ class ProcessorChange:
 
 @dataclass(frozen=True, slots=True)
 class MovedTask:
-    """A task whose state is at one location and which runs at another now."""
+    """A task that now runs at another location than the one its state is at."""
 
     task: str
     recorded: str
@@ -120,14 +123,14 @@ class MovedTask:
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """How much of a record an assignment keeps."""
+    """How many tasks an assignment keeps where the record has them."""
 
     at_location: int
     on_processor: int
 
 
 def processor_changes(old: Assignment, new: Assignment) -> dict[str, ProcessorChange]:
-    """Processor -> its change, for all processors of either; empty for those that need not notice."""
+    """Return processor -> change for all processors of both assignments; the change is empty if its tasks are equal."""
     return {processor: _change(old, new, processor) for processor in {**old.tasks_of, **new.tasks_of}}
 
 
@@ -143,7 +146,7 @@ def _change(old: Assignment, new: Assignment, processor: str) -> ProcessorChange
 def moved_tasks(
     assignment: Assignment, processors: Mapping[str, str], task_location: Mapping[str, str]
 ) -> tuple[MovedTask, ...]:
-    """Tasks that have to bring their state along, in the order of names; a task without recorded location has none."""
+    """Return the tasks that leave the location of their state; a task without a recorded location has no state."""
     places = [
         MovedTask(task, recorded, processors[processor])
         for task, processor in assignment.processor_of().items()
@@ -158,7 +161,7 @@ def locality(
     task_location: Mapping[str, str],
     task_processor: Mapping[str, str],
 ) -> Locality:
-    """How many tasks run where their state is, and how many where they ran before."""
+    """Return how many tasks run at the location of their state, and how many on their previous processor."""
     ran = assignment.processor_of().items()
     return Locality(
         at_location=sum(task_location.get(task) == processors[processor] for task, processor in ran),

@@ -1,8 +1,8 @@
-"""The metadata store in ConfigMaps, one per key with compare-and-set: what must outlive drivers and the operator.
+"""The metadata store in ConfigMaps, one per key with compare-and-set: for what must outlive drivers and the operator.
 
-So the placement record has one code on a laptop and on a cluster, for the driver that writes it and the operator
-that reads it; each brings its own way to the API server as `ConfigMaps`. Content that is not ours is refused, never
-overwritten. Must not know what the values mean, nor speak to a cluster itself.
+The driver writes the placement record and the operator reads it with the same code, on a laptop and on a cluster; each
+passes its own API client as `ConfigMaps`. Content that Holdfast did not write is refused, never overwritten. Must not
+know what the values mean, nor call a cluster itself.
 """
 
 import base64
@@ -29,48 +29,48 @@ _VALUE, _KEY, _WRITTEN = "value", "holdfast.dev/key", "holdfast.dev/written"
 
 
 class ConfigMapConflictError(RetrySoonError):
-    """Somebody else wrote first, or one of that name is there already."""
+    """Another writer was first, or a ConfigMap of that name already exists."""
 
 
 class ConfigMaps(Protocol):
-    """The ConfigMaps of one namespace, as trees; what could not be asked is an error, never `None`."""
+    """The ConfigMaps of one namespace, as JSON trees; a failed request raises, it never returns `None`."""
 
     def get(self, name: str) -> Tree | None:
-        """As it is now; None: it is not there."""
+        """Return the ConfigMap as it is now; None if it does not exist."""
 
     def find(self, labels: Mapping[str, str]) -> list[Tree]:
-        """All that carry these labels."""
+        """Return all ConfigMaps with these labels."""
 
     def create(self, tree: Tree) -> Tree:
-        """Make it; raises `ConfigMapConflictError` where one of its name is there."""
+        """Create a ConfigMap; raise `ConfigMapConflictError` if one of its name exists."""
 
     def replace(self, tree: Tree) -> Tree | None:
-        """Write it over the version in it, None where it is gone; raises `ConfigMapConflictError`."""
+        """Replace the version named in the tree; None if it is gone; raise `ConfigMapConflictError` if it changed."""
 
     def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
-        """Let it go if it still is exactly this one; raises `ConfigMapConflictError`."""
+        """Delete the ConfigMap if it meets the preconditions; raise `ConfigMapConflictError` if not."""
 
 
 class ConfigMapStore:
-    """Keys of one app, each in a ConfigMap with this owner."""
+    """The keys of one app, each in its own ConfigMap with the given owner."""
 
     def __init__(self, maps: ConfigMaps, app: str, owner: Tree, budget: int = DEFAULT_BUDGET) -> None:
-        """`owner`: the reference that makes ConfigMaps go with the app."""
+        """`owner`: the owner reference with which Kubernetes deletes the ConfigMaps together with the app."""
         self._maps, self._app, self._owner = maps, app, owner
         self._budget = budget
 
     @property
     def budget(self) -> int:
-        """How many bytes a value may have."""
+        """The most bytes a value may have."""
         return self._budget
 
     def get(self, key: str) -> Versioned | None:
-        """The value of this key; None where there is none."""
+        """Return the value of this key; None if there is none."""
         tree = self._maps.get(object_name(key))
         return None if tree is None else Versioned(_value(tree, key), version_of(tree))
 
     def put(self, key: str, value: bytes, expected: Version | None) -> Version:
-        """Write this value over the expected version."""
+        """Replace the expected version with this value."""
         check_size(check_key(key), value, self._budget)
         tree = self._tree(key, value)
         try:
@@ -86,7 +86,7 @@ class ConfigMapStore:
         return version_of(written)
 
     def delete(self, key: str, expected: Version) -> None:
-        """Remove this key, which has the expected version."""
+        """Remove this key if it has the expected version."""
         tree = self._maps.get(object_name(key))
         found = None if tree is None else version_of(tree)
         if tree is None or found != expected:
@@ -97,13 +97,13 @@ class ConfigMapStore:
             raise VersionConflictError(key, expected, self._found(key)) from error
 
     def list(self, prefix: str) -> Mapping[str, Version]:
-        """All keys that start with this text, in order, with their versions."""
+        """Return all keys with this prefix, sorted, with their versions."""
         trees = self._maps.find({STORE_LABEL: self._app})
         keys = {str((tree["metadata"].get("annotations") or {}).get(_KEY)): version_of(tree) for tree in trees}
         return {key: keys[key] for key in sorted(keys) if key.startswith(prefix)}
 
     def _same_content(self, key: str, expected: Version) -> None:
-        """A replace must not wipe out what is not ours; the version in it keeps this look true."""
+        """Refuse to replace content that Holdfast did not write; the expected version guards against later changes."""
         tree = self._maps.get(object_name(key))
         if tree is not None and version_of(tree) == expected:
             _value(tree, key)
@@ -119,7 +119,7 @@ class ConfigMapStore:
             "metadata": {
                 "name": object_name(key),
                 "labels": {STORE_LABEL: self._app, APP_LABEL: self._app},
-                # An equal value must get a new version too; the API server gives none unless something changes.
+                # An equal value must get a new version too; the API server makes one only if something changes.
                 "annotations": {_KEY: key, _WRITTEN: secrets.token_hex(8)},
                 "ownerReferences": [self._owner],
             },

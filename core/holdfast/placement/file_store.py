@@ -1,11 +1,11 @@
-"""The metadata store in a directory, for runs on one host: one file a key, replaced as a whole, with a checksum.
+"""The metadata store in a directory, for runs on one host: one file per key, replaced atomically, with a checksum.
 
-The only module of the core that touches files. A value is written beside its file, synced, renamed over it, the
-directory synced: whatever instant the process dies at, each key has its old or its new value, and the next writer
-can write at once, as the kernel gives up a dead writer's lock. Readers need no lock. Before the value stands one
-line, `holdfast-value 1 version=12 length=345 sha256=<64 digits>`, whose checksum covers its numbers, the key and the
-value, so that damage, or a file copied to another key's name, is refused before its bytes are used. Must not keep
-values in memory: another process may have written since.
+The only module of the core that touches files. A value is written to a temporary file, synced and renamed over the
+key's file, then the directory is synced: whenever the process dies, each key has its old or its new value. The kernel
+releases a dead writer's lock, so the next writer can start at once. Readers need no lock. One line precedes the value,
+`holdfast-value 1 version=12 length=345 sha256=<64 digits>`. Its checksum covers its numbers, the key and the value, so
+that a damaged file, or one copied to another key's name, is refused before its bytes are used. Must not keep values in
+memory: another process may have written since.
 """
 
 import fcntl
@@ -40,17 +40,17 @@ _FORMAT = re.compile(rb"holdfast-value ([1-9]\d{0,8}) ")
 
 
 class StoreFileUnreadableError(ContentUnreadableError):
-    """A file of the store that is damaged, foreign, or of a newer Holdfast."""
+    """A file of the store that is damaged, not written by Holdfast, or written by a newer Holdfast."""
 
 
 def header_of(key: str, version: int, value: bytes) -> bytes:
-    """The line in front of this value."""
+    """Return the header line of this value."""
     checksum = _checksum(key, version, value)
     return f"holdfast-value {FORMAT} version={version} length={len(value)} sha256={checksum}\n".encode()
 
 
 def read_file(path: str, key: str, content: bytes) -> tuple[int, bytes]:
-    """Version and value of this key in a file's content; raises `StoreFileUnreadableError` naming file and damage."""
+    """Return version and value in a key's file; raise `StoreFileUnreadableError` naming file and damage."""
     header = _HEADER.match(content)
     if header is None:
         raise StoreFileUnreadableError(_refusal(path, _why_no_header(content)))
@@ -82,35 +82,35 @@ def _refusal(path: str, why: str) -> str:
     return f"{path} can't be read: {why}; it is left as it is: restore it from a copy, or remove it to give it up"
 
 
-# Names that start with a dot are never keys.
+# File names that start with a dot are never keys.
 _LOCK = ".lock"
 _TEMPORARY = ".writing"
 _HIGHEST = ".highest"
 
 WRITE_STEPS = ("opened", "header-written", "value-written", "synced", "renamed", "directory-synced")
-"""What a write does, one after the other; `at` is told when each is done."""
+"""The steps of a write, in order; `at` is called after each."""
 DELETE_STEPS = (*WRITE_STEPS, "removed", "removal-synced")
-"""A delete first writes down the highest version, then removes."""
+"""The steps of a delete: it first stores the highest version, then removes the file."""
 
 
 class FileStoreLockedError(WorldChangeError):
-    """Another process writes this directory."""
+    """Another process is the writer of this directory."""
 
 
 class FileStoreUnavailableError(WorldChangeError):
-    """The file system refuses: no space, no permission, a broken disk. Nothing was acknowledged."""
+    """The file system failed: no space, no permission, a broken disk. Nothing was acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """The right to write, until the file is closed or the process is gone."""
+    """The lock of the one writer, held until the lock file is closed or the process ends."""
 
     lock: int
     process: int
 
 
 class FileStore:
-    """Keys to bytes, in a directory. The first write makes this the one writer, until `close` or the process ends.
+    """A metadata store in a directory. The first write makes it the one writer, until `close` or the process ends.
 
     Threads may share it.
     """
@@ -134,27 +134,27 @@ class FileStore:
         self.close()
 
     def get(self, key: str) -> Versioned | None:
-        """The value of this key; raises `StoreFileUnreadableError` where its file is damaged."""
+        """Return the value of this key; raise `StoreFileUnreadableError` if its file is damaged."""
         found = self._read(object_name(key), key)
         return None if found is None else Versioned(found[1], Version(str(found[0])))
 
     def put(self, key: str, value: bytes, expected: Version | None) -> Version:
-        """Write this value over the expected version; what can't be read has none, so it is never overwritten."""
+        """Replace the expected version with this value; a file that can't be read is never overwritten."""
         check_size(check_key(key), value, self.budget)
         with self._threads:
             self.lock()
             self._check(key, expected)
-            # Also if the write fails half-way: a version that may have been seen is not given to other bytes.
+            # Counted also if the write fails: a version that a reader may have seen is never used for other bytes.
             self._highest += 1
             self._write(object_name(key), key, self._highest, value)
             return Version(str(self._highest))
 
     def delete(self, key: str, expected: Version) -> None:
-        """Remove this key, which has the expected version."""
+        """Remove this key if it has the expected version."""
         with self._threads:
             self.lock()
             self._check(key, expected)
-            # Without this the next process could give the key's old versions again, and a stale writer would pass.
+            # Otherwise the next process could use the key's old versions again, and a stale writer would succeed.
             self._write(_HIGHEST, _HIGHEST, self._highest, b"")
             path = self._directory / object_name(key)
             with _reporting(path):
@@ -164,7 +164,7 @@ class FileStore:
             self._at("removal-synced")
 
     def list(self, prefix: str) -> dict[str, Version]:
-        """All keys that start with this text, in order, each file read and checked."""
+        """Return all keys with this prefix, sorted, with their versions; each file is read and checked."""
         versions: dict[str, Version] = {}
         for key in self._keys():
             found = self.get(key) if key.startswith(prefix) else None
@@ -173,16 +173,16 @@ class FileStore:
         return versions
 
     def lock(self) -> None:
-        """Become the writer now rather than at the first write; raises `FileStoreLockedError` naming who is."""
+        """Become the writer now, not at the first write; raise `FileStoreLockedError` naming the process that is."""
         with self._threads, _reporting(self._directory):
             if self._writer is None:
                 self._begin_writing()
             elif self._writer.process != os.getpid():
-                # A forked process holds its parent's lock without having asked for it.
+                # A forked process inherits its parent's lock, but is not the writer.
                 raise FileStoreLockedError(self._locked_by(str(self._writer.process)))
 
     def close(self) -> None:
-        """Let another process write."""
+        """Release the lock, so that another process can write."""
         with self._threads:
             if self._writer is not None:
                 os.close(self._writer.lock)
@@ -206,7 +206,7 @@ class FileStore:
         except BaseException:
             os.close(lock)
             raise
-        # The lock file stays for ever: removing it would let two writers lock two files of one name.
+        # The lock file is never removed: otherwise two writers could lock two files of the same name.
         self._writer = _Writer(lock, os.getpid())
 
     def _locked_by(self, process: str) -> str:
@@ -222,7 +222,7 @@ class FileStore:
             try:
                 found = self._read(object_name(key), key)
             except StoreFileUnreadableError:
-                continue  # its key refuses every put, so no put can meet a version it had; the others go on
+                continue  # every put to this key is refused, so its versions can't be used again; other keys go on
             versions.append(0 if found is None else found[0])
         return max(versions)
 
@@ -255,12 +255,12 @@ class FileStore:
                 file.write(value)
                 file.flush()
                 self._at("value-written")
-                # Renamed before its bytes are on the disk, a file may be empty after a power cut.
+                # If it were renamed before its bytes are on the disk, the file could be empty after a power cut.
                 os.fsync(file.fileno())
                 self._at("synced")
             temporary.replace(path)
             self._at("renamed")
-            # Acknowledged before the new name is on the disk, a write may be undone by a power cut.
+            # If it were acknowledged before the new name is on the disk, a power cut could undo the write.
             _sync(self._directory)
         self._at("directory-synced")
 

@@ -1,8 +1,8 @@
-"""The location of an executor from `spec.state.location`: what makes two executors share a disk.
+"""The location of an executor, from `spec.state.location`: executors with equal locations share a disk.
 
-Read once and asked for every pod. A location that is wrong by one letter makes executors look for state on a disk
-they don't have, or share one they must not share; so nothing is guessed here: what a template names must be there.
-Must not talk to Kubernetes.
+The template is parsed once and evaluated for every pod. With a wrong location, executors would look for state on a
+disk they don't have, or share a disk they must not share. So nothing is guessed: every field that a template names
+must exist. Must not talk to Kubernetes.
 """
 
 import re
@@ -34,12 +34,12 @@ class LocationMissingError(UserActionError):
 
 
 class PodNotScheduledError(WorldChangeError):
-    """The location depends on the node, and the pod has none yet."""
+    """The location depends on the node, and the pod is on no node yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a location may depend on of a node."""
+    """The fields of a node that a location may use."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What a location may depend on of a pod."""
+    """The fields of a pod that a location may use."""
 
     name: str
     uid: str
@@ -69,13 +69,13 @@ class _Field:
 
 
 def check_location(text: str) -> None:
-    """Raise `LocationInvalidError` if this can't be a `spec.state.location`; needs no pod."""
+    """Raise `LocationInvalidError` if this is no valid `spec.state.location`; needs no pod."""
     if text != "Claim":
         _fields(_TEMPLATES.get(text, text))
 
 
 def location_of(kind: str, pod: PodFacts, node: NodeFacts | None) -> LocationId:
-    """The location of a pod under `spec.state.location: kind`; `node` is None while the pod has none."""
+    """Return the location of a pod under `spec.state.location: kind`; `node` is None while the pod is on no node."""
     if kind == "Claim":
         if not pod.claim:
             message = (

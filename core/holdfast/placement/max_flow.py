@@ -1,7 +1,7 @@
-"""The maximum flow of a network by Dinic's algorithm, the one piece of textbook mathematics `assign` stands on.
+"""The maximum flow of a network by Dinic's algorithm, on which `assign` is built.
 
 Rounds of breadth-first levels over arrays, each with a blocking flow along shortest paths. Arcs are tried in the
-order they were added, so equal networks give equal flows. Must not know what flows.
+order in which they were added, so equal networks give equal flows. Must not know what flows.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ _UNSEEN = -1
 
 
 class Network:
-    """Nodes are numbers, arcs have whole capacities. Arc `i` and its reverse `i ^ 1` lie side by side."""
+    """A flow network: nodes are numbers, arcs have integer capacities; the reverse of arc `i` is `i ^ 1`."""
 
     def __init__(self) -> None:
         self._head: list[int] = []
@@ -18,12 +18,12 @@ class Network:
         self._arcs: list[list[int]] = []
 
     def node(self) -> int:
-        """A new node."""
+        """Add a node and return its number."""
         self._arcs.append([])
         return len(self._arcs) - 1
 
     def arc(self, tail: int, head: int, capacity: int) -> int:
-        """A new arc, by which `flow` is asked later."""
+        """Add an arc and return its number, for `flow`."""
         arc = len(self._head)
         self._head += (head, tail)
         self._left += (capacity, 0)
@@ -32,11 +32,11 @@ class Network:
         return arc
 
     def flow(self, arc: int) -> int:
-        """What flows through this arc."""
+        """Return the flow through this arc."""
         return self._left[arc ^ 1]
 
     def maximise(self, source: int, sink: int) -> None:
-        """Send as much as possible."""
+        """Send the maximum flow from source to sink."""
         while (level := self._levels(source, sink))[sink] != _UNSEEN:
             self._block(source, sink, level)
 
@@ -54,8 +54,8 @@ class Network:
         return level
 
     def _block(self, source: int, sink: int, level: list[int]) -> None:
-        """Fill paths one level at a time until each has a full arc; a loop, as paths may outgrow Python's stack."""
-        untried = [0] * len(self._arcs)  # arcs before this one are full or lead nowhere, and stay so in this round
+        """Send flow along shortest paths until each has a full arc; a loop, as paths may be too long to recurse."""
+        untried = [0] * len(self._arcs)  # arcs before this index are full or dead ends for the rest of this round
         path: list[int] = []
         node = source
         while True:
@@ -78,7 +78,7 @@ class Network:
                 return
 
     def _push(self, path: list[int]) -> int:
-        """Send what the path can take; cut the path at its first full arc and give the node it ends at."""
+        """Send what the path can carry, cut it at its first full arc, and return the node it then ends at."""
         amount = min(self._left[arc] for arc in path)
         for arc in path:
             self._left[arc] -= amount

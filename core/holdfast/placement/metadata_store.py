@@ -1,17 +1,17 @@
 """The protocol of metadata stores, versioned keys to bytes with compare-and-set; and the store in memory.
 
-The few bytes that must outlive a process are kept in one way, on a laptop as in a cluster: a writer says which
-version it replaces, and a version it did not expect stops it. The store in memory, for tests and local runs, is the
-reference the others (`file_store`, `config_map_store`) are compared with. Calls are synchronous, because the core
-has no event loop. For objects of Kubernetes:
+The few bytes that must outlive a process are kept the same way on a laptop and in a cluster: a writer says which
+version it replaces, and the write fails if the key has another version. The store in memory, for tests and local runs,
+is the reference for the others (`file_store`, `config_map_store`). Calls are synchronous, because the core has no
+event loop. For Kubernetes objects:
 
-- `object_name(key)` is a valid name of an object, and no two keys share one; the value goes to `binaryData`.
+- `object_name(key)` is a valid object name, different for every key; the value goes to `binaryData`.
 - A version is `metadata.resourceVersion`: `put` of a new key is a create, otherwise a replace with that version in
-  it, `delete` has it as its precondition. The answers 409 and 404 are `VersionConflictError`.
+  it; for `delete` it is the precondition. The answers 409 and 404 become `VersionConflictError`.
 - The API server keeps the version of an object that is replaced by an equal one, so `put` must change something,
-  e.g. an annotation; else "every put makes a new version" does not hold, and removing leftovers is no longer safe.
+  e.g. an annotation. Otherwise not every put would make a new version, and removing leftovers would not be safe.
 
-Must not know what the values mean: the placement record is `record_store`'s business.
+Must not know what the values mean: `record_store` does.
 """
 
 import re
@@ -23,49 +23,49 @@ from typing import NewType, Protocol
 from holdfast.errors import RetrySoonError, UserActionError
 
 DEFAULT_BUDGET = 512 * 1024
-"""Bytes per value. etcd refuses objects near 1.5 MiB, ConfigMaps end at 1 MiB, and base64 adds a third."""
+"""Bytes per value. etcd refuses objects near 1.5 MiB, ConfigMaps hold at most 1 MiB, and base64 adds a third."""
 
 _KEY = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(/[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MAX_KEY = 253
 
 Version = NewType("Version", str)
-"""Which put made a value. Opaque: only equality means something, and no version of a key ever comes back."""
+"""Identifies the put that made a value. Opaque: compare only for equality; a key never has the same version twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """A value with the put that made it."""
+    """A value with its version."""
 
     value: bytes
     version: Version
 
 
 class MetadataStore(Protocol):
-    """Keys to bytes, with compare-and-set. Every operation is atomic: after a crash it happened or it did not."""
+    """Keys to bytes, with compare-and-set. Every operation is atomic, also in a crash."""
 
     @property
     def budget(self) -> int:
-        """How many bytes a value may have."""
+        """The most bytes a value may have."""
 
     def get(self, key: str) -> Versioned | None:
-        """The value of this key; None where there is none. What can't be read is an error, never None."""
+        """Return the value of this key; None if there is none. A value that can't be read raises, it is never None."""
 
     def put(self, key: str, value: bytes, expected: Version | None) -> Version:
-        """Write this value over the expected version, None meaning that the key must not exist.
+        """Replace the expected version with this value and return the new version; None: the key must not exist.
 
-        Every put makes a new version, also of an equal value. Raises `VersionConflictError` where another version is
-        there, `ValueTooLargeError` beyond the budget.
+        Every put makes a new version, also of an equal value. Raise `VersionConflictError` if the key has another
+        version, `ValueTooLargeError` if the value is larger than the budget.
         """
 
     def delete(self, key: str, expected: Version) -> None:
-        """Remove this key, which has the expected version; raises `VersionConflictError` where it has not."""
+        """Remove this key; raise `VersionConflictError` if it does not have the expected version."""
 
     def list(self, prefix: str) -> Mapping[str, Version]:
-        """All keys that start with this text, in order, with their versions."""
+        """Return all keys with this prefix, sorted, with their versions."""
 
 
 class VersionConflictError(RetrySoonError):
-    """Somebody else wrote since this writer looked; nothing was written."""
+    """Another writer wrote since this one read; nothing was written."""
 
     def __init__(self, key: str, expected: Version | None, found: Version | None) -> None:
         self.key = key
@@ -75,7 +75,7 @@ class VersionConflictError(RetrySoonError):
 
 
 class KeyNameError(UserActionError):
-    """A key no store takes."""
+    """An invalid key."""
 
 
 class ValueTooLargeError(UserActionError):
@@ -83,11 +83,11 @@ class ValueTooLargeError(UserActionError):
 
 
 class ContentUnreadableError(UserActionError):
-    """What is stored can't be read as what it should be. It is never overwritten: it may be all that is left."""
+    """Stored content that can't be read as expected. It is never overwritten: it may be the only copy."""
 
 
 def check_key(key: str) -> str:
-    """Give back a key that stores take: parts of lower-case letters, digits and inner dashes, joined by `/`."""
+    """Return the key if it is valid: parts of lower-case letters, digits and inner dashes, joined by `/`."""
     if len(key) > _MAX_KEY or not _KEY.fullmatch(key):
         message = (
             f"{key!r} is no key: write parts of lower-case letters, digits and inner dashes, joined by /, "
@@ -98,31 +98,31 @@ def check_key(key: str) -> str:
 
 
 def check_size(key: str, value: bytes, budget: int) -> None:
-    """Refuse a value larger than the budget; a store that takes it now may be unable to keep it elsewhere."""
+    """Refuse a value larger than the budget, also in a store that could hold it: another store could not."""
     if len(value) > budget:
         message = f"{key} would have {len(value)} bytes, the budget of a value is {budget}: split it"
         raise ValueTooLargeError(message)
 
 
 def check_version(key: str, expected: Version | None, found: Version | None) -> None:
-    """Refuse to write over another version than the expected one."""
+    """Raise `VersionConflictError` unless the found version is the expected one."""
     if expected != found:
         raise VersionConflictError(key, expected, found)
 
 
 def object_name(key: str) -> str:
-    """The name of the file or object that holds this key."""
+    """Return the name of the file or object that holds this key."""
     return check_key(key).replace("/", ".")
 
 
 def key_of(name: str) -> str | None:
-    """The key a file or object of this name holds; None where the name is not one of `object_name`."""
+    """Return the key that a file or object of this name holds; None if `object_name` makes no such name."""
     key = name.replace(".", "/")
     return key if "/" not in name and len(key) <= _MAX_KEY and _KEY.fullmatch(key) else None
 
 
 class MemoryStore:
-    """Keys to bytes, gone with the process. Threads may share it."""
+    """A metadata store in memory, gone with the process. Threads may share it."""
 
     def __init__(self, *, budget: int = DEFAULT_BUDGET) -> None:
         self.budget = budget
@@ -131,29 +131,29 @@ class MemoryStore:
         self._lock = Lock()
 
     def get(self, key: str) -> Versioned | None:
-        """The value of this key."""
+        """Return the value of this key; None if there is none."""
         return self._values.get(check_key(key))
 
     def put(self, key: str, value: bytes, expected: Version | None) -> Version:
-        """Write this value over the expected version."""
+        """Replace the expected version with this value and return the new version."""
         check_size(check_key(key), value, self.budget)
         with self._lock:
             self._check(key, expected)
-            # One count for all keys, or a key deleted and put again would meet its old versions.
+            # One counter for all keys: otherwise a key that is deleted and put again would get its old versions.
             self._puts += 1
             version = Version(str(self._puts))
             self._values[key] = Versioned(bytes(value), version)
             return version
 
     def delete(self, key: str, expected: Version) -> None:
-        """Remove this key, which has the expected version."""
+        """Remove this key if it has the expected version."""
         check_key(key)
         with self._lock:
             self._check(key, expected)
             del self._values[key]
 
     def list(self, prefix: str) -> dict[str, Version]:
-        """All keys that start with this text, in order."""
+        """Return all keys with this prefix, sorted, with their versions."""
         with self._lock:
             return {key: self._values[key].version for key in sorted(self._values) if key.startswith(prefix)}
 

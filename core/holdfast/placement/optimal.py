@@ -1,28 +1,28 @@
 """The exact part of `assign`: extra seats for locations, and tasks that follow a processor that moved.
 
-With `n` tasks on `p` processors every processor has `floor = n // p` seats and `n % p` of them one more, so sizes
-are right whatever is chosen here. Exactness, in the order of the objectives
+With `n` tasks on `p` processors every processor has `floor = n // p` seats and `n % p` of them one more, so the sizes
+are right whatever is chosen here. Why the result is optimal, in the order of the objectives
 (docs/decisions/0005-assignment-is-exact.md):
 
 1. *At their location.* A location keeps as many tasks as it has seats, at most those recorded there. So an extra
    seat is worth one up to `wish = recorded - floor * processors`, then nothing. If the wishes, cut to
    `0..processors`, fit into the extra seats, the best choices are exactly those that grant all of them; else exactly
-   those that give nothing beyond a wish. Either way a least and a most per location say it all (`ExtraSeats`):
-   choices narrow them and never widen. Between them a location is either a *sender*, full of its own tasks and
-   sending the rest away, or a *receiver*, which keeps all of its own and takes others. Tasks travel from senders, or
-   from nowhere, to receivers.
+   those that give nothing beyond a wish. Either way a least and a most per location describe all best choices
+   (`ExtraSeats`); later steps only narrow them. Within these limits a location is either a *sender*, full of its own
+   tasks and sending the rest away, or a *receiver*, which keeps all of its own and takes others. Tasks move from
+   senders, or from no location, to receivers.
 2. *On their processor, at home.* A processor with more tasks at home than the floor keeps one more with an extra
-   seat. Taking that seat from a processor without such use for it wins this one task and costs at most one follower
-   (one unit less leaves a sender or enters a receiver), so narrowing by these wishes too leaves a best choice in.
-   For the same reason a task at home goes before a follower where one processor has no seat for both.
+   seat. Taking that seat from a processor that does not need it gains this one task and costs at most one follower
+   (one task less leaves a sender or enters a receiver), so at least one best choice is left after narrowing by these
+   wishes too. For the same reason a task at home goes before a follower if one processor has no seat for both.
 3. *On their processor, followers.* A task that leaves its sender, or has no location, may go to its previous
    processor if that one is at a receiver. How many can do so at once is a maximum flow, source -> sender ->
-   processor -> receiver -> sink: as many as a sender sends away, a processor has seats beside the tasks at home, a
-   receiver beside its own tasks; extra seats without a claim widen the last two and reduce the first. Any free seat
-   is as good to who does not follow.
+   processor -> receiver -> sink. Capacities: what a sender sends away, the seats of a processor beside its tasks at
+   home, those of a receiver beside its own tasks; unclaimed extra seats increase the last two and reduce the first.
+   For a task that does not follow, every free seat is equally good.
 
-The tests hold this against exhaustive search, and against a general flow of least cost over single tasks. Must not
-weigh a follower against a task at home, nor choose the processor of a location that gets its extra seats.
+The tests compare this with exhaustive search, and with a general minimum-cost flow over single tasks. Must not weigh
+a follower against a task at home, nor choose which processor of a location gets its extra seats.
 """
 
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ from holdfast.placement.max_flow import Network
 
 @dataclass(frozen=True, slots=True)
 class ExtraSeats:
-    """Some number of extra seats, and for each location the least and the most it gets of them.
+    """A number of extra seats, and the least and the most of them that each location gets.
 
-    `sum(least) <= total <= sum(most)` holds at all times, so there is always a way to give them out.
+    `sum(least) <= total <= sum(most)` always holds, so there is always a way to distribute them.
     """
 
     total: int
@@ -45,22 +45,22 @@ class ExtraSeats:
 
     @property
     def unclaimed(self) -> int:
-        """How many are left when every location has its least."""
+        """How many are left if every location gets its least."""
         return self.total - sum(self.least.values())
 
     @property
     def excess(self) -> int:
-        """How many are missing when every location has its most."""
+        """How many are missing if every location gets its most."""
         return sum(self.most.values()) - self.total
 
     def open(self, location: str) -> int:
-        """How many extra seats of this location are not decided."""
+        """How many extra seats of this location are still undecided."""
         return self.most[location] - self.least[location]
 
     def narrowed(self, wish: Mapping[str, int]) -> "ExtraSeats":
-        """All best ways to give them out where each is worth one up to a location's wish and nothing beyond.
+        """Return all best distributions, if a seat is worth one up to a location's wish and nothing beyond it.
 
-        If all wishes can be granted, the best ways are those that do; if not, those that give nothing beyond a wish.
+        If all wishes can be granted, the best ones grant them all; if not, the best ones give nothing beyond a wish.
         """
         granted = {place: min(max(wish[place], self.least[place]), self.most[place]) for place in self.least}
         if sum(granted.values()) <= self.total:
@@ -69,12 +69,12 @@ class ExtraSeats:
 
 
 Following = Mapping[str, tuple[str, ...]]
-"""Processor -> tasks that come to it from another location, or from none, because they ran on it."""
+"""Processor -> tasks that come to it from another location, or from none, because they ran on it before."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Arcs:
-    """Where to read the result."""
+    """The arcs whose flow is the result."""
 
     spared: Mapping[str, int]
     """Sender -> arc of the extra seats it does without."""
@@ -85,7 +85,7 @@ class _Arcs:
 
 
 def follow(wishes: Affinity, seats: ExtraSeats) -> tuple[Following, ExtraSeats]:
-    """Who follows, and the extra seats that are still free to choose then."""
+    """Return the tasks that follow their processor, and the extra seats narrowed accordingly."""
     receivers = {place for place in seats.most if wishes.beyond_floor(place) < seats.most[place]}
     wanting = {
         (sender, processor): tasks
@@ -139,8 +139,8 @@ def _build(
         place, free = wishes.location_of[processor], wishes.floor - len(wishes.at_home[processor])
         arriving[processor] = network.node()
         network.arc(arriving[processor], entering[place], max(0, free))
-        # A processor's own extra seat takes a follower, unless it has a task at home for it, or a neighbour still does:
-        # the follower would then take the seat of that task and win nothing.
+        # An extra seat of this processor can take a follower, unless this processor or another one at its location
+        # still needs the seat for a task at home: the follower would take that task's seat and gain nothing.
         if free >= 0 and seats.least[place] >= crowded[place]:
             network.arc(arriving[processor], widening[place], 1)
 
@@ -153,15 +153,15 @@ def _build(
 
 @dataclass(frozen=True, slots=True)
 class SeatChoice:
-    """What decides how good an assignment is; the rest is filling seats."""
+    """The choices that decide how good an assignment is; the rest is filling seats."""
 
     extra: frozenset[str]
-    """Processors with a seat more than the floor."""
+    """Processors with one seat more than the floor."""
     following: Following
 
 
 def best_choice(wishes: Affinity) -> SeatChoice:
-    """One of the best choices; which one depends on names only."""
+    """Return one of the best choices; which one depends only on names."""
     seats = ExtraSeats(
         total=wishes.extra,
         least=dict.fromkeys(wishes.members, 0),
@@ -174,9 +174,9 @@ def best_choice(wishes: Affinity) -> SeatChoice:
 
 
 def _given_out(wishes: Affinity, seats: ExtraSeats, following: Following) -> frozenset[str]:
-    """Who has an extra seat: first who fills it with its own, then who takes in others anyway, then by name.
+    """The processors that get an extra seat: first those that fill it with their own tasks, then those below the floor.
 
-    The second rule only spares others: with an extra seat, the part of a processor that is full would change too.
+    The others come last, in the order of names: they are exactly full, and an extra seat would change their tasks too.
     """
     rank = {}
     for processor in wishes.processors:

@@ -1,15 +1,15 @@
-"""The stored form of a placement record: keys, head and shards; and refusal by name of all else found in its place.
+"""The stored form of a placement record: keys, head and shards; with a specific error for anything else found there.
 
-A record is kept under `<app>/record/<run>/head` with its shards beside it. The run is in the key, so runs never see
-each other's records; names with capitals, dots or underscores, which keys may not have, are written in base 32
-behind `x-`, reversibly. The record is the JSON of `holdfast plan --record`, cut into shards of at most the store's
-budget; the head names them:
+A record is stored under `<app>/record/<run>/head` with its shards beside it. The run is in the key, so runs never see
+each other's records. Names with capitals, dots or underscores, which keys may not have, are written in base 32 after
+`x-`, reversibly. The record is the JSON of `holdfast plan --record`, cut into shards of at most the store's budget;
+the head names them:
 
     {"format": 1, "app": "ad-clicks", "runId": "1", "generation": 7, "shards": ["<SHA-256>"], "checksum": "<SHA-256>"}
 
-These fields keep their meaning in every later format, so any Holdfast can tell what it is looking at; a later format
-that changes the record adds a migration to `MIGRATIONS`. Format 0 was the JSON alone, in the head's place; a record
-put back by hand looks like that too. Must not read or write stores.
+These fields keep their meaning in every later format, so any Holdfast can recognise a record; a later format that
+changes the record adds a migration to `MIGRATIONS`. Format 0 was the JSON alone, in place of the head; a record
+restored by hand looks like that too. Must not read or write stores.
 """
 
 import base64
@@ -27,12 +27,12 @@ from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_rec
 
 Tree = dict[str, object]
 Migration = Callable[[Tree, str], Tree]
-"""Makes the document of the next format from one of its own and the name of the app it belongs to."""
+"""Converts a document to the next format; the argument is the name of the app it belongs to."""
 
 _HEAD_FIELDS = dict.fromkeys(("format", "app", "runId", "generation", "shards")).keys()
 _DIGEST_LENGTH = 64
 MOST_BYTES = 16 << 20
-"""Of a record; 50 000 tasks of four streams take 9 MB."""
+"""Most bytes of a record; 50 000 tasks of four streams take 9 MB."""
 MOST_SHARDS = 2048
 _MOST_VALUES = 1_000_000
 _LARGEST = 2**63 - 1
@@ -44,16 +44,16 @@ class RecordUnreadableError(ContentUnreadableError):
 
 
 class RecordForeignError(ContentUnreadableError):
-    """Something that is not the record of this app and run stands in its place."""
+    """Something else is stored in place of the record of this app and run."""
 
 
 class RecordNewerError(ContentUnreadableError):
-    """A record written by a newer Holdfast, whose meaning this one can't know."""
+    """A record in a newer format than this Holdfast can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordAddress:
-    """Where a record is looked for, and whose it must be."""
+    """The key of a record's head, and the app and run it must belong to."""
 
     key: str
     app: str
@@ -62,14 +62,14 @@ class RecordAddress:
 
 @dataclass(frozen=True, slots=True)
 class RecordHead:
-    """What a head says."""
+    """The contents of a record's head."""
 
     format: int
     generation: int
     shards: tuple[str, ...]
-    """SHA-256 of each shard, in order. None at all: the run has been claimed and nothing saved yet."""
+    """SHA-256 of each shard, in order. Empty: the run has been claimed and nothing saved yet."""
     inline: Tree | None = None
-    """Format 0 has its record here."""
+    """The record itself, in format 0."""
 
     @property
     def has_record(self) -> bool:
@@ -78,21 +78,21 @@ class RecordHead:
 
 
 def cut(record: PlacementRecord, budget: int) -> tuple[bytes, ...]:
-    """The shards of this record. Equal records give equal bytes, so an unchanged shard keeps its name."""
+    """Return the shards of this record. Equal records give equal bytes, so an unchanged shard keeps its name."""
     tree = record_tree(record)
-    # What could not be loaded again must not take the place of what can.
+    # A record that could not be loaded again must not replace one that can.
     parse_record(tree)
     text = _canonical(tree)
     return tuple(text[start : start + budget] for start in range(0, len(text), budget))
 
 
 def digest_of(shard: bytes) -> str:
-    """What the head calls this shard."""
+    """Return the SHA-256 by which the head names this shard."""
     return hashlib.sha256(shard).hexdigest()
 
 
 def head_bytes(app: str, run_id: str, generation: int, shards: Sequence[str]) -> bytes:
-    """A head that names these shards."""
+    """Return the bytes of a head that names these shards."""
     fields: Tree = {
         "format": FORMAT,
         "app": app,
@@ -104,7 +104,7 @@ def head_bytes(app: str, run_id: str, generation: int, shards: Sequence[str]) ->
 
 
 def read_head(place: RecordAddress, value: bytes) -> RecordHead:
-    """The head in these bytes; raises where they are anything else."""
+    """Return the head in these bytes; raise a `ContentUnreadableError` if they are anything else."""
     fields = _parsed(place.key, value)
     if "format" not in fields:
         return _read_plain(place, fields)
@@ -131,7 +131,7 @@ def read_head(place: RecordAddress, value: bytes) -> RecordHead:
 
 
 def join(place: RecordAddress, head: RecordHead, shards: Sequence[bytes]) -> PlacementRecord:
-    """The record of this head, whose shards have been checked; migrated where its format is an older one."""
+    """Return the record of this head and its checked shards, migrated from an older format if needed."""
     if head.inline is not None:
         document = head.inline
     else:
@@ -147,24 +147,24 @@ def join(place: RecordAddress, head: RecordHead, shards: Sequence[bytes]) -> Pla
 
 
 def unreadable_shard(key: str, why: str) -> RecordUnreadableError:
-    """The error for a shard that can't be used."""
+    """Return the error for a shard that can't be used."""
     return RecordUnreadableError(_refusal(key, why))
 
 
 def migrate(document: Tree, format_: int, app: str, migrations: Sequence[Migration] | None = None) -> Tree:
-    """Bring a document to the newest format, one step after the other."""
+    """Return the document in the newest format, migrated one format at a time."""
     for migration in (MIGRATIONS if migrations is None else migrations)[format_:]:
         document = migration(document, app)
     return document
 
 
 def _from_0_to_1(document: Tree, app: str) -> Tree:
-    """Format 0 did not say whose it was; it belongs to the app under whose key it stands."""
+    """Format 0 did not name its app: the record belongs to the app under whose key it is stored."""
     return {"format": 1, "app": app, "runId": document["runId"], "record": document}
 
 
 MIGRATIONS: tuple[Migration, ...] = (_from_0_to_1,)
-"""Number n makes format n + 1 from format n. Append only: records of every age are out there."""
+"""Entry n converts format n to format n + 1. Only append: records in every old format still exist."""
 
 FORMAT = len(MIGRATIONS)
 
@@ -185,7 +185,7 @@ def _check_owner(place: RecordAddress, app: object, run_id: object) -> None:
 
 
 def _parsed(key: str, value: bytes) -> Tree:
-    # Small things take many times the memory of their text.
+    # Parsed values take many times the memory of their text.
     if (values := value.count(b",")) > _MOST_VALUES:
         raise RecordUnreadableError(_refusal(key, f"it holds {values} values, and at most {_MOST_VALUES} are read"))
     try:
@@ -200,7 +200,7 @@ def _parsed(key: str, value: bytes) -> Tree:
 
 
 def _canonical(tree: Tree) -> bytes:
-    # ASCII, so that a cut never parts a character; sorted, so that equal records are equal bytes.
+    # ASCII, so that a cut never splits a character; sorted, so that equal records give equal bytes.
     return json.dumps(tree, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
@@ -213,7 +213,7 @@ def _is_digest(value: object) -> TypeGuard[str]:
 
 
 def _short(value: object, most: int = _MOST_SHOWN) -> str:
-    """What somebody wrote, as it may stand in a message."""
+    """Stored text, cut and cleaned for a message."""
     text = str(value)[:most]
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
@@ -239,35 +239,35 @@ class RecordKeys:
 
     @property
     def prefix(self) -> str:
-        """What all of them start with."""
+        """The prefix of all these keys."""
         return f"{key_part(self.app)}/record/"
 
     def of_run(self, run_id: str) -> str:
-        """What the keys of one run start with."""
+        """Return the prefix of the keys of one run."""
         return f"{self.prefix}{key_part(run_id)}/"
 
     def head(self, run_id: str) -> str:
-        """The key that says which shards are the record."""
+        """Return the key of a run's head."""
         return self.of_run(run_id) + _HEAD
 
     def shard(self, run_id: str, digest: str) -> str:
-        """The key of the shard with this SHA-256. Named after its bytes, it never has to be overwritten by others."""
+        """Return the key of the shard with this SHA-256. Named after its bytes, it is never overwritten by others."""
         return self.of_run(run_id) + digest[:_DIGEST_DIGITS]
 
     def run_of(self, key: str) -> str | None:
-        """The run a head or shard belongs to; None for a key that is neither."""
+        """Return the run of a head's or shard's key; None for any other key."""
         part, slash, leaf = key.removeprefix(self.prefix).partition("/")
         if not (key.startswith(self.prefix) and slash and (leaf == _HEAD or _SHARD.fullmatch(leaf))):
             return None
         return _name_of(part)
 
     def is_shard(self, key: str) -> bool:
-        """Whether this is the key of a shard, of whatever run."""
+        """Whether this is the key of a shard, of any run."""
         return self.run_of(key) is not None and not key.endswith(f"/{_HEAD}")
 
 
 def key_part(name: str) -> str:
-    """The part of a key that stands for this name."""
+    """Return the part of a key that encodes this name."""
     raw = name.encode("utf-8", "surrogatepass")
     if not 0 < len(raw) <= _MAX_NAME:
         message = f"{name!r} has {len(raw)} bytes; the name of an app or a run has 1 to {_MAX_NAME}"
@@ -285,5 +285,5 @@ def _name_of(part: str) -> str | None:
             name = base64.b32hexdecode(digits + "=" * (-len(digits) % 8)).decode("utf-8", "surrogatepass")
         except (binascii.Error, UnicodeDecodeError):
             return None
-    # A spelling `key_part` would not choose is somebody else's: taken as a run, it could not be found again.
+    # A part that `key_part` would not produce is not ours: if it counted as a run, no key would lead back to it.
     return name if 0 < len(name) <= _MAX_NAME and key_part(name) == part else None

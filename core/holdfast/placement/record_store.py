@@ -1,13 +1,14 @@
-"""The placement record in a metadata store, of any size: a reader sees the old record or the new, nothing else.
+"""The placement record in a metadata store, of any size: a reader sees either the old record or the new one.
 
-`save` writes the shards beside the record in use, then replaces the head, which is the switch, then removes what the
-head no longer names. A crash anywhere leaves the old or the new record, and leftovers that the next save removes.
+`save` writes the shards beside the current record, then replaces the head, which switches to the new record, then
+removes shards that the head no longer names. A crash at any point leaves the old or the new record, and leftovers that
+the next save removes.
 
-Removing is safe while others save: a saver's switch succeeds only over the very head it saw, and it wrote (or
-touched) every shard it adds after it saw that head. Leftovers are listed before the switch and removed after it, by
-the version in that list; so a shard that is removed was last written by a saver whose switch fails now. For this, a
-first save claims the run with an empty head: "nothing there" comes back after a `forget`, a version never does. Must
-not decide anything from a record, and never writes over content it could not read.
+Removing is safe while others save. A saver can only replace the head it has seen, and it writes every shard it adds
+after seeing that head. Leftovers are listed before the switch and removed after it, by the version in that list. So a
+removed shard was last written by a saver that can no longer switch. This is why a first save claims the run with an
+empty head: after a `forget` a key is absent again, but no version is ever used twice. Must not decide anything from a
+record, and must not overwrite content it could not read.
 """
 
 from collections.abc import Mapping
@@ -40,25 +41,25 @@ _READS = 10
 
 
 class RecordChangingError(RetrySoonError):
-    """The record was replaced each time it was being read."""
+    """The record was replaced during every attempt to read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The head this saver saw last, which is the one it may replace; no version: there was none."""
+    """The head that this saver saw last, the only one it may replace; without version: there was none."""
 
     version: Version | None = None
     generation: int = 0
     shards: frozenset[str] = frozenset()
-    """Keys of the shards it names."""
+    """Keys of the shards that the head names."""
 
 
 class RecordStore:
     """The placement records of one app, one per run; no run ever sees another's.
 
-    An instance is one saver: `save` replaces only the record this instance loaded or saved last, and raises
-    `VersionConflictError` where somebody else was faster, until it has loaded theirs. Make one for each line of thought
-    (it costs nothing) and share none.
+    An instance is one saver: `save` replaces only the record that this instance loaded or saved last, and raises
+    `VersionConflictError` if another saver was faster, until it loads that record. Make one instance per thread (they
+    are cheap) and share none.
     """
 
     def __init__(self, store: MetadataStore, app: str, budget: int = DEFAULT_BUDGET) -> None:
@@ -69,7 +70,7 @@ class RecordStore:
         self._seen: dict[str, _Seen] = {}
 
     def load(self, run_id: str) -> PlacementRecord | None:
-        """The record of this run, in the newest format; None where nothing was saved."""
+        """Return the record of this run, in the newest format; None if nothing was saved."""
         place = self._place(run_id)
         for _ in range(_READS):
             stored = self._store.get(place.key)
@@ -88,7 +89,7 @@ class RecordStore:
         raise RecordChangingError(message)
 
     def save(self, record: PlacementRecord) -> None:
-        """Make this the record of its run. A saver that has not looked yet looks first, and replaces what is there."""
+        """Make this the record of its run. A saver that has not loaded a record loads it first, then replaces it."""
         place = self._place(record.run_id)
         if record.run_id not in self._seen:
             self.load(record.run_id)
@@ -108,13 +109,13 @@ class RecordStore:
         self._remove({key: present[key] for key in present.keys() - added.keys()})
 
     def runs(self) -> tuple[str, ...]:
-        """The runs something is kept for, be it what a crash left of them."""
+        """Return the runs that have anything stored, including leftovers of a crash."""
         return tuple(sorted({run for key in self._store.list(self._keys.prefix) if (run := self._keys.run_of(key))}))
 
     def forget(self, run_id: str) -> None:
-        """Remove all that is kept for this run; refuses where what stands there is not its record."""
+        """Remove everything stored for this run; refuse if the head is not that of its record."""
         place = self._place(run_id)
-        # Listed first: whoever writes a shard after this has seen, and can only replace, a later head.
+        # List first: shards written after this get other versions and are kept, for a save that begins anew.
         present = self._store.list(self._keys.of_run(run_id))
         stored = self._store.get(place.key)
         if stored is not None:
@@ -127,7 +128,7 @@ class RecordStore:
         return RecordAddress(self._keys.head(run_id), self._app, run_id)
 
     def _shards(self, place: RecordAddress, head: RecordHead, version: Version) -> tuple[bytes, ...] | None:
-        """All shards of this head, checked; None where another head has taken its place meanwhile."""
+        """All shards of this head, checked; None if another head has replaced it meanwhile."""
         shards: list[bytes] = []
         size = 0
         for digest in head.shards:
@@ -156,7 +157,7 @@ class RecordStore:
         stored = self._store.get(key)
         if stored is not None and stored.value != shard:
             raise unreadable_shard(key, "other bytes stand there than its name says")
-        # Also over equal bytes: the new version keeps it from being removed as somebody's leftover.
+        # Write even if the bytes are equal: the new version keeps another saver from removing it as a leftover.
         self._store.put(key, shard, _version_of(stored))
 
     def _remove(self, leftovers: Mapping[str, Version]) -> None:
@@ -164,7 +165,7 @@ class RecordStore:
             try:
                 self._store.delete(key, leftovers[key])
             except VersionConflictError:
-                continue  # somebody uses it again, or removed it before us
+                continue  # another saver uses it again, or has removed it
 
 
 def _version_of(stored: Versioned | None) -> Version | None:
