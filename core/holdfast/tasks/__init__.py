@@ -1,1 +1,1 @@
-"""From stream partitions to tasks, and how tasks stay the same when streams grow; the placement record."""
+"""Tasks: grouping of stream partitions, how tasks stay the same when streams grow, and the placement record."""

@@ -2,10 +2,10 @@
 
 Every key stays with the task that holds its state: partition p of a stream that had `previous` partitions goes to
 the task of `p % previous`, because hash(key) % current modulo previous is hash(key) % previous if current is a
-multiple of previous; other growth is refused. A user may say another parent (`expansion.parent`), evaluated over
-Python's syntax tree so that nothing but whole-number arithmetic can run. A child is not read before its parent has
-been processed up to where it ended when the child was first seen, or an old row would follow a new one. Must not
-read offsets: they come in as arguments.
+multiple of previous; other growth is refused. A user may set another parent (`expansion.parent`); it is evaluated on
+Python's syntax tree, so that only integer arithmetic can run. A child is not read until its parent has been processed
+up to the end it had when the child was first seen: otherwise rows of one key would be processed out of order. Must
+not read offsets: they are arguments.
 """
 
 import ast
@@ -30,11 +30,11 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 class ParentMappingError(UserActionError):
-    """An `expansion.parent` that can't be read or gives no partition."""
+    """An `expansion.parent` that can't be parsed or gives no valid partition."""
 
 
 class ParentMapping:
-    """`expansion.parent`, ready to be asked."""
+    """A parsed `expansion.parent`, to be called with partition numbers."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -46,7 +46,7 @@ class ParentMapping:
             raise ParentMappingError(message) from error
 
     def __call__(self, partition: int, previous: int, current: int) -> int:
-        """The old partition that held the keys of `partition`."""
+        """Return the old partition that held the keys of `partition`."""
         values = {"partition": partition, "previous": previous, "current": current}
         where = f"for partition {partition} (previous {previous}, current {current})"
         try:
@@ -94,26 +94,26 @@ DEFAULT_PARENT = "partition % previous"
 
 @dataclass(frozen=True, slots=True)
 class ExpansionRules:
-    """How tasks follow a growth."""
+    """How tasks follow the growth of a stream."""
 
     enabled: bool = True
     parent: str = DEFAULT_PARENT
     unknown_partitioner: frozenset[str] = frozenset()
-    """Streams whose partitioner is `none`: without a custom mapping nobody knows where their keys went."""
+    """Streams whose partitioner is `none`: without a custom mapping it is unknown where their keys went."""
 
     def mapping(self) -> ParentMapping:
-        """`parent`, ready to be asked; raises `ParentMappingError` where it is no arithmetic."""
+        """Return the parsed `parent`; raise `ParentMappingError` if it is not arithmetic."""
         return ParentMapping(self.parent)
 
     @property
     def custom(self) -> bool:
-        """Whether the user gave a mapping of their own, and answers for it."""
+        """Whether the user set a mapping, and so is responsible for it."""
         return self.parent.replace(" ", "") != DEFAULT_PARENT.replace(" ", "")
 
 
 @dataclass(frozen=True, slots=True)
 class ExpansionRefusal:
-    """Why a growth can't be followed, with the numbers and what to do."""
+    """Why tasks can't follow the growth of a stream, with the numbers and what to do."""
 
     reason: Reason
     stream: str
@@ -121,7 +121,7 @@ class ExpansionRefusal:
 
 
 class ExpansionRefusedError(UserActionError):
-    """Tasks can't follow; carries one refusal per stream."""
+    """Tasks can't follow the growth of streams; has one refusal per stream."""
 
     def __init__(self, refusals: tuple[ExpansionRefusal, ...]) -> None:
         self.refusals = refusals
@@ -133,7 +133,7 @@ def keep_with_recorded_tasks(
     recorded: Mapping[str, tuple[StreamPartition, ...]],
     expansion: ExpansionRules,
 ) -> dict[StreamPartition, str]:
-    """Partition -> task, with every recorded partition and every child of one at its recorded task."""
+    """Return partition -> task, with every recorded partition and its children at the recorded task."""
     task_of = {partition: task for task, partitions in recorded.items() for partition in partitions}
     previous, current = counts_of(task_of), counts_of(base)
     shared = sorted(set(previous) & set(current))
@@ -202,7 +202,7 @@ def _vanished(partition: StreamPartition, parent: int, task: str | None) -> Expa
 def parents_of_new(
     record: PlacementRecord, partitions: Iterable[StreamPartition], expansion: ExpansionRules
 ) -> dict[StreamPartition, StreamPartition]:
-    """Partition the last run did not have -> the one of the same stream that held its keys."""
+    """Return new partition -> the partition of the same stream that held its keys in the record."""
     partitions, before = sorted(partitions), record.counts()
     now, parent_of = counts_of(partitions), expansion.mapping()
     return {
@@ -215,9 +215,10 @@ def parents_of_new(
 def child_after(
     record: PlacementRecord, parents: Mapping[StreamPartition, StreamPartition], ends: Mapping[StreamPartition, int]
 ) -> dict[StreamPartition, ParentEnd]:
-    """What the new record says of order: what the last one said, and for each new child where its parent ended.
+    """Return `child_after` of the new record: that of the last record, and for each new child the end of its parent.
 
-    `ends` has the end offset of every parent, read after the child was seen: read before, rows could slip in between.
+    `ends` has the end offset of every parent. It must be read after the child was seen: otherwise rows could be added
+    in between.
     """
     fresh = {child: ParentEnd(parent, ends[parent]) for child, parent in parents.items()}
     return {**record.child_after, **fresh}
@@ -226,9 +227,9 @@ def child_after(
 def may_be_read(
     child: StreamPartition, after: Mapping[StreamPartition, ParentEnd], processed: Mapping[StreamPartition, int]
 ) -> bool:
-    """Whether a partition's turn has come; `processed` has the next offset of each partition read so far."""
+    """Whether a partition may be read yet; `processed` has the next offset of each partition read so far."""
     first = after.get(child)
     if first is None:
         return True
-    # A parent that grew itself and never got a row is processed to its end at once, but its own parent may not be.
+    # A parent that is itself a child and has no rows is processed to its end at once, but its own parent may not be.
     return processed.get(first.parent, 0) >= first.offset and may_be_read(first.parent, after, processed)

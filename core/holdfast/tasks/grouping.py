@@ -1,7 +1,7 @@
 """Grouping of stream partitions into tasks: `group`, corrected by the record of the last run where the app has state.
 
-A task is the unit of order and state, so which task reads which partitions must never wobble. Must not know about
-processors or places.
+A task is the unit of order and state, so the partitions of a task must not change by accident. Must not know about
+processors or locations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +16,21 @@ Tasks = dict[str, tuple[StreamPartition, ...]]
 
 @dataclass(frozen=True, slots=True)
 class GroupingInput:
-    """What a grouping depends on."""
+    """The arguments of a grouping."""
 
     partitions: tuple[StreamPartition, ...]
-    """All that are read now."""
+    """All partitions that are read now."""
     broadcast: frozenset[StreamPartition] = frozenset()
-    """Those that every task reads."""
+    """Partitions that every task reads."""
     by_stream_partition: bool = False
     stateful: bool = False
     expansion: ExpansionRules = field(default_factory=ExpansionRules)
     record: Mapping[str, tuple[StreamPartition, ...]] | None = None
-    """Task -> partitions of the last run; None on a first run."""
+    """Task -> partitions in the placement record; None without one."""
 
 
 def group(given: GroupingInput) -> Tasks:
-    """Task -> partitions; raises `ExpansionRefusedError` with all reasons where tasks can't follow a growth."""
+    """Return task -> partitions; raise `ExpansionRefusedError` with all reasons if tasks can't follow a growth."""
     own = sorted(set(given.partitions) - given.broadcast)
     name = _stream_partition_task if given.by_stream_partition else _partition_task
     task_of = {partition: name(partition) for partition in own}
@@ -59,11 +59,11 @@ def _collect(task_of: Mapping[StreamPartition, str], broadcast: list[StreamParti
     for partition, task in task_of.items():
         tasks.setdefault(task, []).append(partition)
     if not tasks and broadcast:
-        tasks["partition-0"] = []  # an app that reads only broadcast streams still has to run somewhere
+        tasks["partition-0"] = []  # an app that reads only broadcast streams still needs a task
     return {task: tuple(sorted([*tasks[task], *broadcast])) for task in sorted(tasks, key=natural)}
 
 
 def natural(task: str) -> tuple[str, int]:
-    """Sorts `partition-10` behind `partition-9`."""
+    """Sort key that puts `partition-10` after `partition-9`."""
     stem, _, number = task.rpartition("-")
     return (stem, int(number)) if number.isascii() and number.isdigit() else (task, -1)

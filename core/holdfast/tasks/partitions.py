@@ -1,4 +1,4 @@
-"""Stream partitions, and the one way they are named in files, records and messages: `clicks/3`.
+"""Stream partitions, and their one notation in files, records and messages: `clicks/3`.
 
 Must not know tasks or offsets.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from holdfast.errors import UserActionError
 
 _MOST_DIGITS = 9
-"""Far beyond any stream, and far below what Python refuses to read as a number."""
+"""More than any partition number has, and fewer than Python refuses to parse."""
 
 
 class StreamPartition(NamedTuple):
@@ -24,11 +24,11 @@ class StreamPartition(NamedTuple):
 
 
 class PartitionNameError(UserActionError):
-    """A text that should name a stream partition and does not."""
+    """A text that does not name a stream partition."""
 
 
 def parse_partition(text: str) -> StreamPartition:
-    """The partition a text like `clicks/3` names."""
+    """Return the partition that a text like `clicks/3` names."""
     stream, slash, number = text.rpartition("/")
     if not (stream and slash and number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
         message = f"{text!r} does not name a stream partition; write stream/number, e.g. clicks/3"
@@ -37,10 +37,10 @@ def parse_partition(text: str) -> StreamPartition:
 
 
 def partitions_of(counts: Mapping[str, int]) -> list[StreamPartition]:
-    """All partitions of streams with these counts."""
+    """Return all partitions of streams with these counts."""
     return [StreamPartition(stream, i) for stream in sorted(counts) for i in range(counts[stream])]
 
 
 def counts_of(partitions: Iterable[StreamPartition]) -> dict[str, int]:
-    """How many partitions of each stream there are."""
+    """Return stream -> number of its partitions."""
     return dict(Counter(partition.stream for partition in partitions))

@@ -1,6 +1,6 @@
 """The placement record of a run: task -> stream partitions, location, processor; kept state; and its JSON.
 
-The shape of the file that `holdfast plan --record` reads and that drivers keep in a store. Must not read files or
+Drivers keep this JSON in a metadata store, and `holdfast plan --record` reads it from a file. Must not read files or
 stores.
 """
 
@@ -15,7 +15,7 @@ _FIELDS = ("runId", "grouping", "taskLocation", "taskProcessor", "childAfter", "
 
 
 class RecordInvalidError(UserActionError):
-    """A placement record that can't be read; nothing of it is used."""
+    """An invalid placement record; nothing of it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class PlacementRecord:
     task_location: Mapping[str, str]
     task_processor: Mapping[str, str]
     child_after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
-    """Child partition -> what of its parent comes first. Read later, rows of one key would change their order."""
+    """Child partition -> how much of its parent comes first, so that rows of one key stay in order."""
     state: KeptState = field(default_factory=KeptState)
-    """What its steps keep, by name; nothing where the release that wrote it did not say."""
+    """The state that the steps keep, by name; empty if the release that wrote the record did not store it."""
 
     def built_for(self) -> dict[str, int]:
-        """Stream -> the count its tasks were built for: how many tasks share its partitions, however often it grew."""
+        """Return stream -> the count its tasks were built for: the number of tasks that read it, also after growth."""
         tasks: dict[str, int] = {}
         for partitions in self.grouping.values():
             for stream in {partition.stream for partition in partitions}:
@@ -49,7 +49,7 @@ class PlacementRecord:
         return tasks
 
     def counts(self) -> dict[str, int]:
-        """Stream -> how many partitions it had."""
+        """Return stream -> number of its partitions in the record."""
         counts: dict[str, int] = {}
         for partition in {partition for partitions in self.grouping.values() for partition in partitions}:
             counts[partition.stream] = counts.get(partition.stream, 0) + 1
@@ -57,7 +57,7 @@ class PlacementRecord:
 
 
 def parse_record(tree: object) -> PlacementRecord:
-    """The record in this tree; raises `RecordInvalidError` naming the first field that is wrong."""
+    """Return the record in this JSON tree; raise `RecordInvalidError` naming the first invalid field."""
     fields = _mapping(tree, "the record")
     unknown = sorted(set(fields) - set(_FIELDS))
     if unknown:
@@ -80,7 +80,7 @@ def parse_record(tree: object) -> PlacementRecord:
 
 
 def record_tree(record: PlacementRecord) -> dict[str, object]:
-    """The tree `parse_record` reads, without fields that have nothing to say."""
+    """Return the JSON tree that `parse_record` reads, without empty optional fields."""
     tree: dict[str, object] = {
         "runId": record.run_id,
         "grouping": {task: [str(partition) for partition in parts] for task, parts in record.grouping.items()},
@@ -125,7 +125,7 @@ def _partitions(task: str, names: object) -> tuple[StreamPartition, ...]:
 
 
 def _refuse_doubles(grouping: Mapping[str, tuple[StreamPartition, ...]]) -> None:
-    """A stream is read whole by every task (broadcast), or each of its partitions by one: two would share a state."""
+    """Refuse a partition in several tasks, which would share state, unless all tasks read the stream (broadcast)."""
     tasks_of: dict[StreamPartition, list[str]] = {}
     for task, partitions in grouping.items():
         for partition in dict.fromkeys(partitions):
