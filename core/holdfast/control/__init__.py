@@ -1,1 +1,1 @@
-"""Watermarks and ends of streams: the messages about them, what a task remembers of these and what it passes on."""
+"""Watermarks and ends of streams: the control messages, what a task keeps of them and what it sends on."""

@@ -1,7 +1,7 @@
-"""The control bookkeeping of a task: watermarks and ends, as one value that goes with its rows from batch to batch.
+"""The control bookkeeping of a task: the watermarks and ends of its partitions, as one value that each batch updates.
 
-`batch` is the one step a slot takes. It is part of the task's state, so a restart loses nothing: `entries` says what
-changed since the last batch, `restored` takes it back. Must not read or write the store.
+A slot calls `batch` once per batch. The bookkeeping is part of the task's state, so a restart loses nothing: `entries`
+returns what changed since the last batch, `restored` reads it again. Must not read or write the store.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,12 +26,12 @@ from holdfast.tasks.partitions import StreamPartition
 
 @dataclass(frozen=True, slots=True)
 class ControlInputs:
-    """What a task reads in this attempt, and who writes it."""
+    """The partitions a task reads in this attempt, and the producers of their streams."""
 
     partitions: tuple[StreamPartition, ...]
-    """Side inputs among them."""
+    """All partitions, including those of side inputs."""
     producers: Mapping[str, Producers] = field(default_factory=dict)
-    """Of intermediate streams, and of streams of other apps; a source has none."""
+    """Stream -> producers, for intermediate streams and streams of other apps; a source has none."""
     side_inputs: frozenset[str] = frozenset()
 
 
@@ -44,31 +44,31 @@ class Bookkeeping:
 
     @classmethod
     def started(cls, inputs: ControlInputs, now: int) -> "Bookkeeping":
-        """Of a task that begins."""
+        """Return the bookkeeping of a new task."""
         return cls(no_watermarks(), no_ends()).tracking(inputs, now)
 
     def tracking(self, inputs: ControlInputs, now: int) -> "Bookkeeping":
-        """The same for what this attempt reads."""
+        """Return the bookkeeping for the inputs of this attempt."""
         return Bookkeeping(
             self.watermarks.tracking(inputs.partitions, inputs.producers, now),
             self.ends.tracking(inputs.partitions, inputs.producers, inputs.side_inputs),
         )
 
     def resumed(self, now: int) -> "Bookkeeping":
-        """The same when an attempt starts: see `Watermarks.resumed`."""
+        """Return the bookkeeping at the start of an attempt: see `Watermarks.resumed`."""
         return replace(self, watermarks=self.watermarks.resumed(now))
 
     def believed(self, limits: Mapping[str, int], now: int) -> "Bookkeeping":
-        """The same without watermarks that can't be true: see `Watermarks.believed`."""
+        """Return the bookkeeping without impossible watermarks: see `Watermarks.believed`."""
         return replace(self, watermarks=self.watermarks.believed(limits, now))
 
     def batch(self, deliveries: Iterable[Delivery], now: int) -> "Bookkeeping":
-        """The state after a batch with these control messages, looking at the clock also where there is none."""
+        """Return the bookkeeping after a batch with these control messages; checks idleness also without messages."""
         heard = tuple(deliveries)
         return Bookkeeping(self.watermarks.apply(heard, now).tick(now), self.ends.apply(heard))
 
     def entries(self, before: "Bookkeeping | None" = None) -> dict[bytes, bytes | None]:
-        """What to write so that the store goes from `before` to this; None: delete. Without `before`: everything."""
+        """Return the entries to write where the store has `before`; None: delete. Without `before`: all entries."""
         changed: dict[bytes, bytes | None] = {}
         old_watermarks: Mapping[StreamPartition, PartitionWatermark] = before.watermarks.partitions if before else {}
         old_ends: Mapping[StreamPartition, PartitionEnd] = before.ends.partitions if before else {}
@@ -85,7 +85,7 @@ class Bookkeeping:
 
     @classmethod
     def restored(cls, entries: Mapping[bytes, bytes], inputs: ControlInputs, now: int) -> "Bookkeeping":
-        """The state in these entries, for what is read now; raises `StoredBookkeepingError`."""
+        """Return the bookkeeping in these entries, for what is read now; raise `StoredBookkeepingError`."""
         watermarks: dict[StreamPartition, PartitionWatermark] = {}
         ends: dict[StreamPartition, PartitionEnd] = {}
         for key, value in entries.items():

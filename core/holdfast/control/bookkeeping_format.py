@@ -1,8 +1,8 @@
-"""The stored form of control bookkeeping: one small entry of bytes per partition in a task's state.
+"""The stored form of control bookkeeping: small entries of bytes in a task's state, one per partition and kind.
 
 Watermarks are packed numbers, because every producer's heartbeat rewrites its partition's entry in every batch; the
-rest changes rarely and is JSON. Each entry begins with a format version. Must not know where entries are kept, and
-must not let anything but a `StoredBookkeepingError` out, whatever bytes come in.
+rest changes rarely and is JSON. Each entry begins with a format version. Must not know where entries are stored, and
+must raise nothing but `StoredBookkeepingError`, whatever bytes come in.
 """
 
 import json
@@ -22,7 +22,7 @@ WATERMARK: Final = "watermark"
 END: Final = "end"
 
 _HEADER = Struct("<B??qqqqI")
-"""Version, has a value, has a nameless one; since, value, moved at, said; bytes of names. Names and rows follow."""
+"""Version, has a value, has a nameless row; since, value, moved at, said; size of the names. Names and rows follow."""
 _ROW = len(ProducerWatermark._fields)
 _UNREADABLE = (StructError, ValueError, RecursionError, KeyError, TypeError)
 
@@ -36,12 +36,12 @@ class StoredVersionError(StoredBookkeepingError):
 
 
 def key_of(kind: str, partition: StreamPartition) -> bytes:
-    """The key of an entry."""
+    """Return the key of a partition's entry."""
     return f"{kind}/{partition}".encode()
 
 
 def parse_key(key: bytes) -> tuple[str, StreamPartition]:
-    """The kind and partition a key names."""
+    """Return the kind and partition that a key names."""
     try:
         kind, _, rest = key.decode().partition("/")
         partition = parse_partition(rest)
@@ -55,7 +55,7 @@ def parse_key(key: bytes) -> tuple[str, StreamPartition]:
 
 
 def watermark_bytes(known: PartitionWatermark) -> bytes:
-    """The entry of a partition's watermark."""
+    """Return the entry of a partition's watermark."""
     names = _names_bytes(tuple(known.producers))
     rows = known.producers.values() if known.nameless is None else (known.nameless, *known.producers.values())
     flat = list(chain.from_iterable(rows))
@@ -74,7 +74,7 @@ def watermark_bytes(known: PartitionWatermark) -> bytes:
 
 
 def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark:
-    """The watermark in an entry."""
+    """Return the watermark in an entry."""
     what = f"the watermark of {partition}"
     _check_version(value[:1], what)
     try:
@@ -96,17 +96,17 @@ def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark
 
 @lru_cache(maxsize=4096)
 def _names_bytes(names: tuple[str, ...]) -> bytes:
-    """Remembered, since the same tasks write all partitions of a stream, and the same again in the next batch."""
+    """Cached, since the same tasks write all partitions of a stream, in every batch."""
     return json.dumps(names).encode()
 
 
 def end_bytes(end: PartitionEnd) -> bytes:
-    """The entry of a partition's end."""
+    """Return the entry of a partition's end."""
     return _json([end.ended, end.said, sorted(end.tasks)])
 
 
 def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
-    """The end in an entry."""
+    """Return the end in an entry."""
     what = f"the end of {partition}"
     _check_version(value[:1], what)
     try:

@@ -1,6 +1,6 @@
-"""The ends of a task's partitions: a task may flush and finish only when every row that will ever come has come.
+"""The ends of a task's partitions: a task may flush and finish only when no more rows can come.
 
-Ends are collected in sets and stay once reached, so replays and any order of messages come to the same. Must not
+Ends are collected in sets and never revoked, so replays and any order of messages give the same result. Must not
 decide what a task does at its end.
 """
 
@@ -14,16 +14,16 @@ from holdfast.tasks.partitions import StreamPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnd:
-    """How far one partition is from its end."""
+    """Whether one partition has ended, and which of its producers have."""
 
     ended: bool = False
     tasks: frozenset[str] = frozenset()
-    """Producers that have ended; forgotten when all have."""
+    """Producers that have ended; empty once all have."""
     said: int = 0
     """The largest number of producers any message has named."""
 
     def after(self, messages: Iterable[ControlMessage], rule: Producers) -> "PartitionEnd":
-        """The partition when these messages are read."""
+        """Return the partition's end after these messages."""
         if self.ended:
             return self
         tasks, said = set(self.tasks), self.said
@@ -40,7 +40,7 @@ class PartitionEnd:
         return PartitionEnd(tasks=frozenset(tasks), said=said).judged(rule)
 
     def judged(self, rule: Producers) -> "PartitionEnd":
-        """The partition under these producers, which may be others than in the last attempt."""
+        """Return the partition's end under these producers, which may differ from those of the last attempt."""
         if self.ended:
             return self
         tasks = frozenset(filter(rule.knows, self.tasks))
@@ -50,7 +50,7 @@ class PartitionEnd:
         return self if tasks == self.tasks else replace(self, tasks=tasks)
 
     def missing(self, rule: Producers) -> tuple[str, ...]:
-        """Producers that have not ended, where the plan names them."""
+        """Return the producers that have not ended, if the plan names them."""
         return () if self.ended else tuple(sorted(rule.names - self.tasks))
 
 
@@ -60,7 +60,7 @@ ENDED = PartitionEnd(ended=True)
 
 @dataclass(frozen=True, slots=True)
 class EndOfStream:
-    """Which partitions of a task have ended."""
+    """The ends of all partitions of a task."""
 
     partitions: Mapping[StreamPartition, PartitionEnd]
     producers: Mapping[str, Producers]
@@ -73,11 +73,11 @@ class EndOfStream:
         producers: Mapping[str, Producers],
         side_inputs: Iterable[str] = (),
     ) -> "EndOfStream":
-        """The same for what an attempt reads: partitions may have come, gone, or got other producers.
+        """Return the ends for what an attempt reads: partitions may be new or gone, or have other producers.
 
-        A new partition has to end on its own: producers that had ended before it was there tell it too (`Sender`
-        sees to that), and only behind their rows. A partition that appears after its stream has ended is born ended,
-        since whoever could have written to it had finished; the stream stays ended, as its results are out.
+        A new partition must end by its own messages: producers that ended before it existed send it their end too,
+        after their rows (`ControlSender` does). A partition that appears after its stream has ended counts as ended,
+        since all its producers had finished; the stream stays ended, as its results are already written.
         """
         already = self.ended_streams
         tracked = {}
@@ -87,7 +87,7 @@ class EndOfStream:
         return EndOfStream(tracked, producers, frozenset(side_inputs))
 
     def apply(self, deliveries: Iterable[Delivery]) -> "EndOfStream":
-        """The state after the control messages of a batch."""
+        """Return the ends after the control messages of a batch."""
         touched: dict[StreamPartition, list[ControlMessage]] = {}
         for partition, message in deliveries:
             if isinstance(message, EndOfStreamMessage):
@@ -103,7 +103,7 @@ class EndOfStream:
         return replace(self, partitions={**self.partitions, **changed}) if changed else self
 
     def ended(self, stream: str) -> bool:
-        """Whether all its partitions in this task have ended; a stream without one here has nothing to come."""
+        """Whether all partitions of a stream in this task have ended; true for a stream without partitions here."""
         return all(end.ended for partition, end in self.partitions.items() if partition.stream == stream)
 
     @property
@@ -114,10 +114,10 @@ class EndOfStream:
 
     @property
     def all_ended(self) -> bool:
-        """Whether nothing more will come to this task but changes of tables."""
+        """Whether nothing more will come to this task except changes of tables."""
         return all(end.ended for partition, end in self.partitions.items() if partition.stream not in self.side_inputs)
 
 
 def no_ends() -> EndOfStream:
-    """Where a task begins; `tracking` tells it what it reads."""
+    """Return the ends of a new task, without partitions: `tracking` adds those it reads."""
     return EndOfStream({}, {})

@@ -1,8 +1,8 @@
 """Records of intermediate streams as bytes: a user's record, or a control message (watermark, end of stream).
 
-The one place that knows the value of such a record: one type byte, then the payload, a user's record as it is or a
-control message as JSON. Must not judge what a message means for a task, and must not let anything but a
-`ControlRecordError` out, whatever bytes come in.
+The one place that knows the format of a record's value: one type byte, then the payload, which is a user's record
+unchanged or a control message as JSON. Must not decide what a message means for a task, and must raise nothing but
+`ControlRecordError`, whatever bytes come in.
 """
 
 import json
@@ -14,13 +14,13 @@ from holdfast.errors import UserActionError
 
 PAYLOAD_VERSION: Final = 1
 END_OF_TIME: Final = 2**63 - 1
-"""Above every watermark that can be sent: where the rows of a producer that has ended stand."""
+"""The watermark of a producer that has ended, above every watermark that can be sent."""
 _SHOWN = 12
-"""How many bytes of a record that can't be read are shown."""
+"""How many bytes of an unreadable record messages show."""
 
 
 class RecordKind(IntEnum):
-    """What a record's type byte says."""
+    """The kind of a record, from its type byte."""
 
     USER = 0
     WATERMARK = 1
@@ -31,7 +31,7 @@ _KINDS = tuple(RecordKind)
 
 
 class Position(NamedTuple):
-    """Where in its producer's life a message was sent. A later message has a greater one; a replay has not."""
+    """The position of a message among its producer's messages: greater for a later message, equal for a replay."""
 
     batch: int
     sequence: int
@@ -52,9 +52,9 @@ class WatermarkMessage:
     """Event time in milliseconds since 1970; before that it is negative."""
     at: Position
     task: str | None = None
-    """The producing task; None: the source itself, or a relay that speaks for all producers."""
+    """The producing task; None: the source itself, or a relay that sends for all producers."""
     task_count: int | None = None
-    """How many tasks produce the stream, as its producer knows; a named message has it."""
+    """How many tasks produce the stream, as the producer knows it; set if `task` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class EndOfStreamMessage:
     """No row at all follows from this producer."""
 
     stream: str
-    """What the producer calls the stream."""
+    """The producer's name of the stream."""
     at: Position
     task: str | None = None
     task_count: int | None = None
@@ -77,7 +77,7 @@ class ControlRecordError(UserActionError):
 
 
 class UnknownTypeByteError(ControlRecordError):
-    """A record that starts with none of the type bytes: most likely not Holdfast's at all."""
+    """A record without a known type byte: most likely not written by Holdfast."""
 
 
 class ControlVersionError(ControlRecordError):
@@ -85,16 +85,16 @@ class ControlVersionError(ControlRecordError):
 
 
 class ControlPayloadError(ControlRecordError):
-    """A control message that lacks something or holds something impossible."""
+    """A control message with a missing or invalid field."""
 
 
 def kind_of(first_byte: int) -> RecordKind | None:
-    """What a record that starts with this byte is; None: `decode` tells what is wrong with it."""
+    """Return the kind of a record that starts with this byte; None if unknown: `decode` then raises the error."""
     return _KINDS[first_byte] if first_byte < len(_KINDS) else None
 
 
 def encode(record: StreamRecord) -> bytes:
-    """The value of a record; refuses what `decode` would refuse, before it is in a topic for good."""
+    """Return the value of a record; refuse what `decode` would refuse, since a topic would keep it."""
     if isinstance(record, UserRecord):
         return b"\0" + record.payload
     tree: dict[str, Any] = {
@@ -113,7 +113,7 @@ def encode(record: StreamRecord) -> bytes:
 
 
 def decode(value: bytes | None, where: str = "a record") -> StreamRecord:
-    """What a record's value holds. `where` is named in errors, e.g. `clicks/3 at offset 17`."""
+    """Return the record in a value. `where` is for errors, e.g. `clicks/3 at offset 17`."""
     if not value:
         what = "has a null value" if value is None else "has an empty value"
         message = f"{where} {what}, but every record of an intermediate stream starts with a type byte; {_CAUSES}"
@@ -139,7 +139,7 @@ _CAUSES = (
 
 def _tree(value: bytes, where: str) -> dict[str, Any]:
     try:
-        # As text first: given bytes, json would guess UTF-16 and UTF-32 too.
+        # Decode first: given bytes, json would accept UTF-16 and UTF-32 too.
         tree = json.loads(value[1:].decode())
     except (ValueError, RecursionError) as error:
         message = f"{where} is a control message, but its payload is no JSON (first bytes {value[:_SHOWN]!r}): {error}"
@@ -159,7 +159,7 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
         )
         raise ControlVersionError(message)
     task = None if tree.get("taskName") is None else _text(tree, "taskName", where)
-    # Without a count nobody could tell when the last of the producers has spoken.
+    # Without a count a reader could not tell whether all producers have sent a message.
     unneeded = task is None and tree.get("taskCount") is None
     task_count = None if unneeded else _whole(tree, "taskCount", 1, where)
     at = Position(_whole(tree, "batch", 0, where), _whole(tree, "sequence", 0, where))
@@ -185,5 +185,5 @@ def _text(tree: dict[str, Any], name: str, where: str) -> str:
 
 
 def _writable(text: str) -> bool:
-    """Half of a surrogate pair passes through JSON, but can't be written as UTF-8 later."""
+    """Whether a text can be written as UTF-8. A lone surrogate can't, although JSON can contain it."""
     return not any("\ud800" <= char <= "\udfff" for char in text)

@@ -1,6 +1,6 @@
-"""The watermark of one partition: the promise that no earlier row follows, made from what its producers promised.
+"""The watermark of one partition: the promise that no earlier row follows, derived from its producers' watermarks.
 
-The clock only comes in as an argument. Must not know of other partitions, nor of how it is stored.
+The clock is an argument. Must not know other partitions, nor how the watermark is stored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,49 +12,49 @@ from holdfast.control.producers import Producers
 
 
 class ProducerWatermark(NamedTuple):
-    """The last that a partition heard of one producer."""
+    """The last control message that a partition got from one producer."""
 
     watermark: int
-    """`END_OF_TIME` once it has ended: then it holds nothing back."""
+    """`END_OF_TIME` once the producer has ended: then it holds nothing back."""
     at: int
-    """The clock when it was heard, in milliseconds."""
+    """The clock when the message was read, in milliseconds."""
     batch: int
     sequence: int
 
     def knows(self, position: Position) -> bool:
-        """Whether a message sent at this position is one it has heard already."""
+        """Whether a message at this position has been read already."""
         return (self.batch, self.sequence) >= position
 
     def newer(self, message: ControlMessage, now: int) -> "ProducerWatermark | None":
-        """What is known after this message; None if it tells nothing, not even that the producer lives."""
+        """Return the value after this message; None if the message is a replay or goes back, and so is ignored."""
         if self.knows(message.at):
             return None
         watermark = END_OF_TIME if isinstance(message, EndOfStreamMessage) else message.timestamp
-        # An equal one is a heartbeat. A smaller one comes from a producer that contradicts itself.
+        # An equal watermark is a heartbeat. A smaller one comes from a producer that contradicts itself.
         return None if watermark < self.watermark else ProducerWatermark(watermark, now, *message.at)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionWatermark:
-    """A watermark and what it is made of."""
+    """The watermark of one partition, and the messages of its producers that it is derived from."""
 
     since: int
-    """The clock when this task began to listen: how long a producer never heard has been silent."""
+    """The clock when this task began to read the partition: producers without a message are silent since then."""
     value: int | None = None
     """The watermark; None: none yet."""
     moved_at: int | None = None
     """The clock when `value` last moved."""
     producers: Mapping[str, ProducerWatermark] = field(default_factory=dict)
     nameless: ProducerWatermark | None = None
-    """The last from the source itself or from a relay, which speaks for all."""
+    """The last message of the source itself or of a relay, which sends for all producers."""
     said: int = 0
     """The largest number of producers any message has named."""
 
     def after(self, messages: Iterable[ControlMessage], rule: Producers, now: int) -> "PartitionWatermark":
-        """The partition when these messages are read. All are heard before any is weighed.
+        """Return the watermark after these messages, all of which are applied before it is derived again.
 
-        Otherwise the first producer heard after a silence of all would look like the only active one, and the watermark
-        would pass the others although their messages are in the same batch.
+        Otherwise, after a silence of all producers, the first message would make its producer look like the only active
+        one, and the watermark would pass the others although their messages are in the same batch.
         """
         producers, nameless, said = dict(self.producers), self.nameless, self.said
         told, changed = self, False
@@ -79,15 +79,15 @@ class PartitionWatermark:
         return told.weighed(rule, now)
 
     def weighed(self, rule: Producers, now: int) -> "PartitionWatermark":
-        """The partition as its producers stand at `now`; the same object if nothing moves."""
+        """Return the watermark derived from the producers at `now`; the same object if it does not move."""
         counted = self.counted(rule, now)
         return self.raised(min(heard.watermark for heard in counted.values()), now) if counted else self
 
     def counted(self, rule: Producers, now: int) -> dict[str, ProducerWatermark]:
-        """The producers whose minimum is the watermark; none: it waits for one that was never heard, or all ended."""
+        """Return the producers whose minimum is the watermark; empty: some have sent nothing yet, or all ended."""
         running = {task: heard for task, heard in self.producers.items() if heard.watermark != END_OF_TIME}
         unheard = max(rule.expected(self.said) - len(self.producers), 0)
-        # The silent are left out while enough others are active; who was never heard is silent from the beginning.
+        # Silent producers are left out while enough others are active; without a message they are silent since `since`.
         if rule.idle_after is not None and (not unheard or now - self.since >= rule.idle_after):
             active = {task: heard for task, heard in running.items() if now - heard.at < rule.idle_after}
             if len(active) >= rule.needed(len(running) + unheard):
@@ -95,13 +95,13 @@ class PartitionWatermark:
         return {} if unheard else running
 
     def raised(self, watermark: int, now: int) -> "PartitionWatermark":
-        """The partition with at least this watermark: it never goes back."""
+        """Return the partition with at least this watermark; it never goes back."""
         if self.value is not None and watermark <= self.value:
             return self
         return replace(self, value=watermark, moved_at=now)
 
     def believed(self, limit: int, now: int) -> "PartitionWatermark":
-        """The partition without what lies beyond this event time; who said such a thing has said nothing yet."""
+        """Return the partition without watermarks beyond this event time; their producers count as not heard yet."""
 
         def true(heard: ProducerWatermark | None) -> bool:
             return heard is None or heard.watermark <= limit or heard.watermark == END_OF_TIME
@@ -119,25 +119,25 @@ class PartitionWatermark:
         )
 
     def ended(self, rule: Producers) -> bool:
-        """Whether no row follows from anybody, so that it holds no stream back any more."""
+        """Whether all producers have ended, so that the partition holds nothing back any more."""
         if self.nameless is not None and self.nameless.watermark == END_OF_TIME:
             return True
         expected = rule.expected(self.said)
         return 0 < expected <= sum(heard.watermark == END_OF_TIME for heard in self.producers.values())
 
     def known_to(self, rule: Producers) -> "PartitionWatermark":
-        """The partition without tasks that the plan no longer has: nobody would ever move them again."""
+        """Return the partition without producers that the plan no longer has: their watermarks would never move."""
         kept = {task: heard for task, heard in self.producers.items() if rule.knows(task)}
         return self if len(kept) == len(self.producers) else replace(self, producers=kept)
 
     @property
     def heard_at(self) -> int:
-        """The clock when anything was last heard here."""
+        """The clock when the last message was read; `since` if there was none."""
         nameless = self.since if self.nameless is None else self.nameless.at
         return max(nameless, self.since, *(heard.at for heard in self.producers.values()))
 
     def later(self, by: int) -> "PartitionWatermark":
-        """The same with all silences begun later, so that a time in which nobody listened is no silence."""
+        """Return the partition with all clocks moved `by` later, so that downtime of the reader is not silence."""
         return replace(
             self,
             since=self.since + by,

@@ -1,9 +1,9 @@
-"""The producers of a stream's control messages, and what follows where a message says otherwise than the plan.
+"""The producers of a stream's control messages, and what applies if a message contradicts the plan.
 
-For the app's own intermediate streams the plan knows the tasks, and the plan counts: messages of an earlier attempt,
-which may have had other tasks, are still in the topic after a growth. For a stream of another app only its messages
-know; then the largest count ever said counts, because an end that comes too early loses rows, and one that comes too
-late is seen waiting. Must not remember anything.
+For the app's own intermediate streams the plan names the producing tasks and takes precedence: after a growth, the
+topic still has messages of an earlier attempt with other tasks. For a stream of another app only its messages say how
+many producers there are. Then the largest count applies: an end that comes too early loses rows, while one that comes
+too late is visible as waiting. Must not keep state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,39 +18,39 @@ from holdfast.tasks.partitions import StreamPartition
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """What is known of the producers of one stream before any message has come."""
+    """What is known of the producers of one stream before any message is read."""
 
     count: int = 0
-    """How many tasks write it; 0: not known. A source has none, and those of another app's stream say how many."""
+    """How many tasks write it; 0: unknown. A source has none; for a stream of another app, messages have the count."""
     names: frozenset[str] = frozenset()
-    """The tasks, where the plan names them: then messages of any other task count for nothing."""
+    """The tasks, if the plan names them: then messages of any other task are ignored."""
     idle_after: int | None = None
-    """Milliseconds of silence after which a producer is left out; None: it is waited for, for ever."""
+    """Milliseconds of silence after which a producer is left out; None: never."""
     quorum: float = 0.5
     """The share of producers that must be active for the others to be left out."""
 
     @classmethod
     def of(cls, tasks: Iterable[str], idle_after: int | None = None, quorum: float = 0.5) -> "Producers":
-        """Producers as `Plan.producers` names them."""
+        """Return the producers that `Plan.producers` names."""
         names = frozenset(tasks)
         return cls(len(names), names, idle_after, quorum)
 
     def expected(self, said: int) -> int:
-        """How many tasks must speak, if messages have said `said`; 0: none is known to exist."""
+        """Return how many tasks must send messages, if messages name `said` tasks; 0: none is known to exist."""
         return self.count or said
 
     def knows(self, task: str) -> bool:
-        """Whether a message of this task counts."""
+        """Whether messages of this task count."""
         return not self.names or task in self.names
 
     def needed(self, running: int) -> int:
-        """How many of so many running producers make a quorum."""
-        # The nudge undoes what 0.29 * 100 loses; no share anybody writes is that close below a whole number.
+        """Return how many of `running` producers make a quorum."""
+        # 1e-9 corrects rounding errors such as 0.29 * 100 < 29; no real share is that close below a whole number.
         return max(1, floor(running * self.quorum + 1e-9))
 
 
 SOURCE = Producers()
-"""Of a stream whose records come from outside: nobody is waited for."""
+"""The producers of a stream from outside: there are none to wait for."""
 
 
 class Delivery(NamedTuple):
@@ -61,7 +61,7 @@ class Delivery(NamedTuple):
 
 
 class UntrackedPartitionError(HoldfastError):
-    """A message of a partition that the task does not read: an error of whoever routed it."""
+    """A message of a partition that the task does not read: a bug in the routing."""
 
     def __init__(self, partition: StreamPartition, tracked: Iterable[StreamPartition]) -> None:
         super().__init__(
@@ -71,7 +71,7 @@ class UntrackedPartitionError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A message that says otherwise than the plan. Nothing stops; it is to be counted and shown."""
+    """A message that contradicts the plan. Processing goes on; the disagreement is to be counted and shown."""
 
     stream: str
     task: str
@@ -81,7 +81,7 @@ class Disagreement:
 
 
 def disagreements(deliveries: Iterable[Delivery], producers: Mapping[str, Producers]) -> tuple[Disagreement, ...]:
-    """Each way in which messages and plan disagree on who writes a stream, once per stream and task."""
+    """Return how messages and plan disagree on the producers of a stream, once per stream, task and count."""
     found: dict[tuple[str, str, int | None], Disagreement] = {}
     for partition, message in deliveries:
         rule = producers.get(partition.stream, SOURCE)

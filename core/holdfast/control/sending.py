@@ -1,7 +1,7 @@
-"""What a task still has to say to the partitions of a stream it writes, so that each hears every message once.
+"""The control messages a task still has to send to the partitions of a stream, so that each gets every message once.
 
-The same for a producer, which speaks in its own name, and for a relay, which speaks for all. Must not encode or
-write: the caller writes what comes out behind the rows of the batch, in the same transaction.
+The same for a producer, which sends in its own name, and for a relay, which sends for all. Must not encode or write:
+the caller writes the messages after the rows of the batch, in the same transaction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,33 +20,33 @@ class Emission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SenderProgress:
-    """How far the sender itself has come."""
+    """The sender's own watermark and end."""
 
     watermark: int | None
     ended: bool = False
     alive: bool = False
-    """Say the watermark again although it did not move: a task that works on late rows is not idle."""
+    """Send the watermark again although it did not move: a task that works on late rows is not idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSender:
-    """What one task has told the partitions of one stream."""
+    """What one task has sent to the partitions of one stream."""
 
     stream: str
     task: str | None
-    """In whose name; None: a relay."""
+    """The task named in messages; None: a relay."""
     task_count: int | None
     watermark: int | None = None
     ended: bool = False
     told: frozenset[int] = frozenset()
-    """The partitions that know both."""
+    """The partitions that have got this watermark and, if the task has ended, the end."""
 
     def follow(
         self, view: SenderProgress, partitions: Iterable[int], batch: int
     ) -> tuple["ControlSender", tuple[Emission, ...]]:
-        """The sender after a batch, and what to write: news to all, and to new partitions what they missed.
+        """Return the sender after a batch, and what to send: news to all, and to new partitions what they missed.
 
-        A watermark is said before the end, and nothing after it: what has ended stays ended.
+        A watermark is sent before the end, and nothing after the end: an ended stream stays ended.
         """
         targets = frozenset(partitions)
         watermark = self.watermark
@@ -63,7 +63,7 @@ class ControlSender:
         if ended and ending:
             end = EndOfStreamMessage(self.stream, Position(batch, 1), self.task, self.task_count)
             emissions.append(Emission(sorted(ending), end))
-        # Who was told earlier and is no target now does not know the news.
+        # A partition that is no target now does not get the news, even if it got everything before.
         same = (watermark, ended) == (self.watermark, self.ended)
         told = self.told | targets if same else targets
         return replace(self, watermark=watermark, ended=ended, told=told), tuple(emissions)

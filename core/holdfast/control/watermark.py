@@ -1,9 +1,9 @@
 """The watermarks of a task over all its partitions, of an operator's input, and which producer holds them back.
 
-Windows close and buffers shrink when, and only when, they may. `apply` takes the messages of a batch at once, `tick`
-looks at the clock; both give a new state that shares all partitions that did not change, which is what makes storing
-a batch cheap. "Why does my window not close?" has one answer at any moment, in a sentence: the producer everybody
-waits for. Must not read clocks or records itself, nor decide who is idle or whether waiting is right.
+Windows close and buffers shrink by these watermarks. `apply` takes all messages of a batch at once, `tick` applies the
+clock; both return a new value that shares unchanged partitions, which makes storing a batch cheap. `held_back_by`
+answers "Why does my window not close?" in one sentence: it names the producer that is waited for. Must not read clocks
+or records itself, nor decide which producers are idle.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,10 +26,10 @@ class Watermarks:
     def tracking(
         self, partitions: Iterable[StreamPartition], producers: Mapping[str, Producers], now: int
     ) -> "Watermarks":
-        """The same for what an attempt reads: partitions may have come, gone, or got other producers.
+        """Return the watermarks for what an attempt reads: partitions may be new or gone, or have other producers.
 
-        A new partition of a known stream starts at the watermark its stream has: nothing that was promised downstream
-        is taken back, and nothing more is promised until the new partition has spoken.
+        A new partition of a known stream starts at the watermark of its stream: so the stream's watermark does not go
+        back, and does not advance until the new partition has got messages.
         """
         streams, tracked = self.streams(), {}
         for partition in partitions:
@@ -41,7 +41,7 @@ class Watermarks:
         return Watermarks(tracked, producers)
 
     def apply(self, deliveries: Iterable[Delivery], now: int) -> "Watermarks":
-        """The state after the control messages of a batch; looks at the clock for the partitions that got one."""
+        """Return the watermarks after the control messages of a batch; `now` applies to partitions that got one."""
         touched: dict[StreamPartition, list[ControlMessage]] = {}
         for partition, message in deliveries:
             touched.setdefault(partition, []).append(message)
@@ -54,14 +54,14 @@ class Watermarks:
         return self._with(changed)
 
     def tick(self, now: int) -> "Watermarks":
-        """The state at this clock: producers that fell silent are left out also where no message comes."""
+        """Return the watermarks at this clock: idle producers are left out also in partitions without messages."""
         return self._with({name: known.weighed(self.rule(name), now) for name, known in self.partitions.items()})
 
     def resumed(self, now: int) -> "Watermarks":
-        """The state when an attempt starts: while nobody listened, nobody was silent.
+        """Return the watermarks at the start of an attempt: the time in which the task did not run is not silence.
 
-        Otherwise all producers would be idle after a long stop, and the first one heard would carry the watermark past
-        the rows of the others. To be called once per attempt, not at each restore.
+        Otherwise all producers would be idle after a long stop, and the first message would move the watermark past the
+        rows of the other producers. Call this once per attempt, not at each restore.
         """
         stopped = now - max((known.heard_at for known in self.partitions.values()), default=now)
         if stopped <= 0:
@@ -69,10 +69,10 @@ class Watermarks:
         return self._with({name: known.later(stopped) for name, known in self.partitions.items()})
 
     def believed(self, limits: Mapping[str, int], now: int) -> "Watermarks":
-        """The state without what goes beyond `limits`, the latest event time of each stream that can be true.
+        """Return the watermarks without those beyond `limits`, the latest plausible event time of each stream.
 
-        The one case in which a watermark goes back: by a promise that nobody can have meant, all rows would be late
-        until the clock is there.
+        The one case in which a watermark goes back: with a watermark far in the future, all rows would be late until
+        the clock gets there.
         """
         return self._with(
             {
@@ -83,18 +83,18 @@ class Watermarks:
         )
 
     def of(self, partition: StreamPartition) -> int | None:
-        """The watermark of a partition; None: none yet."""
+        """Return the watermark of a partition; None: none yet."""
         known = self.partitions.get(partition)
         return None if known is None else known.value
 
     def stream(self, stream: str) -> int | None:
-        """The watermark of a stream in this task; None: none yet, or nothing of it is read here."""
+        """Return the watermark of a stream in this task; None: none yet, or this task does not read it."""
         return self.streams().get(stream)
 
     def streams(self) -> dict[str, int | None]:
-        """The watermark of each stream: the minimum over its partitions.
+        """Return stream -> watermark: the minimum over its partitions.
 
-        Partitions that have ended hold nothing back. When all have, the stream stays where it was last.
+        Partitions that have ended hold nothing back. When all have ended, the stream keeps its last watermark.
         """
         running: dict[str, list[int | None]] = {}
         ended: dict[str, list[int | None]] = {}
@@ -108,7 +108,7 @@ class Watermarks:
         return lasts | {stream: lowest(values) for stream, values in running.items()}
 
     def rule(self, partition: StreamPartition) -> Producers:
-        """Who writes the stream of this partition."""
+        """Return the producers of this partition's stream."""
         return self.producers.get(partition.stream, SOURCE)
 
     def _with(self, changed: Mapping[StreamPartition, PartitionWatermark]) -> "Watermarks":
@@ -117,32 +117,32 @@ class Watermarks:
 
 
 def lowest(watermarks: Iterable[int | None]) -> int | None:
-    """The minimum, where any that is missing makes it missing."""
+    """Return the minimum; None if any watermark is None or there are none."""
     known = list(watermarks)
     present = [watermark for watermark in known if watermark is not None]
     return min(present) if known and len(present) == len(known) else None
 
 
 def no_watermarks() -> Watermarks:
-    """Where a task begins; `tracking` tells it what it reads."""
+    """Return the watermarks of a new task, without partitions: `tracking` adds those it reads."""
     return Watermarks({}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """One thing an operator reads."""
+    """The watermark and end of one input of an operator."""
 
     watermark: int | None
     ended: bool = False
     """No row follows from it, so it holds nothing back."""
     idle: bool = False
-    """Silent longer than its `idleAfter`: it holds nothing back either, until it speaks again."""
+    """Silent longer than its `idleAfter`: it holds nothing back until it sends something again."""
 
 
 def input_watermark(upstream: Iterable[Upstream], before: int | None = None) -> int | None:
-    """The watermark of an operator's input: the minimum upstream, never less than it was `before`.
+    """Return the watermark of an operator's input: the minimum upstream, never less than `before`.
 
-    If nothing upstream is active it stays: idle is not the end of time, the next row may be as early as ever.
+    If nothing upstream is active it stays: idle is not ended, so the next row may still be early.
     """
     reached = lowest(one.watermark for one in upstream if not one.ended and not one.idle)
     if reached is None or before is None:
@@ -152,23 +152,23 @@ def input_watermark(upstream: Iterable[Upstream], before: int | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """What keeps a watermark where it is."""
+    """The partition and producer that hold a watermark back."""
 
     partition: StreamPartition
     producer: str | None
-    """The task waited for; None: the source or a relay, or a task whose name nobody knows yet."""
+    """The task that is waited for; None: the source or a relay, or a task whose name is not known yet."""
     watermark: int | None
-    """Where the partition's watermark stands; None: none yet."""
+    """The partition's watermark; None: none yet."""
     since: int
-    """The clock since when it stands there."""
+    """The clock since when it has that value."""
     heard_at: int | None
-    """The clock when the producer was last heard; None: never."""
+    """The clock of the producer's last message; None: there was none."""
     reported: int
-    """How many producers have been heard."""
+    """How many producers have sent messages."""
     expected: int
 
     def sentence(self, now: int) -> str:
-        """The same for people."""
+        """Return it as a sentence for people."""
         where = (
             "no watermark yet" if self.watermark is None else f"the watermark stands at {event_moment(self.watermark)}"
         )
@@ -185,7 +185,7 @@ class HeldBack:
 
 
 def held_back_by(watermarks: Watermarks, now: int, streams: Iterable[str] | None = None) -> HeldBack | None:
-    """What holds back the minimum over these streams (default: all); None if nothing does, as all have ended."""
+    """Return what holds back the minimum over these streams (default: all); None if all have ended."""
     wanted = None if streams is None else set(streams)
     candidates = [
         (known.value is not None, known.value or 0, partition)
