@@ -1,1 +1,1 @@
-"""What becomes of a table's local store, where its reading starts, when it is loaded, which version is read."""
+"""Tables: whether the local store is used, where reading starts, when a table is loaded, which version is read."""

@@ -1,9 +1,9 @@
-"""The opening of a table: what becomes of its store, where its sources are read from, how long main inputs wait.
+"""The opening of a table: what to do with its store, where its sources are read from, how long main inputs wait.
 
-`recover` is the decision table of the design, cell by cell, and every way to open a table goes through it. Main
-inputs wait until a bootstrap table holds what its sources held at the start, and no longer: the end of each
-partition is noted once, or a busy source would never let go. Must not look at disks, topics or sources: facts,
-bounds and positions come in.
+`recover` is the decision table of the design, cell by cell; every table is opened by it. Main inputs wait until a
+bootstrap table holds what its sources held at the start: the end of each partition is taken once, since with a busy
+source the wait would never end otherwise. Must not look at disks, topics or sources: facts, bounds and positions are
+arguments.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class StoreAction(Enum):
 
 
 class SourceStart(Enum):
-    """From which offset the sources are read, each partition by itself."""
+    """The offset from which each partition of the sources is read."""
 
     OLDEST = "the oldest record there is"
     STORED = "behind the last record in the local store"
@@ -46,16 +46,16 @@ class TableFacts:
     """What is known of a table before it is opened."""
 
     bootstrap: bool
-    """Whether main inputs wait until it is loaded."""
+    """Whether main inputs wait until the table is loaded."""
     persistent: bool
     local: LocalStore
-    """As `store_fault` judged it; of a table in memory nothing is ever found."""
+    """The result of `store_fault`; a table in memory has no local store."""
     copy_usable: bool = False
     """Whether there is a durable copy that passes the same checks and is newer than the oldest record."""
     read_before: bool = False
-    """Whether this run has read its sources before, so that there is a last offset of the run."""
+    """Whether this run has read the sources before, so that there is a last offset of the run."""
     lacking: bool = False
-    """Whether the store or copy that would be used says of itself that it once started incomplete."""
+    """Whether the store or copy that would be used is marked as incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class TableRecovery:
     """Fill the new store from the durable copy before reading."""
     main_inputs_wait: bool = False
     incomplete: bool = False
-    """Rows that were read before are gone and are not read again: `TableIncomplete` is to be said, and kept in the
-    store, for it stays true in later attempts."""
+    """Rows that were read before are lost and not read again: report `TableIncomplete`, and mark the store, since it
+    stays incomplete in later attempts."""
 
 
 def recover(found: TableFacts) -> TableRecovery:
-    """What to do with a table, by what was found."""
+    """Return what to do with a table, given what was found."""
     waits = found.bootstrap
     local = found.local if found.persistent else LocalStore.ABSENT
     if local is LocalStore.VALID:
@@ -91,9 +91,9 @@ def recover(found: TableFacts) -> TableRecovery:
 
 
 def newer_than_oldest(applied: Mapping[StreamPartition, int | None], oldest: Mapping[StreamPartition, int]) -> bool:
-    """Whether reading can go on behind what a durable copy has applied without missing a record.
+    """Whether reading can continue after the offsets that a durable copy has applied, without missing a record.
 
-    A partition of which it has applied nothing is read from its oldest record, as it would be without the copy.
+    A partition of which the copy has applied nothing is read from its oldest record, as without the copy.
     """
     return all(
         applied_here is None or applied_here + 1 >= oldest[partition] for partition, applied_here in applied.items()
@@ -107,17 +107,18 @@ class StartingOffset:
     offset: int
     """The next record to read."""
     gone: int
-    """How many offsets between the last one applied and this are no longer there; to be counted and shown."""
+    """How many offsets between the last one applied and this are gone from the topic; to be counted and shown."""
 
 
 class TableBeyondSourceError(UserActionError):
-    """A table has applied records its source does not have: the topic was deleted and made anew, or truncated."""
+    """A table has applied records that its source does not have: the topic was recreated or truncated."""
 
 
 def starting_offset(applied: int | None, oldest: int, end: int | None = None) -> StartingOffset:
-    """Behind the last record applied, but never below the oldest; at the oldest where none was applied.
+    """Return the offset after the last record applied, or the oldest offset if that is later or none was applied.
 
-    `end` is the offset behind the newest record. Reading from there on silently would hide that the topic is another.
+    `end` is the offset after the newest record. If the table has applied more, the topic is another one: this raises,
+    since reading on would hide that.
     """
     if applied is None:
         return StartingOffset(oldest, 0)
@@ -132,30 +133,30 @@ def starting_offset(applied: int | None, oldest: int, end: int | None = None) ->
 
 
 class SourceBounds(NamedTuple):
-    """What there was to read of a partition at start."""
+    """The offsets of a partition that were to be read at the start of an attempt."""
 
     start: int
-    """The next record to read then."""
+    """The next record to read."""
     end: int
-    """The offset behind the newest record then; equal to `start` where there was nothing."""
+    """The offset after the newest record; equal to `start` if there was nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLoading:
-    """How far a table is from being loaded."""
+    """What of a table is still to be loaded."""
 
     waiting: Mapping[StreamPartition, SourceBounds]
-    """Partitions that have not reached their end, with the position they have."""
+    """Partitions that have not reached their end, with their current position as `start`."""
 
     @classmethod
     def noted(cls, bounds: Mapping[StreamPartition, SourceBounds]) -> "TableLoading":
-        """At the start of an attempt."""
+        """Return what is to be loaded at the start of an attempt."""
         return cls({partition: bound for partition, bound in bounds.items() if bound.start < bound.end})
 
     def reached(self, positions: Mapping[StreamPartition, int]) -> "TableLoading":
-        """With these positions: of each partition the next record to read.
+        """Return what is left to load at these positions (the next record to read of each partition).
 
-        Positions are compared, not records seen: the newest record at start may since have been compacted away.
+        Compares positions, not records: the newest record at the start may have been compacted away since.
         """
         waiting = {}
         for partition, bound in self.waiting.items():
@@ -166,7 +167,7 @@ class TableLoading:
 
     @property
     def loaded(self) -> bool:
-        """Whether main inputs may be read. Once true it stays."""
+        """Whether main inputs may be read. Once true, it stays true."""
         return not self.waiting
 
     @property

@@ -1,8 +1,8 @@
-"""The versions of a table whose data set is replaced as a whole: never half of the old and half of the new is seen.
+"""The versions of a table whose data set is replaced as a whole: look-ups never see a mix of old and new.
 
-Each source partition goes from version to version by itself, at the marker that ends its part of a data set; a
-version is sealed when the last partition has left it. What is served changes only at a batch boundary, so all
-look-ups of a batch see one version. A growth of the sources makes the store invalid (`validity`), so the partitions
+Each source partition moves to the next version on its own, at the marker that ends its part of a data set; a version
+is sealed when the last partition has left it. The version that look-ups read changes only at a batch boundary, so all
+look-ups of a batch see the same one. If the sources grow, the store becomes invalid (`validity`), so the partitions
 here never change. Must not move rows: it says which version a row goes to, which is read and which may be removed.
 """
 
@@ -16,26 +16,26 @@ FIRST = 1
 
 
 class MarkerOrderError(HoldfastError):
-    """Markers that come from a partition the table is not fed from: an error of whoever routed them."""
+    """A record or marker of a partition that the table is not filled from: a bug in the routing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionVersion:
-    """How far one source partition is."""
+    """The current version of one source partition."""
 
     version: int = FIRST
-    """What its next record belongs to."""
+    """The version that its next record belongs to."""
     marker: int | None = None
     """The offset of its last end-of-dataset marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionSwitch:
-    """What happens at a batch boundary."""
+    """The change of versions at a batch boundary."""
 
     versions: "Versions"
     removed: tuple[int, ...]
-    """Versions nobody reads any more, those that were never served among them."""
+    """Versions that nothing reads any more, including those that were never served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,19 @@ class Versions:
 
     parts: Mapping[StreamPartition, PartitionVersion]
     serving: int | None = None
-    """What look-ups read; None: no data set is complete yet, so they find nothing."""
+    """The version that look-ups read; None: no data set is complete yet, so they find nothing."""
 
     @classmethod
     def empty(cls, partitions: Iterable[StreamPartition]) -> "Versions":
-        """Of a store that was just created."""
+        """Return the versions of a new store."""
         return cls({partition: PartitionVersion() for partition in partitions})
 
     def version_for(self, partition: StreamPartition) -> int:
-        """The version that the next record of this partition is stored in."""
+        """Return the version in which the next record of this partition is stored."""
         return self._part(partition).version
 
     def marked(self, partition: StreamPartition, offset: int) -> "Versions":
-        """With the end-of-dataset marker at this offset: the records behind it are of the next version.
+        """Return the versions after the end-of-dataset marker at this offset: later records are of the next version.
 
         A marker that was read before changes nothing, so a batch may be read again.
         """
@@ -67,14 +67,14 @@ class Versions:
 
     @property
     def sealed(self) -> int | None:
-        """The newest version that is complete."""
+        """The newest complete version; None: no version is complete."""
         newest = min((part.version for part in self.parts.values()), default=FIRST) - 1
         return newest if newest >= FIRST else None
 
     def at_boundary(self) -> VersionSwitch:
-        """Between two batches: from here on the newest sealed version is served, and older ones may go.
+        """Return the switch between two batches: the newest sealed version is served, older ones may be removed.
 
-        A version sealed and followed by another within one batch is never served.
+        A version that is sealed and followed by another within one batch is never served.
         """
         sealed = self.sealed
         if sealed is None or sealed == self.serving:
