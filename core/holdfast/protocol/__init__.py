@@ -1,1 +1,1 @@
-"""The contract of operator, driver and CLI: attempt, assignment, report, names, labels, pods; defined nowhere else."""
+"""The contract between operator, driver and CLI: attempt orders, assignments, reports, names, labels, facts of pods."""

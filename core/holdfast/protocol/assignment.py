@@ -1,7 +1,7 @@
-"""Assignments of tasks to processors, and their versions on the way to the driver, as the file `assignment.json`.
+"""Assignments of tasks to processors, and the versions of them that drivers are given, as the file `assignment.json`.
 
-Versions only rise within a run; a driver applies the newest one that is meant for its attempt. Must not compute an
-assignment: `holdfast.placement.assignment` does.
+Versions only rise within a run; a driver applies the newest one for its attempt. Must not compute an assignment:
+`holdfast.placement.assignment` does.
 """
 
 import json
@@ -21,17 +21,17 @@ class Assignment:
     """Processor -> its tasks, both in the order of names; a processor without tasks is there too."""
 
     def processor_of(self) -> dict[str, str]:
-        """Task -> processor."""
+        """Return task -> processor."""
         return {task: processor for processor, tasks in self.tasks_of.items() for task in tasks}
 
 
 ASSIGNMENT_KEY = "assignment.json"
-"""Where it is in its ConfigMap."""
+"""The key in the ConfigMap."""
 _MOST_SHOWN = 200
 
 
 class AssignmentInvalidError(UserActionError):
-    """Something else than an assignment is where one should be."""
+    """A text that is not a valid assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class VersionedAssignment:
 
     version: int
     attempt: int
-    """Whom it is meant for."""
+    """The attempt that may apply it."""
     processors: Mapping[str, str]
     """Executor pod -> location."""
     assignment: Assignment
 
     def text(self) -> str:
-        """As JSON."""
+        """Return it as JSON."""
         return json.dumps(
             {
                 "version": self.version,
@@ -59,7 +59,7 @@ class VersionedAssignment:
 
 
 def read_assignment(text: str) -> VersionedAssignment:
-    """The assignment in this text; raises `AssignmentInvalidError`."""
+    """Return the assignment in this JSON text; raise `AssignmentInvalidError`."""
     try:
         tree: Any = load(text)
         tasks_of = {str(name): tuple(map(str, tasks)) for name, tasks in tree["assignment"].items()}

@@ -1,8 +1,7 @@
-"""The orders of an attempt: what the operator tells a driver beside its app, as the file `attempt.json`.
+"""The orders of an attempt: what the operator gives a driver beside the app, as the file `attempt.json`.
 
-Who the attempt is, and in which ConfigMaps it finds its assignment and reports. The file is in the ConfigMap of the
-attempt, mounted into the driver, and never changes; it is read by the release that wrote it. Must not hold what can
-change.
+They identify the attempt, and name the ConfigMaps for its assignments and reports. The file is in the ConfigMap of the
+attempt, mounted into the driver, and never changes; the release that wrote it reads it. Must not hold what can change.
 """
 
 import json
@@ -13,28 +12,28 @@ from typing import Any
 from holdfast.bounded_json import load
 
 ORDERS_KEY = "attempt.json"
-"""Where it is in the attempt's ConfigMap."""
+"""The key in the attempt's ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptOrders:
-    """What an attempt is told."""
+    """The orders that the operator gives to the driver of an attempt."""
 
     app: str
     namespace: str
     uid: str
-    """Of the StreamApp: what the driver makes goes with it."""
+    """Uid of the StreamApp, which owns all objects that the driver creates."""
     run: str
     attempt: int
     assignment: str
-    """The ConfigMap in which assignments are handed over."""
+    """The ConfigMap from which the driver reads assignments."""
     report: str
-    """The ConfigMap in which the driver reports."""
+    """The ConfigMap to which the driver writes its report."""
     topics: Mapping[str, int | None] = field(default_factory=dict)
-    """Partition counts the plan was accepted with, by stream; None: there was no such topic."""
+    """Partition counts with which the plan was accepted, by stream; None: the topic did not exist."""
 
     def text(self) -> str:
-        """As JSON."""
+        """Return them as JSON."""
         return json.dumps(
             {
                 "app": self.app,
@@ -51,7 +50,7 @@ class AttemptOrders:
 
 
 def read_orders(text: str) -> AttemptOrders:
-    """What stands in this text; it was written by the operator of the same release."""
+    """Return the orders in this text. Not checked: the operator of the same release wrote it."""
     tree: Any = load(text)
     return AttemptOrders(
         app=tree["app"],

@@ -1,33 +1,33 @@
 """The labels and the finalizer by which operator, driver and CLI find the objects of an app.
 
-Each is written by one of the three and looked for by another, so it is defined here and nowhere else; what Spark
-itself writes (`spark-role`) is named here because Holdfast selects by it. Must not hold names of objects (`names`)
-or keys inside ConfigMaps (`attempt`, `assignment`, `report`).
+Each is written by one of the three and selected by another, so it is defined only here. Labels that Spark writes
+(`spark-role`, `spark-app-selector`) are here because Holdfast selects by them. Must not hold names of objects
+(`names`) or keys inside ConfigMaps (`attempt`, `assignment`, `report`).
 """
 
 APP_LABEL = "holdfast.dev/app"
-"""Of everything that belongs to an app; its value is the app's name."""
+"""On everything that belongs to an app; the value is the app's name."""
 
 APP_ID_LABEL = "holdfast.dev/app-id"
-"""Of all pods of a run; its value is what Spark calls the app."""
+"""On all pods of a run; the value is `names.app_id`, Spark's id of the app."""
 
 ATTEMPT_LABEL = "holdfast.dev/attempt"
-"""Of the pods of an attempt; its value is the attempt's number."""
+"""On the pods of an attempt; the value is the attempt's number."""
 
 ROLE_LABEL = "spark-role"
-"""Of Spark's pods: driver or executor."""
+"""On Spark's pods, from Spark: driver or executor."""
 
 ASSIGNMENT_LABEL = "holdfast.dev/assignment"
-"""Of the ConfigMap in which assignments are handed to a driver; its value is the app's name."""
+"""On the ConfigMap from which a driver reads assignments; the value is the app's name."""
 
 SPARK_APP_LABEL = "spark-app-selector"
-"""Of executors and their claims, from Spark; its value is what Spark calls the app."""
+"""On executors and their claims, from Spark; the value is Spark's id of the app."""
 
 REPORT_LABEL = "holdfast.dev/report"
-"""Of the ConfigMap in which a driver reports; its value is the app's name."""
+"""On the ConfigMap to which a driver writes its report; the value is the app's name."""
 
 STORE_LABEL = "holdfast.dev/store"
-"""Of the ConfigMaps of a metadata store; its value is the app's name."""
+"""On the ConfigMaps of a metadata store; the value is the app's name."""
 
 FINALIZER = "holdfast.dev/release"
-"""What keeps an app until its driver is gone."""
+"""Keeps a deleted app until its driver is gone."""

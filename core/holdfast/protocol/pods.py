@@ -1,8 +1,7 @@
-"""Pods of an app as facts: phase, attempt, node, claim, how a container waits or ended; read from the API's tree.
+"""Facts of an app's pods: phase, attempt, node, claim, why a container waits or ended; read from the API's JSON.
 
-Pods come in every shape a cluster can bend them into. What is missing or odd becomes the fact that it is missing;
-nothing here raises, whatever the API server sends. Times are milliseconds since 1970. Must not ask the API server,
-nor judge what a fact means.
+A field that is missing or invalid becomes a default; nothing here raises, whatever the API server sends. Times are
+milliseconds since 1970. Must not ask the API server, nor decide what a fact means.
 """
 
 import re
@@ -36,7 +35,7 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class PodController:
-    """A StatefulSet, which makes its pods again as often as they go."""
+    """The StatefulSet of a pod, which recreates the pod whenever it is deleted."""
 
     name: str
     uid: str
@@ -44,53 +43,53 @@ class PodController:
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """What decisions may rest on of a pod."""
+    """The facts of a pod that decisions may use."""
 
     name: str
     uid: str
     phase: PodPhase = PodPhase.UNKNOWN
     attempt: int | None = None
-    """From its label; None: not one of ours, or somebody took the label off."""
+    """From its label; None: not a pod of an attempt, or somebody removed the label."""
     owner: str | None = None
-    """Uid of what controls it: of a driver, its app."""
+    """Uid of its controller; that of a driver is its app."""
     role: str = ""
     created: int = 0
     deleting_since: int | None = None
     grace: int = 0
-    """Milliseconds it was given to end."""
+    """Its grace period for deletion, in milliseconds."""
     node: str | None = None
     silent_since: int | None = None
     """Since when its node does not answer, or is gone."""
     node_lost: bool = False
-    """Its node has not answered for so long that nobody waits for it any more, or the pod says that it went with it."""
+    """Its node has not answered for too long to wait any longer, or the pod's status says that the node is lost."""
     reason: str = ""
     message: str = ""
     disrupted: str | None = None
-    """Why it has to make room, e.g. `EvictionByEvictionAPI`."""
+    """Why it is being evicted, e.g. `EvictionByEvictionAPI`."""
     unschedulable: str | None = None
-    """What the scheduler says, as long as it finds no node."""
+    """The scheduler's message while it finds no node."""
     started: int | None = None
-    """When its container began to run."""
+    """When its running container started."""
     claim: str | None = None
     """Its volume claim for state."""
     made_by: PodController | None = None
     waiting: tuple[str, str] | None = None
-    """Reason and message of a container that can't start yet."""
+    """Reason and message of a container that waits to start."""
     ended: ContainerEnd | None = None
 
     @property
     def over(self) -> bool:
-        """Whether nothing runs in it any more. The phase says so even where no container has a status."""
+        """Whether nothing runs in it any more, by its phase: containers may have no status."""
         return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
     @property
     def works(self) -> bool:
-        """Whether it runs, and will go on as far as anybody knows."""
+        """Whether it runs, is not being deleted, and its node is not lost."""
         return self.phase is PodPhase.RUNNING and self.deleting_since is None and not self.node_lost
 
 
 MAIN = {"driver": "driver", "executors": "spark-kubernetes-executor"}
-"""Which container is Holdfast's."""
+"""`driver` or `executors` -> name of the main container in its pods."""
 
 STATE_VOLUME = "state"
 _NUMBER = re.compile(r"-?[0-9]{1,11}")
@@ -98,7 +97,7 @@ _LOST_REASONS = frozenset({"NodeLost", "NodeShutdown", "Terminated"})
 
 
 def pod_state(tree: object) -> PodState:
-    """The facts in a pod as the API server gives it."""
+    """Return the facts in a pod's JSON from the API server."""
     metadata, spec, status = (_object(_object(tree).get(name)) for name in ("metadata", "spec", "status"))
     containers = [_object(one) for one in _list(status.get("containerStatuses"))]
     return PodState(
@@ -141,7 +140,7 @@ def _made_by(controller: Mapping[str, Any]) -> PodController | None:
 
 
 def _deleting_since(metadata: Mapping[str, Any]) -> int | None:
-    """The API server writes down when the grace period ends, not when it began."""
+    """When deletion began: the API server stores the end of the grace period."""
     over = moment(_text(metadata.get("deletionTimestamp")) or None)
     grace = 1000 * (_number(metadata.get("deletionGracePeriodSeconds")) or 0)
     return None if over is None else over - grace

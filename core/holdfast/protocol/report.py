@@ -1,8 +1,8 @@
-"""The driver's report: progress and health of an attempt, small and often, as the file `report.json`.
+"""The driver's report: progress and health of an attempt, small and frequent, as the file `report.json`.
 
-It is in a ConfigMap of the run, written by the driver alone, read by the operator, the CLI and people. Fields that
-an older or newer driver does not write have a default, and what can't be read is no report: an app's own pods may
-write anything in its place. Times are milliseconds since 1970. Must not judge.
+It is in a ConfigMap of the run, written only by the driver, read by the operator, the CLI and people. Fields that an
+older or newer driver does not write have defaults. An invalid report is ignored: an app's pods may write anything in
+its place. Times are milliseconds since 1970. Must not decide what a report means.
 """
 
 import json
@@ -13,11 +13,11 @@ from typing import Any
 from holdfast.bounded_json import load
 
 REPORT_KEY = "report.json"
-"""Where it is in its ConfigMap."""
+"""The key in the ConfigMap."""
 _MOST_BYTES, _LARGEST, _MOST_SHOWN = 65_536, 2**63 - 1, 500
-"""Of a report, a number in it, and a sentence: an app's own pods may write anything in its place."""
+"""Limits of a report, of a number and of a sentence in it: an app's pods may write anything in its place."""
 REPORT_INTERVAL = 60_000
-"""A report is written again at least so often, though nothing has changed."""
+"""A report is written at least every so many milliseconds, even if nothing has changed."""
 
 
 _NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "assignment")
@@ -25,7 +25,7 @@ _NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "a
 
 @dataclass(frozen=True, slots=True)
 class DriverReport:
-    """What the driver of an attempt has said last."""
+    """The last report of an attempt's driver."""
 
     attempt: int
     at: int
@@ -34,23 +34,23 @@ class DriverReport:
     progressed: int | None = None
     """When the last batch was committed; None: none yet in this attempt."""
     lag: int = 0
-    """Records that were there when the last batch was planned and are still unread."""
+    """Records that existed when the last batch was planned and are still unread."""
     tasks: int = 0
     partitions: int = 0
     placed: int = 0
-    """Tasks that run where their state was, or had none."""
+    """Tasks that run at the location of their state, or had no state."""
     assignment: int = 0
-    """Version of the assignment that is applied; 0: the driver's own."""
+    """Version of the applied assignment; 0: the driver's own."""
     held_back: str | None = None
-    """What keeps the watermark where it is, a sentence."""
+    """What holds the watermark back, as a sentence."""
 
     @property
     def begun(self) -> bool:
-        """Whether its tasks have their places, and the record says so: a driver reports before that too."""
+        """Whether its tasks are assigned and in the record; a driver reports before that too."""
         return self.tasks > 0
 
     def text(self) -> str:
-        """As JSON."""
+        """Return it as JSON."""
         return json.dumps(
             {
                 "attempt": self.attempt,
@@ -68,12 +68,12 @@ class DriverReport:
 
 
 def report_in(config_map: Mapping[str, Any]) -> DriverReport | None:
-    """What the driver wrote into this ConfigMap; None where it can't be read."""
+    """Return the report in this ConfigMap; None if there is none or it is invalid."""
     return read_report((config_map.get("data") or {}).get(REPORT_KEY))
 
 
 def read_report(text: object) -> DriverReport | None:
-    """What the driver said; None where it can't be read: a report is no reason to fail."""
+    """Return the report in this text; None if it is invalid: a report is no reason to fail."""
     try:
         said = load(str(text), most_bytes=_MOST_BYTES)
     except ValueError:
@@ -93,7 +93,7 @@ def read_report(text: object) -> DriverReport | None:
 
 
 def _number(value: object) -> int | None:
-    """A number as a driver writes it."""
+    """The value as a number that a report may have; None if it is none."""
     try:
         number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
@@ -102,5 +102,5 @@ def _number(value: object) -> int | None:
 
 
 def _sentence(text: str) -> str:
-    """As it may stand in a status: short, and without letters that do something to a terminal."""
+    """The text for a status: short and without terminal control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_SHOWN])
