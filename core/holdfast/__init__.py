@@ -1,1 +1,1 @@
-"""The pure core: decisions as functions over frozen values. The one door to a disk is `placement/file_store.py`."""
+"""The pure core: decisions as functions over frozen values. Only `placement/file_store.py` touches files."""

@@ -1,11 +1,10 @@
-"""Bounded reading of JSON that somebody else wrote, and of Kubernetes objects, by size, depth and number of values.
+"""Bounded reading of untrusted JSON and of Kubernetes objects, by size, depth and number of values.
 
-A parser of nested text recurses, and what it makes takes many times the memory of the text; so the bytes are looked
-at before anything parses them: brackets outside of strings, counted in C, some milliseconds for a megabyte. A watch
-would end for all apps where one object can't be parsed: what of an object or its metadata is too deep, too long or
-too much is left out instead, and the object says under `unread` what that was and why, so that an app whose spec is
-not there is invalid and everything else goes on. `managedFields` is left out too: nobody here asks who managed a
-field. Must not know what the JSON means.
+A JSON parser recurses, and its result takes many times the memory of the text. So the bytes are checked before they
+are parsed: brackets outside of strings are counted in C, some milliseconds for a megabyte. One object that can't be
+parsed would end a watch for all apps. Instead, a field of an object or its metadata that is too deep, too long or has
+too many values is left out, and the object says which and why under `unread`: an app without its spec is then invalid,
+and all others go on. `managedFields` is left out too: nothing here uses it. Must not know what the JSON means.
 """
 
 import json
@@ -17,9 +16,9 @@ from enum import IntEnum
 from itertools import accumulate
 
 MOST_BYTES = 1 << 20
-"""An object of Kubernetes has at most some 1.5 MB, a ConfigMap 1 MiB of data."""
+"""A Kubernetes object has at most about 1.5 MB, a ConfigMap 1 MiB of data."""
 MOST_LEVELS = 64
-"""Deeper than anything that is written by hand or by us; a parser takes a thousand."""
+"""Deeper than anything people or Holdfast write; the parser allows about a thousand."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -29,18 +28,18 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class JsonTooBigError(ValueError):
-    """A text that is not read, because of its length or depth."""
+    """A text that is not read: too long, too deep or too many values."""
 
 
 def load(text: bytes | str, *, most_bytes: int = MOST_BYTES, most_levels: int = MOST_LEVELS) -> object:
-    """What the text says; a `ValueError` where it is no JSON, or more than it may be."""
+    """Return the parsed text; raise a `ValueError` if it is not JSON or exceeds the limits."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     check(data, most_bytes=most_bytes, most_levels=most_levels)
     return json.loads(data)
 
 
 def check(text: bytes, *, most_bytes: int, most_levels: int, most_values: int | None = None) -> None:
-    """Raise `JsonTooBigError` where the text is longer, deeper or made of more values than it may be."""
+    """Raise `JsonTooBigError` if the text is too long, too deep or has too many values."""
     if len(text) > most_bytes:
         message = f"it has {len(text)} bytes, and at most {most_bytes} are read"
         raise JsonTooBigError(message)
@@ -67,13 +66,13 @@ _LEVEL_CHANGES = bytes({ord("["): 1, ord("{"): 1, ord("]"): 255, ord("}"): 255}.
 
 @dataclass(frozen=True, slots=True)
 class FieldBound:
-    """What one field of an object, or of its metadata, may have."""
+    """The most bytes and values of one field of an object or of its metadata."""
 
     length: int
     values: int
 
     def exceeded(self, text: bytes, levels: int) -> str | None:
-        """Why a text is not read; None: it is."""
+        """Return why a text is not read; None: it is within the bounds."""
         try:
             check(text, most_bytes=self.length, most_levels=levels, most_values=self.values)
         except JsonTooBigError as error:
@@ -82,24 +81,24 @@ class FieldBound:
 
 
 FETCHED = FieldBound(2 << 20, 1 << 16)
-"""Of one object that is asked for: longer than etcd takes, and some ten megabytes when it is read."""
+"""For one object that is fetched: more than etcd accepts, and about ten megabytes when parsed."""
 WATCHED = FieldBound(256 << 10, 1 << 14)
-"""Of the many that a watch brings at once; what is left out of an app there is asked for when it is looked at."""
+"""For the many objects that a watch returns at once; a field left out there is fetched when it is needed."""
 
 
 class ObjectDepth(IntEnum):
-    """At which level of a text objects are."""
+    """What a text is, by the level at which its objects are."""
 
     OBJECT = 1
-    """It is one."""
+    """An object."""
     EVENT = 2
-    """It is the event of a watch."""
+    """An event of a watch."""
     LIST = 3
-    """It is a list of them."""
+    """A list of objects."""
 
 
 def bounded_objects(text: bytes, where: ObjectDepth, most: FieldBound = FETCHED) -> bytes:
-    """The same JSON, or a shorter one: what is too much of an object is not in it."""
+    """Return the same JSON without the fields of objects that exceed the bounds."""
     return text if most.exceeded(text, MOST_LEVELS + where) is None else _shortened(_Text.of(text), 0, where, most)
 
 
@@ -148,13 +147,13 @@ def _joined(fields: Mapping[bytes, bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A JSON text in which ends of values are found by searches in C, whatever is in them."""
+    """A JSON text, prepared to find the ends of values by searches in C."""
 
     all: bytes
     bare: bytes
-    """Without what is in strings, but as long."""
+    """The text with strings replaced by spaces, equally long."""
     levels: "array[int]"
-    """At each byte, how many brackets are open behind it."""
+    """For each byte, how many brackets are open after it."""
 
     @classmethod
     def of(cls, text: bytes) -> "_Text":
@@ -162,7 +161,7 @@ class _Text:
         return cls(text, bare, array("h", accumulate(array("b", bare.translate(_LEVEL_CHANGES)))))
 
     def children(self, at: int) -> Iterator[tuple[bytes, int, int]]:
-        """The values in the object or list that begins here: name with its quotes, begin and end."""
+        """The values in the object or list at this position: name with its quotes, begin and end."""
         opened = _BEGIN.match(self.bare, at)
         if opened is None:
             return

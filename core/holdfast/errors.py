@@ -1,9 +1,9 @@
-"""The errors Holdfast raises on purpose, typed by the way out of them; and `safely`, which answers for a bug.
+"""The errors Holdfast raises on purpose, typed by who has to act; and `safely`, which turns a bug into an error.
 
-Callers decide by type, never by the text of a message; a message names the thing, the value and the cure. Reading
-and planning what somebody wrote must end in an answer, also where Holdfast, pydantic or sqlglot have a bug: whoever
-asks for an app or a plan at the edge of a program asks through `safely`, which lets errors raised on purpose pass.
-Must not log: who asks knows where its log is, and has the cause in `__cause__`.
+Callers decide by type, never by the text of a message; a message names the thing, the value and what to do. Reading
+and planning a user's spec must give a result even if Holdfast, pydantic or sqlglot have a bug. So programs read apps
+and make plans through `safely`, which lets errors raised on purpose pass. Must not log: callers do, and have the cause
+in `__cause__`.
 """
 
 import hashlib
@@ -17,29 +17,29 @@ class HoldfastError(Exception):
 
 
 class UserActionError(HoldfastError):
-    """Nothing changes until a user edits something: a spec, a file, a command line."""
+    """A user has to change something: a spec, a file, a command line."""
 
 
 class WorldChangeError(HoldfastError):
-    """Not possible as the world is now; possible when it changes (a topic appears, a broker answers)."""
+    """Not possible now; possible when something outside changes (a topic appears, a disk has space)."""
 
 
 class RetrySoonError(HoldfastError):
-    """Lost a race or met a moment of change: look again and try again, nobody has to do anything."""
+    """Lost a race, or state was changing: read again and try again; nobody has to act."""
 
 
 class AwayError(RetrySoonError):
-    """Something outside does not answer. It is waited for, as long as it takes, and that is said."""
+    """Something outside does not answer. Wait for as long as it takes, and report that."""
 
 
 Result = TypeVar("Result")
 _OURS = "holdfast"
 _DEEP = (RecursionError, MemoryError)
-"""Where these are raised is chance; where the work began is not."""
+"""Errors raised at a random depth: their code is derived from where the work began."""
 
 
 class PlanningFailedError(HoldfastError):
-    """A bug came up while a spec was read or planned; `code` is the same each time it does."""
+    """A bug while a spec was read or planned; `code` is the same each time it occurs."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -49,7 +49,7 @@ class PlanningFailedError(HoldfastError):
 
 
 def safely(work: Callable[[], Result]) -> Result:
-    """What the work gives; raises `PlanningFailedError` in the place of any error that is not ours."""
+    """Return the result of `work`; raise `PlanningFailedError` for any error that Holdfast did not raise on purpose."""
     try:
         return work()
     except HoldfastError:
@@ -59,7 +59,7 @@ def safely(work: Callable[[], Result]) -> Result:
 
 
 def _code(error: Exception) -> str:
-    """A short name of the kind of error and the function it came from."""
+    """A short code made from the type of the error and the function it came from."""
     frames: list[FrameType] = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,14 +1,13 @@
 """Moments and spans of time as text: for messages, and as Kubernetes writes and reads them.
 
-Milliseconds since 1970 inside, text outside; what somebody else wrote and is no moment reads as none. Must not look
-at any clock.
+Inside Holdfast, moments are milliseconds since 1970; invalid text is read as None. Must not read any clock.
 """
 
 from datetime import UTC, datetime
 
 
 def event_moment(milliseconds: int) -> str:
-    """A moment of event time, in UTC."""
+    """Return a moment of event time as text, in UTC."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (OverflowError, ValueError, OSError):  # a user's event time may be any number
@@ -17,7 +16,7 @@ def event_moment(milliseconds: int) -> str:
 
 
 def time_span(milliseconds: int) -> str:
-    """A length of time, rounded down to a unit that says enough; what is negative is nothing."""
+    """Return a length of time as text, rounded down to a suitable unit; a negative one counts as 0."""
     seconds = max(0, milliseconds) // 1000
     if seconds < 2 * 60:
         return f"{seconds} s"
@@ -27,12 +26,12 @@ def time_span(milliseconds: int) -> str:
 
 
 def stamp(millis: int) -> str:
-    """A moment as Kubernetes writes it; a rest of a second counts as a whole one, so that nothing is early."""
+    """Return a moment as Kubernetes writes it; rounded up to a second, so that nothing happens too early."""
     return datetime.fromtimestamp(-(-millis // 1000), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def moment(text: str | None) -> int | None:
-    """The moment in this text; None where there is none, also where somebody else wrote it."""
+    """Return the moment in this text; None if there is none or it is invalid."""
     try:
         return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -1,6 +1,6 @@
 """Suggestions for a name that does not exist: the known name that was probably meant.
 
-There is one way of guessing, everywhere the same. Must not know what the names stand for.
+All messages use this one way of guessing. Must not know what the names stand for.
 """
 
 from collections.abc import Collection
@@ -9,19 +9,19 @@ from functools import lru_cache
 from heapq import nsmallest
 
 _MANY, _TYPO, _LONGEST = 100, 2, 255
-"""How many names are compared, how different in length, and up to what length."""
+"""How many names are compared, by how much their lengths may differ, and the longest name that is compared."""
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that was probably meant."""
+    """Return the known name that was probably meant; None if no name is similar."""
     return _nearest(name, frozenset(known))
 
 
 @lru_cache(maxsize=1024)
 def _nearest(name: str, known: frozenset[str]) -> str | None:
-    # Comparing is slow. A large app that misnames its streams is wrong in thousands of places; it must not take minutes
-    # to say so. Hence the cache, and of many names only those that look alike at first sight.
-    names = sorted(known)  # or which of two equally near ones is meant would change from run to run
+    # Comparing is slow. A large app that misnames its streams has thousands of problems, and reporting them must not
+    # take minutes. Hence the cache, and if there are many names, only the most similar looking ones are compared.
+    names = sorted(known)  # otherwise the choice between two equally near names would differ between calls
     if len(names) > _MANY:
         names = [k for k in names if k[:1] == name[:1] and abs(len(k) - len(name)) <= _TYPO][:_MANY]
     near = [k for k in names if k.lower() == name.lower()]
@@ -31,7 +31,7 @@ def _nearest(name: str, known: frozenset[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """A suggestion to put behind "there is no ...": the nearest known name, or those there are."""
+    """Return a suggestion to append to "there is no ...": the nearest known name, or the names there are."""
     near = nearest(name, known)
     if near:
         return f"; did you mean {near}?"
@@ -43,6 +43,6 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def near_miss(name: str, known: Collection[str]) -> str:
-    """The same where the names there are follow anyway: the nearest one, or nothing."""
+    """Return a suggestion for messages that list the names anyway: the nearest known name, or nothing."""
     near = nearest(name, known)
     return f"; did you mean {near}?" if near else ""
