@@ -1,8 +1,8 @@
 """Checks of the Spark SQL of `filter`, `select` and `compute` against the rows that reach a step.
 
-Tells name, type and origin of what comes out, so that a typo is a problem of the plan, with its cure, and not a
-stack trace from a driver. Must not know steps or the graph, and raises nothing: whatever the text, findings come
-back.
+Returns the name, type and source of each column that comes out, so that a typo is a problem of the plan, with its
+repair, and not a stack trace from a driver. Must not know steps or the graph, and raises nothing: whatever the text,
+it returns findings.
 """
 
 import re
@@ -28,7 +28,7 @@ PLAIN_ITEM = re.compile(
 )
 LITERAL_WORDS = frozenset({"null", "true", "false", "case", "interval", "not", "exists"})
 MOST_FINDINGS = 100
-"""Of one list; the expressions behind are read when these are mended."""
+"""Most findings of one list; the expressions after these are checked once these are fixed."""
 EXPLODING = ("explode", "explode_outer")
 OTHER_GENERATORS = {
     "posexplode": "use explode(sequence(0, size(a) - 1)) AS i and take a[i] in the next step",
@@ -40,11 +40,11 @@ OTHER_GENERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedExpression:
-    """What one expression gives: one column of a `select` or `compute`, or the condition of a `filter`.
+    """The result of one expression: one column of a `select` or `compute`, or the condition of a `filter`.
 
-    `type` is `UNKNOWN` where it can't be told. `source` is set when it is nothing but a column passed through. A `*`
-    over rows that are not closed ends with a `CheckedExpression` without name and findings: whatever columns there are
-    besides.
+    `type` is `UNKNOWN` if it can't be derived. `source` is set if the expression only passes a column through. A `*`
+    over rows that are not closed ends with a `CheckedExpression` without name and findings, which stands for all
+    columns that are not known.
     """
 
     name: str | None
@@ -52,16 +52,16 @@ class CheckedExpression:
     source: ColumnSource | None
     findings: tuple[SqlFinding, ...]
     makes_rows: bool = False
-    """It is an `explode`."""
+    """Whether it is an `explode`."""
 
     @property
     def is_rest(self) -> bool:
-        """Whether it stands for columns nobody declared."""
+        """Whether it stands for the columns that are not known."""
         return self.name is None and not self.findings
 
 
 def check_filter(text: str, scope: Scope) -> CheckedExpression:
-    """Check a condition that judges one row."""
+    """Check the condition of a `filter`."""
     try:
         tree = parse(text, scope.names)
     except ExpressionError as error:
@@ -110,7 +110,7 @@ def check_select(texts: Iterable[str], scope: Scope) -> tuple[CheckedExpression,
 
 
 def check_compute(texts: Iterable[str], scope: Scope, by: tuple[str, ...]) -> tuple[CheckedExpression, ...]:
-    """Check what an aggregate computes of the rows that are equal in their `by` columns."""
+    """Check the items that an aggregate computes over rows with equal `by` columns."""
     return _with_duplicates([_computed(text, scope, by) for text in texts])
 
 
@@ -119,13 +119,13 @@ def _failed(error: ExpressionError) -> CheckedExpression:
 
 
 def is_plain_item(text: str) -> bool:
-    """Whether this is a column, perhaps with another name, whatever rows there are: it needs no parser."""
+    """Whether this is only a column, perhaps with an alias: such an item needs no parser."""
     match = PLAIN_ITEM.match(text)
     return match is not None and match[2].lower() not in LITERAL_WORDS | WITHOUT_BRACKETS
 
 
 def _plain_item(text: str, scope: Scope) -> CheckedExpression | None:
-    """An item that is only a column, read without a parser: most items are, and graphs are large."""
+    """Check an item that is only a column, without a parser: most items are, and graphs are large."""
     match = PLAIN_ITEM.match(text)
     if match is None or match[2].lower() in LITERAL_WORDS:
         return None
@@ -139,7 +139,7 @@ def _plain_item(text: str, scope: Scope) -> CheckedExpression | None:
 
 
 def _named(tree: exp.Expr) -> tuple[exp.Expr, str | None]:
-    """The expression without its alias, and the name it gives its column."""
+    """The expression without its alias, and the name of its column."""
     if isinstance(tree, exp.Alias):
         return tree.this, tree.alias
     path = path_of(tree)
@@ -168,7 +168,7 @@ def _item(text: str, tree: exp.Expr, scope: Scope, generated: list[str]) -> Chec
 
 
 def _generated(value: exp.Expr, reading: ExpressionWalk, generated: list[str]) -> str:
-    """The type of the column `explode` gives."""
+    """The type of the column that `explode` produces."""
     names = [node.name.lower() for node in reading.generators]
     generated.extend(names)
     for name in names:
@@ -237,7 +237,7 @@ def _star(tree: exp.Expr, scope: Scope) -> list[CheckedExpression]:
 def _fields(
     path: tuple[str, ...], scope: Scope
 ) -> tuple[tuple[tuple[ColumnSource | None, Column], ...], bool, SqlFinding | None]:
-    """The columns of `struct.*`, whether there may be more, and what is wrong with it."""
+    """The columns of `struct.*`, whether there may be more, and a finding if it is invalid."""
     found = scope.find(path)
     if isinstance(found, SqlFinding):
         return (), False, found
@@ -255,7 +255,7 @@ def _fields(
 def _left_out(
     excepted: Sequence[exp.Expr] | exp.Expr, names: Sequence[str], *, closed: bool
 ) -> tuple[set[str], list[SqlFinding]]:
-    """The names EXCEPT takes away, and what is wrong with them."""
+    """The names that EXCEPT removes, and findings on them."""
     findings: list[SqlFinding] = []
     known = {name.casefold() for name in names}
     left_out: set[str] = set()
@@ -303,7 +303,7 @@ def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> CheckedExpression
 
 
 def _with_duplicates(checked: list[CheckedExpression]) -> tuple[CheckedExpression, ...]:
-    """The same, with a finding on every column whose name was given before."""
+    """The same expressions, with a finding on every column whose name occurred before."""
     seen: set[str] = set()
     for at, column in enumerate(checked):
         if column.name is None:

@@ -1,6 +1,7 @@
-"""Spark's builtin functions besides their types: which exist, which aggregate, which can't be replayed.
+"""Spark's builtin functions without their types: which exist, which aggregate, which can't be replayed.
 
-The list is Spark's own (`spark_functions.txt`), so a name is wrong exactly when Spark would say so. Must not type.
+The list is Spark's own (`spark_functions.txt`), so a name is refused exactly if Spark would refuse it. Must not know
+types.
 """
 
 from functools import cache
@@ -30,8 +31,8 @@ UNREPEATABLE = {
     **dict.fromkeys(("java_method", "reflect", "try_reflect"), _JAVA),
     "version": "tells the version of Spark, which an upgrade changes; write the value as a literal",
 }  # fmt: skip
-"""Functions that give another result on replay, with the reason and what to use. Includes what Spark calls
-deterministic because it holds still during one query (the clock), which is not enough when a batch is replayed."""
+"""Functions that give another result on replay, with the reason and what to use. Includes functions that Spark calls
+deterministic because they are constant during one query (the clock): on replay of a batch they are not."""
 
 CLOCK_WITHOUT_ARGUMENTS = "unix_timestamp"
 CLOCK_WORDS = frozenset({"now", "today", "tomorrow", "yesterday"})
@@ -44,7 +45,7 @@ WITHOUT_BRACKETS = frozenset(
         "session_user", "user",
     }
 )  # fmt: skip
-"""Functions Spark calls when a name without brackets is no column."""
+"""Functions that Spark calls for a name without brackets, if there is no such column."""
 
 ELSEWHERE = {
     "window": "windows are made by an aggregate step; write window: 1m there",
@@ -54,7 +55,7 @@ ELSEWHERE = {
     "grouping": "it belongs to ROLLUP and CUBE, which streams do not have",
     "grouping_id": "it belongs to ROLLUP and CUBE, which streams do not have",
 }
-"""Functions that exist but mean nothing in a step, with the cure."""
+"""Functions that exist but have no meaning in a step, with what to use."""
 
 
 UNIT_FIRST = frozenset({"date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff"})
@@ -63,7 +64,7 @@ UNIT_FIRST = frozenset({"date_add", "date_diff", "dateadd", "datediff", "timesta
 
 @cache
 def kinds() -> dict[str, str]:
-    """Every builtin function of Spark by name, and whether it is scalar, aggregate, window, generator or table."""
+    """Return builtin function of Spark -> kind: scalar, aggregate, window, generator or table."""
     text = (files("holdfast.planning.sql") / "spark_functions.txt").read_text(encoding="utf-8")
     lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return {line[0]: line[1] for line in lines}

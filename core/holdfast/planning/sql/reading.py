@@ -1,7 +1,7 @@
-"""The walk over the tree of an expression that resolves its names, types its nodes and finds what is wrong.
+"""The walk over the tree of an expression that resolves names, derives the types of nodes and finds what is wrong.
 
-Without recursion, so that long chains of AND can't exhaust the stack. Must not decide what a step may hold: it
-reports which aggregates and generators there are, and `expressions` judges.
+Without recursion, so that long chains of AND can't exhaust the stack. Must not decide what a step may contain: it
+collects aggregates and generators, and `expressions` checks them.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,10 +23,10 @@ from holdfast.suggest import near_miss
 
 ENCRYPT_ARGUMENTS = 5
 MOST_FINDINGS = 10
-"""Of one expression; what comes behind is read when these are mended."""
+"""Most findings of one expression; the rest is checked once these are fixed."""
 MOST_TYPE = 16_384
-"""Letters of a type that is computed: as many as a schema may have. One that holds a column twice is doubled by each
-step, and is not known beyond that."""
+"""Most characters of a computed type, as many as a schema may have; a longer type is unknown. Each step that uses a
+column twice in one value doubles its type."""
 UNIT_ARGUMENTS = 3
 CLAUSES: dict[type[exp.Expr], str] = {exp.Where: "FILTER", exp.Order: "ORDER BY"}
 STARRED = frozenset(
@@ -35,12 +35,12 @@ STARRED = frozenset(
         "struct", "to_json", "xxhash64",
     }
 )  # fmt: skip
-"""Functions that may be given all columns at once."""
+"""Functions that take `*` as an argument."""
 
 
 @dataclass(slots=True)
 class ExpressionWalk:
-    """What one walk found."""
+    """One walk over an expression, and what it has found."""
 
     scope: Scope
     findings: list[SqlFinding] = field(default_factory=list)
@@ -57,7 +57,7 @@ class ExpressionWalk:
     _inside: list[str] = field(default_factory=list)
 
     def kind(self, node: object) -> SparkType | None:
-        """The type of a node that was walked over."""
+        """The type of a visited node; None if unknown."""
         return self._kinds.get(id(node))
 
     def type_of(self, node: exp.Expr) -> str:
@@ -66,11 +66,11 @@ class ExpressionWalk:
         return UNKNOWN if kind is None else str(kind)
 
     def source(self, node: exp.Expr) -> ColumnSource | None:
-        """Where the node comes from, if it is nothing but a column."""
+        """The source of a node that is only a column; otherwise None."""
         return self._sources.get(id(node))
 
     def walk(self, root: exp.Expr) -> None:
-        """Read the whole tree: a node is entered before its children and left after them."""
+        """Visit the whole tree: a node is entered before its children and left after them."""
         todo: list[tuple[exp.Expr, bool]] = [(root, False)]
         while todo and len(self.findings) < MOST_FINDINGS:
             node, entered = todo.pop()
@@ -83,13 +83,13 @@ class ExpressionWalk:
                     todo.extend((child, False) for child in reversed(children))
 
     def find(self, reason: Reason, message: str) -> None:
-        """Note something that is wrong."""
+        """Add a finding."""
         finding = SqlFinding(reason, message)
         if finding not in self.findings:
             self.findings.append(finding)
 
     def _enter(self, node: exp.Expr) -> list[exp.Expr] | None:
-        """The children to walk over, or None for a node that is done."""
+        """The children to visit, or None if the node is done."""
         handle = self._ENTERING.get(type(node))
         if handle is not None:
             return handle(self, node)
@@ -163,7 +163,7 @@ class ExpressionWalk:
         return list(node.iter_expressions())
 
     def _alias(self, node: exp.Expr) -> list[exp.Expr]:
-        """A name inside of an expression, which only a field of a struct may have."""
+        """An alias inside an expression, which only a field of a struct may have."""
         parent = node.parent
         if not isinstance(parent, exp.Tuple) and not (
             isinstance(parent, exp.Anonymous) and parent.name.lower() == "struct"
@@ -173,7 +173,7 @@ class ExpressionWalk:
         return [node.this]
 
     def _clause(self, node: exp.Expr) -> list[exp.Expr]:
-        # What an aggregate filters or sorts by belongs to it, though it stands outside of its brackets.
+        # The clauses by which an aggregate filters or sorts belong to it, although they are outside its brackets.
         self._inside.append(CLAUSES[type(node)])
         return list(node.iter_expressions())
 
@@ -201,7 +201,7 @@ class ExpressionWalk:
             self.loose.append(path)
 
     def _is_call_without_brackets(self, name: str, found: ResolvedName | SqlFinding) -> bool:
-        """Whether the name is a function like current_date: columns go first, and undeclared ones may be named user."""
+        """Whether the name is a function like current_date: columns go first, and an undeclared one may be `user`."""
         if name.lower() not in functions.WITHOUT_BRACKETS:
             return False
         if isinstance(found, SqlFinding):
@@ -303,7 +303,7 @@ class ExpressionWalk:
 
 
 def path_of(node: exp.Expr) -> tuple[str, ...]:
-    """The names of `a.b.c`; empty where it is anything more than names."""
+    """Return the names of `a.b.c`; empty if the node is anything else."""
     parts: list[str] = []
     while isinstance(node, exp.Dot):
         if not isinstance(node.expression, exp.Identifier):

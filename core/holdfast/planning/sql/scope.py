@@ -1,6 +1,6 @@
-"""Names in an expression: a column of the rows at hand, of one side of a join, or a field inside one.
+"""Names in an expression: a column of the input rows, of one side of a join, or a field inside a column.
 
-Resolves as Spark does: the exact spelling first, then without regard to case. Must not parse or type expressions.
+Resolves as Spark does: the exact spelling first, then ignoring case. Must not parse expressions or derive types.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ColumnSource = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ResolvedName:
-    """What a name stands for. `source` is None for a field, and where nobody can tell the side."""
+    """What a name stands for. `source` is None for a field, and if the side is unknown."""
 
     type: str
     source: ColumnSource | None
@@ -38,17 +38,17 @@ class Scope:
 
     @classmethod
     def of(cls, rows: RowType) -> "Scope":
-        """One input."""
+        """Return the scope of a step with one input."""
         return cls(rows)
 
     @classmethod
     def sides(cls, left: RowType, right: RowType, both: RowType) -> "Scope":
-        """Two inputs; `both` are the columns they were matched on, which stand there once."""
+        """Return the scope of a join; `both` are the columns it matches on, which occur once."""
         return cls(both, left, right)
 
     @cached_property
     def folded(self) -> frozenset[str]:
-        """The same without regard to case."""
+        """The names, folded to compare them ignoring case."""
         return frozenset(name.casefold() for name in self.names)
 
     @property
@@ -58,12 +58,12 @@ class Scope:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Every name that may stand without a side."""
+        """Every name that needs no side."""
         sides = (rows.names for rows in (self.left, self.right) if rows is not None)
         return tuple(dict.fromkeys(chain(self.rows.names, *sides)))
 
     def side(self, word: str) -> tuple[str, RowType] | None:
-        """The side of this name, where there are sides."""
+        """Return the side of this name, if there are sides."""
         if self.left is not None and self.right is not None:
             match word.casefold():
                 case "left":
@@ -73,7 +73,7 @@ class Scope:
         return None
 
     def find(self, parts: tuple[str, ...]) -> ResolvedName | SqlFinding:
-        """What `a`, `a.field`, `left.a` or `left.a.field` stands for."""
+        """Return what `a`, `a.field`, `left.a` or `left.a.field` stands for."""
         side = self.side(parts[0]) if len(parts) > 1 else None
         depth = 1 if side is None else 2
         found = self._unqualified(parts[0]) if side is None else _in_rows(side[1], side[0], parts[1])
@@ -86,7 +86,7 @@ class Scope:
         return _inside(found, ".".join(parts[:depth]), parts[depth:])
 
     def star(self, side: str = "") -> tuple[tuple[ColumnSource, Column], ...]:
-        """The columns `*`, `left.*` or `right.*` stands for, each with its source."""
+        """Return the columns of `*`, `left.*` or `right.*`, each with its source."""
         if side:
             rows = self.left if side == "left" else self.right
             return tuple(((side, column.name), column) for column in rows.columns) if rows else ()
@@ -149,7 +149,7 @@ def _inside(found: ResolvedName, path: str, fields: tuple[str, ...]) -> Resolved
 
 
 def no_field(path: str, kind: SparkType, name: str) -> SqlFinding:
-    """Why `.name` takes nothing out of a value of this type."""
+    """Return the finding that a value of this type has no field `name`."""
     holder = kind.inner[0] if kind.word == "ARRAY" else kind
     if holder.word != "STRUCT":
         path, written = excerpt(path), excerpt(str(kind))

@@ -1,8 +1,7 @@
-"""The parser of one Spark SQL expression: from a text of a spec to its tree, or to a sentence on where it goes wrong.
+"""The parser of one Spark SQL expression: from a text of a spec to its tree, or to an error that says where it fails.
 
-Functions stay under the name the user wrote: sqlglot's own classes fold several Spark functions into one and know
-some that Spark does not have. Must not know columns, and nothing but `ExpressionError` may come out, whatever goes
-in.
+Functions keep the name the user wrote: sqlglot's own classes map several Spark functions to one and know some that
+Spark does not have. Must not know columns, and must raise nothing but `ExpressionError`, whatever the text.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ MAX_LENGTH = 20_000
 MAX_DEPTH = 40
 MAX_TYPE_DEPTH = 16
 MAX_TOKEN = 1_000
-"""Letters of a number, or of the text of an INTERVAL: sqlglot looks for a unit in it at every one of them."""
+"""Most characters of a number or of the text of an INTERVAL: sqlglot searches a unit at each of them."""
 OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
 STATEMENTS = (TokenType.SELECT, TokenType.WITH)
 CLOSES = {
@@ -39,7 +38,7 @@ SPARK = Dialect.get_or_raise("spark")
 
 
 class _ExpressionParser(SparkParser):
-    """Spark's syntax with all functions alike, but for those whose brackets have a grammar of their own."""
+    """Spark's syntax with all functions parsed alike, except those with a special grammar inside the brackets."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
@@ -50,7 +49,7 @@ class _ExpressionParser(SparkParser):
     COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = {sign: SparkParser.COLUMN_OPERATORS[sign] for sign in BEHIND_A_VALUE}
 
     def _parse_types(self, *given: Any, **named: Any) -> exp.Expr | None:
-        # struct( and decimal( in a value are calls. Tried as types first, each level of nesting doubles the time.
+        # struct( and decimal( in a value are calls. Trying them as types first doubles the time per nesting level.
         if named.get("check_func") and self._next.token_type == TokenType.L_PAREN:
             return None
         return super()._parse_types(*given, **named)
@@ -64,7 +63,7 @@ except TypeError as error:
 
 
 def parse(text: str, columns: Sequence[str] = ()) -> exp.Expr:
-    """The tree of the one expression in the text. `columns` only serve a better message."""
+    """Return the tree of the one expression in the text. `columns` are only for a better message."""
     if not text.strip():
         _refuse("the expression is empty")
     if len(text) > MAX_LENGTH:
@@ -80,7 +79,7 @@ def parse(text: str, columns: Sequence[str] = ()) -> exp.Expr:
     except RecursionError:
         _refuse(f"{excerpt(text)} is nested too deeply to be read")
     except (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Some texts break the parser instead of being refused by it, and a plan must survive every text.
+        # Some texts crash the parser instead of being refused by it, and a plan must survive every text.
         _refuse(f"{excerpt(text)} is not a Spark SQL expression ({type(error).__name__} while reading it)")
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
@@ -111,7 +110,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _check_brackets(text: str, tokens: list[Token]) -> None:
-    """Refuse what sqlglot overlooks (a comma too many) or tells badly (brackets that don't match)."""
+    """Refuse what sqlglot overlooks (an extra comma) or explains badly (brackets that don't match)."""
     opened: list[Token] = []
     before: Token | None = None
     for token in tokens:
@@ -133,7 +132,7 @@ def _check_brackets(text: str, tokens: list[Token]) -> None:
 
 
 def _check_types(text: str, tokens: list[Token]) -> None:
-    """Refuse types that are nested deep: sqlglot reads what is inside once more at each level."""
+    """Refuse deeply nested types: at each level, sqlglot parses what is inside once more."""
     depth = 0
     for before, token in pairwise(tokens):
         if token.token_type == TokenType.LT and before.token_type in NESTED_TYPES:
@@ -145,7 +144,7 @@ def _check_types(text: str, tokens: list[Token]) -> None:
 
 
 def _where(text: str, tokens: list[Token], error: ParseError, columns: Sequence[str]) -> str:
-    """Where the text goes wrong; and the likely cure when it trips over a column named like a word of SQL."""
+    """Where parsing fails, and what to do if the cause is a column named like an SQL keyword."""
     place = error.errors[0] if error.errors else {}
     spots = [at for at, token in enumerate(tokens) if (token.line, token.col) == (place.get("line"), place.get("col"))]
     at = spots[0] if spots else len(tokens) - 1

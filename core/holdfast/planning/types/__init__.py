@@ -1,1 +1,1 @@
-"""Spark SQL's types: as values, as DDL, and the result types of Spark's functions and operators."""
+"""Spark SQL types: as values, as DDL, and as results of Spark's functions and operators."""

@@ -1,8 +1,7 @@
 """Calls as typing rules see them, and the result types of functions over arrays, maps, structs and their lambdas.
 
-A rule looks at the arguments of a call, their types and a few literals among them. Collections stand apart from the
-other functions because their rules take types apart and put them together again. Only functions the golden corpus
-covers have a rule.
+A rule uses the arguments of a call, their types and a few literals among them. Collections are apart from the other
+functions because their rules decompose and build nested types. Only functions in the golden corpus have a rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +18,17 @@ MAX_DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function: its arguments, and their types as far as they are known."""
+    """A call of a function: its arguments, and their types as far as known."""
 
     arguments: Sequence[exp.Expr]
     kinds: tuple[SparkType | None, ...]
 
     def kind(self, at: int) -> SparkType | None:
-        """The type of one argument; unknown when it is not there."""
+        """The type of one argument; None if unknown or missing."""
         return self.kinds[at] if at < len(self.kinds) else None
 
     def inner(self, at: int, word: str, part: int = 0) -> SparkType | None:
-        """What is inside an argument that is an ARRAY or a MAP."""
+        """The type inside an argument that is an ARRAY or a MAP."""
         kind = self.kind(at)
         return kind.inner[part] if kind is not None and kind.word == word else None
 
@@ -54,7 +53,7 @@ class Call:
 TypingRule = Callable[[Call], SparkType | None]
 
 NAMED = (exp.Alias, exp.Column, exp.Dot, exp.Identifier)
-"""What gives a field of `struct` its name; other arguments are called by their place."""
+"""Arguments of `struct` that give their field its name; other fields are named by position."""
 
 PAIR, MERGE, FINISH = 2, 2, 3
 
@@ -85,7 +84,7 @@ def _like_array_of_last(call: Call) -> SparkType | None:
 
 
 def element(call: Call) -> SparkType | None:
-    """What an index or key takes out of the first argument."""
+    """The type of the value at an index or key of the first argument."""
     return call.inner(0, "ARRAY") or call.inner(0, "MAP", 1)
 
 
@@ -209,6 +208,6 @@ GIVEN: dict[str, Given] = {
 
 
 def lambda_kinds(name: str, call: Call, at: int) -> tuple[SparkType | None, ...]:
-    """The types of the parameters of the lambda that is argument `at`; `call` holds what stands before it."""
+    """The parameter types of the lambda that is argument `at`; `call` has the arguments before it."""
     given = GIVEN.get(name)
     return given(call, at) if given else ()

@@ -1,7 +1,7 @@
-"""The reader of Spark DDL: schemas and types as `StructType.fromDDL` takes and refuses them.
+"""The parser of Spark DDL: schemas and types as `StructType.fromDDL` accepts and refuses them.
 
-A wrong schema must be a problem of the plan, not a driver's stack trace. The grammar is a page long, so it stands
-here in full: general SQL parsers accept far more than Spark does. Must not touch expressions.
+A wrong schema must be a problem of the plan, not a driver's stack trace. The grammar is only a page long and is
+implemented here: general SQL parsers accept far more than Spark does. Must not parse expressions.
 """
 
 import re
@@ -62,13 +62,13 @@ ELSEWHERE = {"TEXT": "STRING", "BOOL": "BOOLEAN", "DATETIME": "TIMESTAMP", "NUMB
 
 
 def parse_schema(ddl: str) -> RowType:
-    """The columns of a schema like `ad_id STRING, ts TIMESTAMP`; raises `ExpressionError` where Spark would refuse."""
+    """Return the columns of a schema like `ad_id STRING, ts TIMESTAMP`; raise `ExpressionError` if Spark refuses it."""
     fields = _short_schema(ddl) if len(ddl) <= SHORT else _long_schema(ddl)
     return RowType(tuple(Column(name, str(kind)) for name, kind in fields))
 
 
 def parse_type(text: str) -> SparkType | None:
-    """The type this text spells, or None where it spells none (`UNKNOWN` among others)."""
+    """Return the type in this text; None if it is no type (e.g. `UNKNOWN`)."""
     return _short_type(text) if len(text) <= SHORT else _long_type(text)
 
 
@@ -82,7 +82,7 @@ def _type(text: str) -> SparkType | None:
     return kind
 
 
-# What is remembered lives as long as the process: many short ones, few long ones.
+# The caches live as long as the process, so they hold many short types but few long ones.
 _short_type, _long_type = lru_cache(maxsize=4096)(_type), lru_cache(maxsize=64)(_type)
 
 
@@ -120,7 +120,7 @@ def _cut(ddl: str) -> list[str]:
 
 
 class _Reader:
-    """Walks the pieces of one schema. Each method reads what it is named after and stops behind it."""
+    """Parses the tokens of one schema. Each method parses what it is named after and stops after it."""
 
     def __init__(self, ddl: str) -> None:
         self.pieces = _cut(ddl)
@@ -136,7 +136,7 @@ class _Reader:
         return piece
 
     def accept(self, *words: str) -> bool:
-        """Step over these pieces, if all of them come next."""
+        """Skip these tokens if all of them come next; return whether they did."""
         ahead = self.pieces[self.at : self.at + len(words)]
         if [piece.upper() for piece in ahead] != list(words):
             return False
@@ -171,7 +171,7 @@ class _Reader:
         return tuple(fields)
 
     def separator_free_name(self) -> str:
-        """A name at the top of a schema, where Spark allows no colon behind it."""
+        """A top-level name of a schema, after which Spark allows no colon."""
         name = self.name()
         if self.here == ":":
             _refuse(f"the column {name} is followed by a colon; write {name} and its type with a space between")
@@ -222,7 +222,7 @@ class _Reader:
         _refuse(f"the type{of} is {excerpt(written)}, which Spark SQL does not know{near}")
 
     def dressed(self, kind: SparkType) -> SparkType:
-        """The few plain types that take words behind them."""
+        """A plain type with the words that may follow it."""
         if kind == TIMESTAMP and self.accept("WITHOUT", "TIME", "ZONE"):
             return TIMESTAMP_NTZ
         if kind == STRING and self.accept("COLLATE"):

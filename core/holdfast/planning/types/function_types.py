@@ -1,7 +1,7 @@
 """The result types of Spark's functions, as Spark 4.3 gives them with ANSI mode on.
 
-Only functions the golden corpus (`tests/planning/spark_types.json`, made by Spark itself) covers may stand here;
-every other function is of unknown type. Must not check arguments: a call Spark refuses may get any type.
+Only functions in the golden corpus (`tests/planning/spark_types.json`, made by Spark itself) may have a rule here;
+every other function has an unknown type. Must not check arguments: a call that Spark refuses may get any type.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _like_first(call: Call) -> SparkType | None:
 
 
 def _at_extreme(call: Call) -> SparkType | None:
-    """max_by(x, y) gives the x of the largest y; with a number behind it, an array of so many."""
+    """max_by(x, y) returns the x of the largest y; with a number as third argument, an array of that many."""
     return call.kind(0) if len(call.kinds) == PAIR else None
 
 
@@ -98,7 +98,7 @@ def _chosen(call: Call) -> SparkType | None:
 
 
 def concatenated(kinds: Sequence[SparkType | None]) -> SparkType | None:
-    """The type of `concat` and `||`: bytes or arrays of one type stay what they are; any text makes text."""
+    """The type of `concat` and `||`: bytes or arrays of one type keep it; with any string it is a string."""
     words = {kind.word if kind else "" for kind in kinds}
     if len(words) == 1 and words <= {"ARRAY", "BINARY"}:
         return widest(kinds)
@@ -183,12 +183,12 @@ def taken_part(part: str, kind: SparkType | None) -> SparkType | None:
 
 
 def _later(call: Call) -> SparkType | None:
-    """date_add(day, days) gives a DATE; with a unit before them it depends on both."""
+    """date_add(day, days) returns a DATE; with a unit as first argument the type depends on unit and operand."""
     return {2: DATE}.get(len(call.kinds))
 
 
 def _apart(call: Call) -> SparkType | None:
-    """datediff(one, other) counts days in an INT, datediff(unit, one, other) counts units in a BIGINT."""
+    """datediff(one, other) returns days as an INT, datediff(unit, one, other) returns units as a BIGINT."""
     return {2: INT, 3: BIGINT}.get(len(call.kinds))
 
 
@@ -225,9 +225,9 @@ TYPED = frozenset((*RULES, *FIXED))
 
 
 def result(name: str, call: Call) -> SparkType | None:
-    """The type a call gives, or None."""
+    """Return the result type of a call; None if unknown."""
     fixed = FIXED.get(name)
-    # A string of another collation passes it on through most functions, in ways not worth following.
+    # Most functions pass the collation of a string on, in ways not worth modelling.
     if any(kind is not None and kind.word.startswith(("STRING ", "CHAR", "VARCHAR")) for kind in call.kinds):
         return None if fixed is None or "STRING" in str(fixed) else fixed
     if fixed is not None:

@@ -1,6 +1,6 @@
 """The result types of Spark's operators, literals and casts, as Spark 4.3 gives them with ANSI mode on.
 
-Only the kinds of nodes listed in `RULES` have a type; the golden corpus covers each. Must not resolve names.
+Only the node types in `RULES` have a type; the golden corpus covers each. Must not resolve names.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from holdfast.planning.types.spark_types import (
 )
 
 Kinds = Callable[[object], SparkType | None]
-"""Looks up the type of a node that was typed before."""
+"""Looks up the type of a node that was visited before."""
 
 NodeRule = Callable[[exp.Expr, Kinds], SparkType | None]
 
@@ -80,7 +80,7 @@ def _negative(node: exp.Expr, kinds: Kinds) -> SparkType | None:
 
 
 def _in_decimal(node: exp.Expr, kind: SparkType) -> tuple[int, int] | None:
-    """What a whole number becomes beside a decimal: a literal takes only the digits it has."""
+    """Precision and scale of an integer operand beside a decimal: a literal takes only as many digits as it has."""
     node = node.unnest()
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
         node = node.this
@@ -118,7 +118,7 @@ def _decimal_arithmetic(operator: type[exp.Expr], one: tuple[int, int], other: t
 
 
 def _moved(time: SparkType, span: SparkType) -> SparkType | None:
-    """A date or timestamp some span later or earlier."""
+    """The type of a date or timestamp plus or minus an interval."""
     if time == DATE:
         if span in INTEGRAL and span != BIGINT:
             return DATE
@@ -151,7 +151,7 @@ def _subtracted(node: exp.Expr, kinds: Kinds) -> SparkType | None:
 
 
 def _scaled(node: exp.Expr, kinds: Kinds) -> SparkType | None:
-    """Products and quotients, where one side may be an interval."""
+    """The type of products and quotients, where one side may be an interval."""
     left, right = kinds(node.this), kinds(node.expression)
     span, factor = (left, right) if left and left.is_interval else (right, left)
     if span and span.is_interval and factor and is_number(factor) and span.word != "INTERVAL":
@@ -183,10 +183,10 @@ def _case(node: exp.Expr, kinds: Kinds) -> SparkType | None:
 
 
 def cast_type(node: exp.Expr) -> SparkType | None:
-    """What a cast makes of anything."""
+    """The type of a cast, whatever its operand."""
     to = node.args["to"]
     spelled = parse_type(to.sql("spark")) if isinstance(to, exp.DataType) else None
-    # Spark answers STRING or keeps the length depending on settings.
+    # Depending on settings, Spark returns STRING or keeps the length.
     return None if spelled is None or spelled.word in ("CHAR", "VARCHAR") else spelled
 
 
@@ -209,7 +209,7 @@ def _field(node: exp.Expr, kinds: Kinds) -> SparkType | None:
 
 
 def field_of(kind: SparkType | None, name: str) -> SparkType | None:
-    """What `.name` takes out of a value: a field, that field of each element, or the value of that key."""
+    """The type of `.name` of a value: a field of a struct, that field of each array element, or a map's value."""
     if kind is None:
         return None
     if kind.word == "STRUCT":
@@ -233,7 +233,7 @@ def _always(kind: SparkType | None) -> NodeRule:
 
 
 def _text_function(name: str) -> NodeRule:
-    """Functions with a syntax of their own, like substring(a FROM 1)."""
+    """The rule for a function with a special syntax, like substring(a FROM 1)."""
     return lambda node, kinds: result(name, Call((node.this,), (kinds(node.this),)))
 
 
@@ -287,4 +287,4 @@ RULES: dict[type[exp.Expr], NodeRule] = {
 UNTYPED = (
     exp.All, exp.Any, exp.AtTimeZone, exp.Collate, exp.If, exp.Order, exp.Ordered, exp.Var, exp.Where,
 )  # fmt: skip
-"""Kinds of nodes Spark has, too, that have no type or an unknown one."""
+"""Node types that Spark supports and that have no type or an unknown one."""

@@ -1,8 +1,8 @@
 """Spark SQL types as values, and the columns of rows: names and types, or that they are not known.
 
-Typing rules compare and build types without cutting up strings. A type nobody can tell is `None` inside a rule and
-`UNKNOWN` in a column, where types have Spark's own spelling in upper case (`BIGINT`, `STRUCT<a: INT>`). Must not
-guess, since a wrong type is worse than none, nor hold rules of single functions.
+Typing rules compare and build types without cutting up strings. An unknown type is `None` inside a rule and `UNKNOWN`
+in a column, where types have Spark's own spelling in upper case (`BIGINT`, `STRUCT<a: INT>`). Must not guess, since a
+wrong type is worse than none, nor hold rules of single functions.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ INTERVAL_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 @dataclass(frozen=True, slots=True)
 class SparkType:
-    """A type: its word, and what is inside (elements, key and value, fields with their names, digits)."""
+    """A type: its word, and its arguments (elements, key and value, fields with their names, digits)."""
 
     word: str
     inner: tuple["SparkType", ...] = ()
     names: tuple[str, ...] = ()
     digits: tuple[int, ...] = ()
     length: int = dataclasses.field(init=False, compare=False, repr=False)
-    """About the letters of its spelling, without spelling it: types may share what is inside of them."""
+    """About the length of its spelling, without building it: nested types may be shared, so it can be huge."""
 
     def __post_init__(self) -> None:
         inside = sum(kind.length + 2 for kind in self.inner) + sum(len(name) + 2 for name in self.names)
@@ -44,11 +44,11 @@ class SparkType:
 
     @property
     def is_interval(self) -> bool:
-        """Whether it is a span of time."""
+        """Whether it is an interval type."""
         return self.word.startswith("INTERVAL")
 
     def field(self, name: str) -> "SparkType | None":
-        """The type of the struct field of this name: the exact name first, then without regard to case."""
+        """Return the type of this struct field: the exact name first, then ignoring case."""
         if name not in self.names:
             folded = name.casefold()
             name = next((known for known in self.names if known.casefold() == folded), name)
@@ -56,7 +56,7 @@ class SparkType:
 
 
 def quoted(name: str) -> str:
-    """The name as it must stand in a type or an expression."""
+    """Return the name as a type or an expression must spell it, quoted if needed."""
     return name if PLAIN_NAME.match(name) else f"`{name.replace('`', '``')}`"
 
 
@@ -72,23 +72,23 @@ WHOLE_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
 
 
 def array(element: SparkType) -> SparkType:
-    """`ARRAY<element>`."""
+    """Return `ARRAY<element>`."""
     return SparkType("ARRAY", (element,))
 
 
 def mapping(key: SparkType, value: SparkType) -> SparkType:
-    """`MAP<key, value>`."""
+    """Return `MAP<key, value>`."""
     return SparkType("MAP", (key, value))
 
 
 def struct(fields: Iterable[tuple[str, SparkType]]) -> SparkType:
-    """`STRUCT<name: type, ...>`."""
+    """Return `STRUCT<name: type, ...>`."""
     pairs = tuple(fields)
     return SparkType("STRUCT", tuple(kind for _, kind in pairs), tuple(name for name, _ in pairs))
 
 
 def decimal(precision: int, scale: int) -> SparkType:
-    """A decimal cut to 38 digits the way arithmetic cuts it: the fraction gives way down to 6 digits."""
+    """Return a decimal cut to 38 digits as Spark's arithmetic does: first the fraction, down to 6 digits."""
     if precision > MAX_PRECISION:
         whole = precision - scale
         precision, scale = MAX_PRECISION, max(MAX_PRECISION - whole, min(scale, 6))
@@ -96,7 +96,7 @@ def decimal(precision: int, scale: int) -> SparkType:
 
 
 def is_number(kind: SparkType | None) -> bool:
-    """Whether arithmetic knows it."""
+    """Whether it is a number type."""
     return kind is not None and (kind in INTEGRAL or kind in FRACTIONAL or kind.word == "DECIMAL")
 
 
@@ -113,7 +113,7 @@ def interval(first: str, last: str) -> SparkType:
 
 
 def wider_interval(left: SparkType, right: SparkType) -> SparkType | None:
-    """The interval both fit into; none for months with days, which Spark keeps apart."""
+    """Return the interval type that holds both; None for months and days, which Spark keeps apart."""
     ranks = [
         INTERVAL_FIELDS.index(word) for kind in (left, right) for word in kind.word.split() if word in INTERVAL_FIELDS
     ]
@@ -125,7 +125,7 @@ def wider_interval(left: SparkType, right: SparkType) -> SparkType | None:
 
 
 def wider(left: SparkType | None, right: SparkType | None) -> SparkType | None:
-    """The type that holds both, as `coalesce` and `CASE` look for it; none where Spark's answer is not certain."""
+    """Return the common type of both, as in `coalesce` and `CASE`; None if Spark's answer is not certain."""
     if left is None or right is None:
         return None
     if right in (left, VOID):
@@ -140,7 +140,7 @@ def wider(left: SparkType | None, right: SparkType | None) -> SparkType | None:
 
 
 def wider_nested(left: SparkType, right: SparkType) -> SparkType | None:
-    """The array, map or struct that holds both, where they differ only in what is inside."""
+    """Return the array, map or struct type that holds both, if they differ only in their inner types."""
     if left.word != right.word or left.names != right.names or not len(left.inner) == len(right.inner) > 0:
         return None
     inner = (wider(one, other) for one, other in zip(left.inner, right.inner, strict=True))
@@ -149,7 +149,7 @@ def wider_nested(left: SparkType, right: SparkType) -> SparkType | None:
 
 
 def wider_number(left: SparkType, right: SparkType) -> SparkType:
-    """The number type that holds both."""
+    """Return the number type that holds both."""
     if left in INTEGRAL and right in INTEGRAL:
         return max(left, right, key=INTEGRAL.index)
     one, other = as_decimal(left), as_decimal(right)
@@ -161,7 +161,7 @@ def wider_number(left: SparkType, right: SparkType) -> SparkType:
 
 
 def widest(kinds: Iterable[SparkType | None]) -> SparkType | None:
-    """The type that holds all of them."""
+    """Return the common type of all of them; None if there is none."""
     return reduce(wider, kinds)
 
 
@@ -178,18 +178,18 @@ class Column:
 
 @dataclass(frozen=True)
 class RowType:
-    """The columns of some rows. `closed` is False when there may be columns nobody declared."""
+    """The columns of some rows. `closed` is False if there may be columns that are not known."""
 
     columns: tuple[Column, ...]
     closed: bool = True
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names in their order."""
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def find(self, name: str) -> Column | None:
-        """The column of this name, as Spark resolves it: the exact name first, then without regard to case."""
+        """Return the column of this name as Spark resolves it: the exact name first, then ignoring case."""
         return self._by_name.get(name) or self._by_folded.get(name.casefold())
 
     @cached_property
@@ -202,4 +202,4 @@ class RowType:
 
 
 OPEN = RowType(columns=(), closed=False)
-"""Rows of which nothing is known."""
+"""Rows whose columns are not known."""
