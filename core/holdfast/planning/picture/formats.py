@@ -1,8 +1,8 @@
 """The formats of a picture by name; and the plan as Graphviz text and as Mermaid text.
 
-Graphviz is for those who have tools of their own, Mermaid is drawn by GitHub and many wikis where an image can't be
-put. Only what each can say: shapes, labels, counts, colours (Graphviz without HTML labels, Mermaid with four classes
-of nodes). All text is quoted, or written with character codes where it would be read as syntax.
+Graphviz is for people with tools of their own. GitHub and many wikis draw Mermaid where they accept no image. Each has
+only what the format supports: shapes, labels, counts, colours (Graphviz without HTML labels, Mermaid with four classes
+of nodes). All text is quoted, or escaped where it would be read as syntax.
 """
 
 from holdfast.planning.picture.model import picture_of
@@ -23,7 +23,7 @@ _WARN = 'color="#c27c0e" penwidth=2'
 
 
 def dot_of(picture: Picture) -> str:
-    """The picture as a Graphviz digraph."""
+    """Return the picture as a Graphviz digraph."""
     lines = [
         f"digraph {_quoted(picture.app)} {{",
         '  rankdir=LR; labelloc=t; fontname="Helvetica"; fontsize=16;',
@@ -65,7 +65,7 @@ def _dot_notes(picture: Picture) -> list[str]:
 
 
 def _label(lines: list[str]) -> str:
-    """Lines as one label. Graphviz reads backslashes in labels, so those of the text are doubled."""
+    """Join lines into one label. Graphviz interprets backslashes in labels, so those of the text are doubled."""
     return '"' + "\\n".join(_body(line) for line in lines) + '"'
 
 
@@ -91,7 +91,7 @@ _CLASSES = (
 
 
 def mermaid_of(picture: Picture) -> str:
-    """The picture as a Mermaid flowchart."""
+    """Return the picture as a Mermaid flowchart."""
     short = {node.id: f"n{i}" for i, node in enumerate(picture.nodes)}
     lines = [
         "---",
@@ -130,7 +130,7 @@ def _notes(picture: Picture) -> list[str]:
         for i, one in enumerate(picture.agreements)
     ]
     problems = [f"problem {note.number}: {note.reason} at {note.place}: {note.message}" for note in picture.problems]
-    # Mermaid obeys directives, and a page's parser tags, even inside a comment.
+    # Even inside a comment, Mermaid executes directives and the parser of the page interprets tags.
     return [f"  %% {_escaped(text)}" for text in (*agreements, *problems)]
 
 
@@ -142,5 +142,5 @@ FORMATS = {"svg": svg_of, "mermaid": mermaid_of, "dot": dot_of}
 
 
 def draw(form: str, plan: Plan, app: StreamApp) -> str:
-    """The plan as a picture in one of `FORMATS`."""
+    """Return the plan as a picture in one of `FORMATS`."""
     return FORMATS[form](picture_of(plan, app))

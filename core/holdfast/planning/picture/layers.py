@@ -1,9 +1,9 @@
-"""The columns of a layered layout: which column each box stands in, and the order within it that crosses few links.
+"""The columns of a layered layout: the column of each box, and an order within columns with few crossing links.
 
-Every link runs one column or more to the right, once circles are broken. Long links get a waypoint in each column
-they cross, so that they can be led around boxes; links that leave one box together share their waypoints, like a
-bus. Sweeps to and fro place what stands in a column by the middle of its neighbours, and the best order seen wins.
-Nothing is random: the same graph always gets the same order. Must not know heights.
+Once cycles are broken, every link runs one column or more to the right. Long links get a waypoint in each column they
+cross, so that they can be routed around boxes; links that leave one box together share waypoints. Sweeps in both
+directions order each column by the mean place of the neighbours; the best order found is taken. Nothing is random: the
+same graph always gets the same order. Must not know heights.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 
 @dataclass(slots=True)
 class LinkSegment:
-    """A piece of a link between neighbouring columns; where it leaves and enters, from the middle of its ends."""
+    """A piece of a link between neighbouring columns; it leaves and enters at offsets from the middle of its ends."""
 
     left: int
     right: int
@@ -46,12 +46,12 @@ class BoxColumns:
         return found
 
     def is_box(self, index: int) -> bool:
-        """Whether this is a box and no waypoint."""
+        """Whether this is a box, not a waypoint."""
         return index < self.boxes
 
 
 def columns_of(count: int, links: Sequence[Pair]) -> BoxColumns:
-    """The columns of a graph of boxes `0 ... count-1`."""
+    """Return the columns of a graph of boxes `0 ... count-1`."""
     backward = _backward(count, links)
     forward = [(b, a) if back else (a, b) for (a, b), back in zip(links, backward, strict=True)]
     column = _settled(count, forward)
@@ -60,7 +60,7 @@ def columns_of(count: int, links: Sequence[Pair]) -> BoxColumns:
         columns.members[column[box]].append(box)
     shared: dict[tuple[int, int], int] = {}
     for index, (left, right) in enumerate(forward):
-        # Links that run against the flow end in different boxes on the left and share nothing.
+        # Links against the flow end in different boxes on the left, so they share no waypoints.
         bus = -1 - index if backward[index] else left
         columns.chains.append(_chain(columns, left, right, bus, shared))
     return columns
@@ -87,7 +87,7 @@ def _chain(columns: BoxColumns, left: int, right: int, bus: int, shared: dict[tu
 
 
 def _backward(count: int, links: Sequence[Pair]) -> list[bool]:
-    """The links that close a circle, found by walking depth first from where nothing flows in."""
+    """The links that close a cycle, found depth first from boxes without inputs."""
     out: list[list[int]] = [[] for _ in range(count)]
     entered = [False] * count
     for index, (a, b) in enumerate(links):
@@ -117,7 +117,7 @@ def _backward(count: int, links: Sequence[Pair]) -> list[bool]:
 
 
 def _settled(count: int, forward: Sequence[Pair]) -> list[int]:
-    """The column of each box: as far left as its inputs allow, or where nothing holds it, beside its first reader."""
+    """The column of each box: as far left as its inputs allow, or without such a limit just before its first reader."""
     readers: list[set[int]] = [set() for _ in range(count)]
     inputs: list[set[int]] = [set() for _ in range(count)]
     for a, b in forward:
@@ -138,7 +138,7 @@ def _settled(count: int, forward: Sequence[Pair]) -> list[int]:
 
 
 def _flow(readers: Sequence[set[int]], inputs: Sequence[set[int]]) -> list[int]:
-    """The boxes in an order in which every link runs onwards."""
+    """The boxes in topological order."""
     waits = [len(sources) for sources in inputs]
     order = [box for box, count in enumerate(waits) if not count]
     for box in order:
@@ -155,7 +155,7 @@ _PATIENCE = 4
 
 
 def reduce_crossings(columns: BoxColumns) -> None:
-    """Put the members of each column into an order with few crossings."""
+    """Order the members of each column so that few links cross."""
     before, after = neighbours(columns)
     size = len(columns.column)
     rounds = 24 if size < _SMALL else 8 if size < _MEDIUM else 2
@@ -175,7 +175,7 @@ def reduce_crossings(columns: BoxColumns) -> None:
 
 
 def neighbours(columns: BoxColumns) -> tuple[Neighbours, Neighbours]:
-    """For each box and waypoint what it is linked with in the column before and the column after."""
+    """Return the neighbours of each box and waypoint in the column before and in the column after."""
     before: Neighbours = [[] for _ in columns.column]
     after: Neighbours = [[] for _ in columns.column]
     for segment in columns.segments:
@@ -185,7 +185,7 @@ def neighbours(columns: BoxColumns) -> tuple[Neighbours, Neighbours]:
 
 
 def _first_order(columns: BoxColumns, before: Neighbours, after: Neighbours) -> list[list[int]]:
-    """Depth first from the right: what flows into one box starts out side by side."""
+    """The initial order, depth first from the right: the inputs of one box start side by side."""
     members: list[list[int]] = [[] for _ in columns.members]
     seen = [False] * len(columns.column)
     for start in (index for column in reversed(columns.members) for index in column):
@@ -208,7 +208,7 @@ def _sweep(members: list[list[int]], towards: Neighbours, *, backwards: bool, se
         for i, index in enumerate(column):
             near = [place[other] for other in towards[index]]
             wanted[index] = sum(near) / len(near) if near else float(i)
-        # Equals keep their order, or swap it in every other pair of turns, which gets sweeps out of a rut.
+        # Members with equal means keep their order, or swap it in every other pair of turns to escape a local optimum.
         column.sort(key=wanted.__getitem__, reverse=False) if not settle else _sort_swapping(column, wanted)
         place = {index: i for i, index in enumerate(column)}
 
@@ -219,7 +219,7 @@ def _sort_swapping(column: list[int], wanted: dict[int, float]) -> None:
 
 
 def _exchange(members: list[list[int]], before: Neighbours, after: Neighbours) -> None:
-    """Swap neighbours in a column where that removes crossings."""
+    """Swap adjacent members of a column if that removes crossings."""
     place = {index: i for column in members for i, index in enumerate(column)}
     for column in members:
         for i in range(len(column) - 1):
@@ -232,7 +232,7 @@ def _exchange(members: list[list[int]], before: Neighbours, after: Neighbours) -
 
 
 def _pair(towards: Neighbours, place: dict[int, int], above: int, below: int) -> int:
-    """Crossings between the links of two members, the first above the second."""
+    """The crossings between the links of two members, the first above the second."""
     if not towards[above] or not towards[below]:
         return 0
     lower = sorted(place[other] for other in towards[below])
@@ -240,7 +240,7 @@ def _pair(towards: Neighbours, place: dict[int, int], above: int, below: int) ->
 
 
 def _crossings(members: Sequence[Sequence[int]], after: Neighbours) -> int:
-    """How many links cross, counted with a tree of sums per gap between columns."""
+    """The number of crossings, counted with a tree of sums per gap between columns."""
     total = 0
     for here, there in pairwise(members):
         place = {index: i for i, index in enumerate(there)}

@@ -1,8 +1,8 @@
 """The geometry of a picture: from sizes of boxes and links between them to places and routes.
 
-`lay_out` is the list of what a layered layout does, read left to right. Every box of a column is as wide as its
-widest, links enter boxes on lanes of their own, and a lane keeps room for a label in front of the box. Must not know
-plans, colours or formats.
+`lay_out` lists the steps of a layered layout, left to right. All boxes of a column are as wide as its widest, each link
+enters its box on its own lane, and a lane has room for a label in front of the box. Must not know plans, colours or
+formats.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from holdfast.planning.picture.pages import BoxHeights, LinkLane, LinkRoute, fol
 from holdfast.planning.picture.placing import heights_of
 
 LANE = 20.0
-"""Distance of links that enter one box: a label in front of each has room."""
+"""Distance between links that enter one box, with room for a label in front of each."""
 _LOOP = 24.0
 _APART = 40.0
 _WAYPOINT = 2.0
@@ -23,7 +23,7 @@ _ROW = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What has to be placed."""
+    """The size of a box that is to be placed."""
 
     width: float
     height: float
@@ -31,7 +31,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class BoxLink:
-    """A link between two boxes, by their indices; `label` is the width of what stands on it."""
+    """A link between two boxes, by their indices; `label` is the width of its label."""
 
     source: int
     target: int
@@ -40,7 +40,7 @@ class BoxLink:
 
 @dataclass(frozen=True, slots=True)
 class BoxPlace:
-    """Where a box is."""
+    """The place of a box."""
 
     x: float
     y: float
@@ -65,7 +65,7 @@ class BoxPlace:
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """Where everything is. Places and routes in the order of the boxes and links given."""
+    """All places and routes, in the order of the given boxes and links."""
 
     places: tuple[BoxPlace, ...]
     routes: tuple[LinkRoute, ...]
@@ -74,7 +74,7 @@ class PictureLayout:
 
 
 def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
-    """Places for all boxes and routes for all links: each connected part by itself, the largest first."""
+    """Return places for all boxes and routes for all links; each connected part by itself, the largest first."""
     places: list[BoxPlace] = [BoxPlace(0, 0, box.width, box.height) for box in boxes]
     routes: list[LinkRoute] = [LinkRoute(()) for _ in links]
     parts = _parts(len(boxes), links)
@@ -95,7 +95,7 @@ def lay_out(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Boxes and links that hang together, by their indices."""
+    """A connected part of the graph: boxes and links, by their indices."""
 
     boxes: tuple[int, ...]
     links: tuple[int, ...]
@@ -167,14 +167,14 @@ def _connected(boxes: Sequence[Box], links: Sequence[BoxLink]) -> PictureLayout:
 
 
 def _set_ports(columns: BoxColumns) -> list[int]:
-    """Say where links enter and leave boxes, in the order of their other ends; returns the lanes each box needs."""
+    """Set where links enter and leave boxes, in the order of their other ends; return the lanes each box needs."""
     place = {index: i for column in columns.members for i, index in enumerate(column)}
     into: dict[int, list[int]] = defaultdict(list)
     out: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, (chain, back) in enumerate(zip(columns.chains, columns.backward, strict=True)):
         if chain:
             into[columns.segments[chain[-1]].right].append(chain[-1])
-            # All links with the flow leave by one port in the middle, each link against it arrives by its own.
+            # All links along the flow leave at one port in the middle; each link against the flow has its own port.
             out[columns.segments[chain[0]].left][i if back else -1].append(chain[0])
     needed = [0] * columns.boxes
     for box, ends in into.items():

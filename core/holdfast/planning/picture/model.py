@@ -1,9 +1,9 @@
-"""The picture of a plan as labelled nodes and edges, with the streams that must agree: what every format starts from.
+"""The picture of a plan as labelled nodes and edges, with the streams that must agree: the input of every format.
 
 Join sets with the same streams are one agreement with one letter, however many steps repeat it; sets of a single
-stream are left out. Order is by name and flow, never by the order of a file, so that the same app gives the same
-picture. Must not judge the plan or its counts, know a format, or leave anything out: what is too much for a page is
-folded where it is drawn.
+stream are left out. The order is by name and flow, never that of the spec file, so that the same app gives the same
+picture. Must not check the plan or its counts, know a format, or leave anything out: the drawing shortens what is too
+long for a page.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ from holdfast.spec.steps import Step
 
 @dataclass(frozen=True, slots=True)
 class GraphLink:
-    """An edge by the plain names of its ends; `stores` is a step that writes a table."""
+    """An edge by the names of its ends; with `stores`, a step writes a table."""
 
     kind: Literal["reads", "looks up", "writes", "stores", "feeds", "dead letters"]
     source: str
@@ -40,7 +40,7 @@ class GraphLink:
 
 
 def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount]) -> tuple[Agreement, ...]:
-    """One for each distinct set of at least two streams, in order of flow."""
+    """Return one agreement for each distinct set of at least two streams, in flow order."""
     steps: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for one in sets:
         if len(one.streams) > 1:
@@ -57,9 +57,9 @@ def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount])
 
 
 def bound_links(graph: Graph, agreements: tuple[Agreement, ...]) -> dict[GraphLink, tuple[int, ...]]:
-    """Link -> the agreements whose streams flow along it, each shown up to the nearest step that calls for one.
+    """Return link -> the agreements whose streams flow along it, each up to the nearest step that needs one.
 
-    Without that limit the first edges of a cascade of joins would carry the colour of every join behind them.
+    Without that limit the first edges of a cascade of joins would have the colours of all joins downstream.
     """
     asked_by = {step: index for index, one in enumerate(agreements) for step, _ in one.steps}
     found: dict[GraphLink, set[int]] = {}
@@ -70,12 +70,12 @@ def bound_links(graph: Graph, agreements: tuple[Agreement, ...]) -> dict[GraphLi
 
 
 def _towards(graph: Graph, target: str, stops: Mapping[str, int]) -> set[GraphLink]:
-    """The links by which rows that bind come to a step, walked backwards."""
+    """The links by which rows whose partition counts matter reach a step, walked upstream."""
     seen: set[GraphLink] = set()
     waiting = list(_into_step(graph, target))
     lookup = graph.steps[target].lookup
     if lookup is not None:
-        # Side inputs tie in at the look-up itself; they do not flow on from there.
+        # Side inputs matter only at the look-up itself; their rows do not flow on from there.
         waiting += [GraphLink("feeds", source, lookup.table) for source in graph.tables[lookup.table].sources or ()]
     while waiting:
         link = waiting.pop()
@@ -90,7 +90,7 @@ def _towards(graph: Graph, target: str, stops: Mapping[str, int]) -> set[GraphLi
 
 
 def _into_step(graph: Graph, name: str) -> Iterator[GraphLink]:
-    """What binds a step: not a broadcast, whose rows are in every task, nor a Broadcast table."""
+    """The links into a step whose partition counts matter: not those of a broadcast or of a Broadcast table."""
     step = graph.steps[name]
     for source in step.inputs:
         if source in graph.streams or graph.steps[source].broadcast is None:
@@ -104,7 +104,7 @@ def _is_stream(graph: Graph, name: str) -> bool:
 
 
 def picture_of(plan: Plan, app: StreamApp) -> Picture:
-    """The picture of a plan; `app` is the app it was made from, for the words of its steps."""
+    """Return the picture of a plan; `app` is the app it was made from, for the settings of its steps."""
     graph = build_graph(app.spec)
     counts = {stream.name: stream.count for stream in plan.streams if stream.count is not None}
     agreements = agreements_of(plan.sets, counts)
@@ -136,14 +136,14 @@ def _notes(found: tuple[Problem, ...], first: int) -> tuple[PictureNote, ...]:
 
 
 def _nodes(plan: Plan, graph: Graph) -> Iterator[PictureNode]:
-    """Streams, steps in order of flow, tables."""
+    """The nodes: streams, steps in flow order, tables."""
     made = {stream.name: stream for stream in plan.streams if stream.name in graph.steps}
     for stream in plan.streams:
         if stream.name not in made:
             yield _stream(stream)
     for planned in plan.steps:
         yield _step(planned, graph.steps[planned.name], made.get(planned.name))
-    # The plan does not follow rows around a circle, but a picture without the circle would not explain the problem.
+    # The plan does not contain the steps of a cycle, but a picture without them would not explain the problem.
     for name in graph.circle:
         step = graph.steps[name]
         yield PictureNode(f"step:{name}", "step", name, step.verb, "", "", details(step))
@@ -192,7 +192,7 @@ def _table(table: PlannedTable) -> PictureNode:
 
 
 def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureNode]:
-    """The nodes with what is said about them elsewhere in the picture."""
+    """The nodes with their agreements and the numbers of their problems and warnings."""
     members: dict[str, list[int]] = defaultdict(list)
     for index, one in enumerate(agreements):
         for name in sorted({*one.streams, *(step for step, _ in one.steps)}):
@@ -200,7 +200,7 @@ def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], pla
     problems = _numbers(plan.problems, first=1)
     warnings = _numbers(plan.warnings, first=1 + len(plan.problems))
     for node in nodes:
-        # Streams and steps share one space of names, tables have their own.
+        # Streams and steps share one namespace, tables have their own.
         yield replace(
             node,
             agreements=() if node.kind == "table" else tuple(members.get(node.name, ())),
@@ -228,7 +228,7 @@ def _said_of(node: PictureNode, numbers: Numbers) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Flows:
-    """What the labels of edges need."""
+    """The edges of a picture, and what their labels need."""
 
     plan: Plan
     graph: Graph
@@ -257,12 +257,12 @@ class _Flows:
         reaching = Reaching(self.graph)
         along: dict[str, tuple[str, ...]] = {name: (name,) for name in self.graph.streams}
         for name in self.graph.order:
-            # A broadcast stream binds nobody, but it is what its readers read.
+            # The count of a broadcast stream constrains no step, but its readers read it.
             along[name] = (name,) if makes_stream(self.graph.steps[name]) else reaching.along(name)
         return along
 
     def _in_table(self, name: str, along: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """Streams whose rows are in a table. A Broadcast table is whole everywhere, its counts bind nobody."""
+        """The streams whose rows are in a table; none for a Broadcast table, whose counts constrain no step."""
         table = self.graph.tables[name]
         if table.distribution == "Broadcast":
             return ()

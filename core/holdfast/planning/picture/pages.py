@@ -1,7 +1,7 @@
-"""The page of a picture: where columns stand, how links run between them, where a wide graph goes on in a new row.
+"""The page of a picture: the places of columns, the routes of links, and where a wide graph continues in a new row.
 
-A document is narrower than a pipeline is long. Where few links pass between two columns the row ends, and those
-links turn back to the beginning of the next row. Must not move boxes within their columns.
+A document is narrower than a long pipeline. A row ends where few links pass between two columns, and those links turn
+back to the beginning of the next row. Must not move boxes within their columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,12 +22,12 @@ _TURN_COSTS = (0.1, 0.25, 0.4, 0.55)
 
 
 Departures = dict[tuple[int, float], list[LinkSegment]]
-"""What comes into a column, by the box or waypoint it leaves and where there."""
+"""Segments into a column, by the box or waypoint they leave and the height at which they do."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLane:
-    """A level stretch of a link. Between two of them it bends, or turns where one runs to the left."""
+    """A horizontal stretch of a link. Between two lanes the link bends, or turns if one of them runs to the left."""
 
     start: float
     end: float
@@ -36,13 +36,13 @@ class LinkLane:
 
 @dataclass(frozen=True, slots=True)
 class LinkRoute:
-    """The way of a link in the direction of the columns. Links that leave a box together begin with equal lanes."""
+    """The lanes of a link, left to right. Links that leave a box together begin with equal lanes."""
 
     lanes: tuple[LinkLane, ...]
     backward: bool = False
-    """Whether its head is at the beginning."""
+    """Whether its arrow head is at the beginning."""
     loop: bool = False
-    """From a box to itself: over its top."""
+    """Whether it runs from a box to itself, over its top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ class PictureGrid:
     approach: list[float]
     y: list[float]
     turns: dict[tuple[int, float], tuple[LinkLane, LinkLane]]
-    """How what leaves a box or waypoint at a height (from its middle) comes to the next row: back, and on."""
+    """(Box or waypoint, height from its middle) -> the two lanes to the next row: back to its beginning and into it."""
     width: float = 0.0
     height: float = 0.0
 
 
 def folded(columns: BoxColumns, widths: Sequence[float], labels: Sequence[float], standing: BoxHeights) -> PictureGrid:
-    """The page for columns whose boxes have these widths and whose links have labels of these widths."""
+    """Return the page for columns with boxes and link labels of these widths, folded into rows if it is too wide."""
     count = len(columns.members)
     wide = [max((widths[i] for i in column if columns.is_box(i)), default=0.0) for column in columns.members]
     approach = _approaches(columns, labels)
@@ -111,20 +111,20 @@ def _by_departure(segments: Sequence[LinkSegment]) -> Departures:
 
 
 def _rows(advance: Sequence[float], leaving: Sequence[int]) -> list[tuple[int, int]]:
-    """First column and end of each row: even widths, few links from row to row."""
+    """The first column and the end of each row, with even widths and few links from row to row."""
     whole, total = [(0, len(advance))], sum(advance)
     if total <= _WIDE * _WORTH:
         return whole
     rows = _evenly(advance, leaving, _WIDE)
     widest = max(sum(advance[begin:end]) for begin, end in rows)
     if widest > _WIDE:
-        # Where one row can't be narrower, the others need not be either.
+        # If one row can't be narrower, the others need not be narrower either.
         rows = _evenly(advance, leaving, widest)
     return rows if widest * _WORTH <= total else whole
 
 
 def _evenly(advance: Sequence[float], leaving: Sequence[int], limit: float) -> list[tuple[int, int]]:
-    """The cheapest rows, found for every number of columns from the left."""
+    """The cheapest rows, by dynamic programming over the number of columns from the left."""
     aim = sum(advance) / -(-sum(advance) // limit)
     best, begins = [0.0], [0]
     for _ in advance:
@@ -140,7 +140,7 @@ def _evenly(advance: Sequence[float], leaving: Sequence[int], limit: float) -> l
 def _choices(
     advance: Sequence[float], leaving: Sequence[int], best: Sequence[float], aim: float, limit: float
 ) -> Iterator[tuple[float, int]]:
-    """Costs of rows that end where the best is not known yet, by where they begin."""
+    """The cost of each possible last row, with the column where it begins."""
     wide, found = 0.0, False
     for begin in reversed(range(len(best))):
         wide += advance[begin]
@@ -153,7 +153,7 @@ def _choices(
 
 
 def _begin_row(columns: BoxColumns, page: PictureGrid, standing: BoxHeights, groups: Departures, row: range) -> None:
-    """Put a row below the one before, and lead what comes from there to its beginning."""
+    """Place a row below the previous one, and route the links from there to its beginning."""
     members = [index for c in row for index in columns.members[c]]
     top = min(standing.middle[i] - standing.tall[i] / 2 for i in members)
     bottom = max(standing.middle[i] + standing.tall[i] / 2 for i in members)
@@ -188,7 +188,7 @@ def _begin_row(columns: BoxColumns, page: PictureGrid, standing: BoxHeights, gro
 
 
 def _entries(groups: Departures, order: Sequence[tuple[int, float]], standing: BoxHeights) -> list[float]:
-    """The heights at which turned links enter the next row: near what they go to, in order and apart."""
+    """The heights at which turned links enter the next row: near their targets, in order and apart."""
     entries: list[float] = []
     for group in order:
         ends = [standing.middle[one.right] + one.enters for one in groups[group]]
@@ -198,7 +198,7 @@ def _entries(groups: Departures, order: Sequence[tuple[int, float]], standing: B
 
 
 def route_of(columns: BoxColumns, chain: Sequence[int], page: PictureGrid, *, backward: bool) -> LinkRoute:
-    """The lanes of a link."""
+    """Return the route of a link."""
     lanes: list[LinkLane] = []
     at = page.right[columns.column[columns.segments[chain[0]].left]]
     for index in chain:

@@ -1,6 +1,6 @@
-"""The parts of a picture of a plan, before anyone decides how it looks: nodes, edges, agreements, notes.
+"""The parts of a picture of a plan, independent of any format: nodes, edges, agreements, notes.
 
-All texts are ready to be read by people but not escaped for any format. Must not know coordinates or colours.
+Texts are for people and not escaped for any format. Must not know coordinates or colours.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Partitions:
     """`16`, `8→16` after growth, or `?`."""
     decided_by: str
     how: str
-    """How it came about, in words."""
+    """The origin of the count, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class PictureNode:
     tag: str
     """A step's verb, a stream's role, a table's distribution."""
     key: str
-    """How rows are spread here, short enough for a label; empty where that says nothing."""
+    """How rows are spread here, short enough for a label; empty if there is nothing to say."""
     key_in_words: str
-    """The same in full."""
+    """How rows are spread here, in full."""
     details: tuple[DetailLine, ...] = ()
     partitions: Partitions | None = None
-    """The count of the stream this node is or makes; None where there is no stream."""
+    """The count of the stream that this node is or makes; None if there is no stream."""
     agreements: tuple[int, ...] = ()
-    """Indices of the agreements this stream is a member of, or this step calls for."""
+    """Indices of the agreements that this stream is a member of, or that this step needs."""
     problems: tuple[int, ...] = ()
     """Numbers of the problems found here."""
     warnings: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class PictureEdge:
     target: str
     kind: Literal["reads", "writes", "feeds", "looks up", "dead letters"]
     partitions: str = ""
-    """The counts of the streams whose rows these are: `16`, or `16/8` where they differ; empty where none bind."""
+    """The counts of the streams whose rows these are: `16`, or `16/8` if they differ; empty if no count matters."""
     agreements: tuple[int, ...] = ()
     """Indices of the agreements whose streams flow here on the way to the nearest step that needs them."""
     wrong: bool = False
@@ -72,14 +72,14 @@ class PictureEdge:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Streams whose partition counts must agree, and every step that is a reason for it. `letter` names it."""
+    """Streams whose partition counts must agree, and every step that needs it. `letter` names it."""
 
     steps: tuple[tuple[str, str], ...]
     """Name and verb."""
     streams: tuple[str, ...]
     partitions: str
     kept: bool
-    """Whether the counts that are known do agree."""
+    """Whether the known counts agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Picture:
 
     @property
     def verdict(self) -> str:
-        """`valid`, or how many problems stand in the way."""
+        """`valid`, or the number of problems."""
         if self.valid:
             return "valid"
         return f"rejected: {len(self.problems)} problem{'' if len(self.problems) == 1 else 's'}"
@@ -119,7 +119,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def letter(index: int) -> str:
-    """What the agreement of an index is called: A ... Z, AA, AB ..."""
+    """Return the letter of the agreement with this index: A ... Z, AA, AB ..."""
     text = ""
     while index >= 0:
         index, rest = divmod(index, len(_LETTERS))

@@ -1,7 +1,7 @@
 """The heights of boxes and waypoints: chains straight, nothing overlapping, branches balanced.
 
-The method of Brandes and Köpf: line up what can be lined up, once for each of four directions of preference, and
-take the middle of the four. Must keep the order within columns.
+The method of Brandes and Köpf: align what can be aligned, once for each of four directions of preference, and take
+the middle of the four results. Must keep the order within columns.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _BETWEEN_BOXES, _BETWEEN_WAYPOINTS = 30.0, 14.0
 
 @dataclass(frozen=True, slots=True)
 class _Tie:
-    """A neighbour in the column before (in the direction of walking), and how far below it straightness puts us."""
+    """A neighbour in the previous column (in walking direction), and the offset below it for a straight link."""
 
     other: int
     below: float
 
 
 def heights_of(columns: BoxColumns, tall: Sequence[float]) -> list[float]:
-    """The middle of each box and waypoint; `tall` is how much room each needs. The topmost edge is at zero."""
+    """Return the middle of each box and waypoint; `tall` is the height each needs. The topmost edge is at zero."""
     crossed = _crossed(columns)
     drafts = []
     for from_left in (True, False):
@@ -53,7 +53,7 @@ def _level(drafts: list[list[float]], tall: Sequence[float]) -> None:
 
 
 def _crossed(columns: BoxColumns) -> set[tuple[int, int]]:
-    """Links that cross a long link between two of its waypoints: the long link is kept straight, they are not."""
+    """The links that cross a long link between two of its waypoints: the long link is kept straight instead of them."""
     place = {index: i for column in columns.members for i, index in enumerate(column)}
     before: list[list[int]] = [[] for _ in columns.column]
     for segment in columns.segments:
@@ -94,7 +94,7 @@ def _draft(
 
 
 def _lined_up(members: Sequence[Sequence[int]], ties: Sequence[Sequence[_Tie]]) -> tuple[list[int], list[float]]:
-    """Blocks of members that will stand in one line: the first member of each one's block, and how far below it."""
+    """Align members in blocks: for each member the first one of its block, and the offset below that."""
     size = len(ties)
     root, shift = list(range(size)), [0.0] * size
     taken = [False] * size
@@ -122,7 +122,7 @@ def _packed(
     root: Sequence[int],
     shift: Sequence[float],
 ) -> list[float]:
-    """Every block as high as those above it allow, then pulled down to those below it where there is slack."""
+    """Place every block as high as the blocks above it allow, then move it down towards those below if it can."""
     below: list[dict[int, float]] = [{} for _ in root]
     above: list[int] = [0] * len(root)
     for column in members:

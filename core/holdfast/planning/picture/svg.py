@@ -1,7 +1,7 @@
-"""The plan as one SVG file that needs nothing else, for light pages and dark ones.
+"""The plan as one self-contained SVG file, for light and dark pages.
 
-The picture worth putting in a document. `svg_of` is the order in which things are put on the page. The same picture
-always gives the same bytes. No scripts, no references to anything outside, all text escaped.
+This is the picture to put in a document. `svg_of` lists the parts in the order in which they are drawn. The same
+picture always gives the same bytes. No scripts, no external references, all text escaped.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,14 +26,14 @@ _MARGIN, _BETWEEN, _NARROWEST = 28.0, 26.0, 620.0
 
 
 def layout_of(picture: Picture) -> PictureLayout:
-    """Where the cards and lines of a picture are."""
+    """Return the places of the cards and lines of a picture."""
     index = {node.id: i for i, node in enumerate(picture.nodes)}
     links = [BoxLink(index[edge.source], index[edge.target], chip_width(edge)) for edge in picture.edges]
     return lay_out([box_of(node) for node in picture.nodes], links)
 
 
 def svg_of(picture: Picture) -> str:
-    """The picture as a standalone SVG document."""
+    """Return the picture as a standalone SVG document."""
     layout = layout_of(picture)
     width = max(layout.width, _NARROWEST, title_width(picture))
     graph_top = _MARGIN + TITLE_HEIGHT
@@ -54,7 +54,7 @@ def svg_of(picture: Picture) -> str:
 
 
 def _below(picture: Picture, top: float, width: float) -> Iterator[Block]:
-    """What stands under the graph, each part below the one before."""
+    """The blocks under the graph, each below the one before."""
     draw: tuple[Callable[[float], Block], ...] = (
         lambda y: agreements_svg(picture.agreements, _MARGIN, y, width),
         lambda y: problems_svg(picture.problems, _MARGIN, y, width),
@@ -85,7 +85,7 @@ def _page(picture: Picture, parts: list[str], width: float, height: float) -> st
 
 
 def _description(picture: Picture) -> str:
-    """The picture for those who hear it."""
+    """The description of the picture for screen readers."""
     names = {node.id: node.name for node in picture.nodes}
     flows = "; ".join(f"{names[edge.source]} to {names[edge.target]}" for edge in picture.edges)
     said = " ".join(f"{note.reason} at {note.place or picture.app}: {note.message}." for note in picture.problems)

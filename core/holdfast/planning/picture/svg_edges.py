@@ -1,7 +1,7 @@
-"""The SVG of rows that flow: one smooth line from card to card, coloured where its streams have to agree.
+"""The SVG of edges: one smooth line from card to card, coloured if its streams have to agree.
 
 Links that leave a card together share their first stretch, which is drawn once, in the colours of all of them. Must
-not decide where a line runs.
+not decide the route of a line.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from holdfast.planning.picture.parts import PictureEdge, PictureNode, letter
 from holdfast.planning.picture.svg_text import COUNT, SET_COLOURS, content, number, rounded, write
 
 CHIP = 16.0
-"""Height of a count's chip. Lanes are further apart."""
+"""Height of the chip with a count, less than the distance of lanes."""
 _HEAD = 7.0
 _STRANDS, _STRIPE = 3, 9
 _DASHES = ("", ' stroke-dasharray="9 4"', ' stroke-dasharray="3 4"')
-"""For agreements that reuse a colour, as their marks have another shape."""
+"""Line styles of agreements that reuse a colour; their marks have another shape too."""
 Hop = tuple[LinkLane, LinkLane]
 
 
 def chip_width(edge: PictureEdge) -> float:
-    """The room for the count on a link."""
+    """Return the width of the count on a link."""
     return max(22.0, COUNT.width(edge.partitions) + 11) if edge.partitions else 0.0
 
 
 def lines_svg(edges: Sequence[PictureEdge], routes: Sequence[LinkRoute]) -> list[str]:
-    """All lines: plain ones below those with a colour, arrow heads on top."""
+    """Return all lines: plain ones below coloured ones, arrow heads on top."""
     sets: dict[Hop, set[int]] = {}
     for edge, route in zip(edges, routes, strict=True):
         for hop in _hops(route):
@@ -50,12 +50,12 @@ def lines_svg(edges: Sequence[PictureEdge], routes: Sequence[LinkRoute]) -> list
 
 
 def _hops(route: LinkRoute) -> list[Hop]:
-    """Pairs of lanes with the bend between them; the last lane ends the last of them."""
+    """The pairs of neighbouring lanes, each with the bend between them."""
     return list(zip(route.lanes, route.lanes[1:], strict=False))
 
 
 def _stretches(route: LinkRoute, sets: dict[Hop, set[int]], drawn: set[Hop]) -> list[tuple[str, tuple[int, ...]]]:
-    """What of a route is not drawn yet, as paths whose agreements are the same from end to end."""
+    """The stretches of a route that are not drawn yet, as paths with the same agreements from end to end."""
     found: list[tuple[str, tuple[int, ...]]] = []
     hops = _hops(route)
     for i, hop in enumerate(hops):
@@ -65,7 +65,7 @@ def _stretches(route: LinkRoute, sets: dict[Hop, set[int]], drawn: set[Hop]) -> 
         indices = tuple(sorted(sets[hop]))
         final = i == len(hops) - 1
         path = _bend(hop, to_end=final)
-        # Only first stretches are shared, so what is not drawn yet hangs together.
+        # Only first stretches are shared, so the rest of the route is connected.
         if found and found[-1][1] == indices:
             found[-1] = (found[-1][0] + path, indices)
         else:
@@ -89,7 +89,7 @@ def _bend(hop: Hop, *, to_end: bool) -> str:
 
 
 def _turn(here: LinkLane, there: LinkLane, *, right: bool) -> str:
-    """Down to a lane that runs the other way, where the picture goes on in its next row."""
+    """A turn down to a lane that runs the other way, to the next row of the picture."""
     ahead = CORNER if right else -CORNER
     sweep = 1 if right else 0
     arc = f"a{number(CORNER)} {number(CORNER)} 0 0 {sweep}"
@@ -100,7 +100,7 @@ def _turn(here: LinkLane, there: LinkLane, *, right: bool) -> str:
 
 
 def _strands(path: str, indices: tuple[int, ...], *, dead: bool) -> list[str]:
-    """One line; of several agreements in stripes."""
+    """One line, striped if it has several agreements."""
     if not indices:
         return [f'<path d="{path}" class="hf-edge{" hf-dead" if dead else ""}"/>']
     if len(indices) == 1:
@@ -124,7 +124,7 @@ def _head(x: float, y: float, edge: PictureEdge, *, backward: bool) -> str:
 
 
 def _loop(lane: LinkLane) -> str:
-    """Out on the right, over the top, in on the left."""
+    """A link from a card to itself: out on the right, over the top, in on the left."""
     y = lane.y + 18
     above = lane.y - 16
     left, right = lane.start, lane.end
@@ -135,7 +135,7 @@ def _loop(lane: LinkLane) -> str:
 
 
 def chips_svg(edges: Sequence[PictureEdge], routes: Sequence[LinkRoute], names: dict[str, PictureNode]) -> list[str]:
-    """The counts, each on the level stretch in front of the card its link enters."""
+    """Return the counts, each on the horizontal stretch in front of the card that its link enters."""
     parts: list[str] = []
     for edge, route in zip(edges, routes, strict=True):
         if not edge.partitions or route.loop:

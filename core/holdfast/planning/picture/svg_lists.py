@@ -21,14 +21,14 @@ _FEW, _LIST_ENTRY = 4, 420.0
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Drawn lines and how much height they take."""
+    """Drawn lines and their height."""
 
     parts: list[str]
     height: float
 
 
 def title_svg(picture: Picture, x: float, y: float) -> list[str]:
-    """Name, verdict and size, on one line."""
+    """Return the title: name, verdict and size, on one line."""
     colour = "good" if picture.valid else "bad"
     name = TITLE.fit(picture.app, 420)
     at = x + TITLE.width(name) + 12
@@ -42,13 +42,13 @@ def title_svg(picture: Picture, x: float, y: float) -> list[str]:
 
 
 def title_width(picture: Picture) -> float:
-    """The room the title needs."""
+    """Return the width of the title."""
     name = TITLE.width(TITLE.fit(picture.app, 420))
     return name + HEADING.width(picture.verdict) + 46 + BODY.width(size_of(picture))
 
 
 def size_of(picture: Picture) -> str:
-    """How much there is: `16 tasks · 4 streams · 6 steps · 1 table`."""
+    """Return the size of the plan: `16 tasks · 4 streams · 6 steps · 1 table`."""
     kinds = [node.kind for node in picture.nodes]
     made = sum(node.makes_stream for node in picture.nodes)
     counts = [
@@ -61,7 +61,7 @@ def size_of(picture: Picture) -> str:
 
 
 def agreements_svg(agreements: Sequence[Agreement], x: float, y: float, width: float) -> Block:
-    """The legend of letters and colours, in as many columns as there is room for."""
+    """Return the legend of letters and colours, in as many columns as fit."""
     if not agreements:
         return Block([], 0)
     parts = [write(x, y + 12, "Must agree in partition count", HEADING)]
@@ -110,12 +110,12 @@ def _agreement(index: int, one: Agreement, x: float, y: float, entry: float) -> 
 
 
 def problems_svg(notes: Sequence[PictureNote], x: float, y: float, width: float) -> Block:
-    """All problems with their numbers."""
+    """Return all problems with their numbers."""
     return _notes("Problems", notes, x, y, width)
 
 
 def warnings_svg(notes: Sequence[PictureNote], x: float, y: float, width: float) -> Block:
-    """The first warnings, and how many there are beyond them."""
+    """Return the first warnings, and how many more there are."""
     block = _notes("Warnings", notes[:_WARNINGS_SHOWN], x, y, width, problem=False)
     rest = len(notes) - _WARNINGS_SHOWN
     if rest <= 0:
@@ -137,7 +137,7 @@ def _notes(
     parts = [write(x, y + 12, heading, HEADING, "hf-bad" if problem else "hf-amber")]
     left, top, lowest = x, y + 26, 0.0
     for i, (note, body) in enumerate(zip(notes, bodies, strict=True)):
-        # The first column is the longer one; what is left begins the second.
+        # The first column is the longer one; the remaining notes are in the second.
         if left == x and columns > 1 and sum(heights[:i]) >= sum(heights) / 2:
             left, top = x + room + _GUTTER, y + 26
         parts += _note(note, body, (left, top, room, text_at), problem=problem)

@@ -1,8 +1,8 @@
 """The SVG of streams, steps and tables as cards, and the marks that tie them to the lists: letters and numbers.
 
-Streams are pills, tables cylinders, steps boxes; a step that makes a stream is a box that ends as a pill. The same
-functions draw marks on cards and in the lists, so that a reader finds the same mark again; colour is never the only
-difference. Must not place anything: it measures cards and draws them where it is told.
+Streams are pills, tables cylinders, steps boxes; a step that makes a stream is a box with the end of a pill. The same
+functions draw marks on cards and in the lists, so that both look the same; colour is never the only difference. Must
+not place anything: it measures cards and draws them at given places.
 """
 
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from holdfast.planning.picture.svg_text import (
 from holdfast.planning.picture.text import clean
 
 PILL = 26.0
-"""The radius of a pill's ends, over which no mark is put."""
+"""The radius of a pill's ends, where no mark is placed."""
 DOT = 8.0
-"""Half of a mark."""
+"""Half the size of a mark."""
 _SHOWN = 3
 _SQUARE, _DIAMOND = 1, 2
 _SHAPES = 3
 
 
 def agreement_dots(node: PictureNode, place: BoxPlace) -> list[str]:
-    """The agreements a node is part of, on its upper left edge."""
+    """Return the marks of a node's agreements, on its upper left edge."""
     shown = node.agreements[:_SHOWN]
     parts: list[str] = []
     x = place.x + (PILL if node.kind == "stream" else 16)
@@ -48,7 +48,7 @@ def agreement_dots(node: PictureNode, place: BoxPlace) -> list[str]:
 
 
 def agreement_dot(index: int, x: float, y: float) -> list[str]:
-    """The mark of an agreement: its letter on its colour; one that reuses a colour has another shape."""
+    """Return the mark of an agreement: its letter on its colour; one that reuses a colour has another shape."""
     css = f"hf-dot hf-setfill{index % len(SET_COLOURS)}"
     shape = index // len(SET_COLOURS) % _SHAPES
     if shape == _SQUARE:
@@ -61,7 +61,7 @@ def agreement_dot(index: int, x: float, y: float) -> list[str]:
 
 
 def number_badges(node: PictureNode, place: BoxPlace) -> list[str]:
-    """The numbers of what was found at a node, on its upper right edge."""
+    """Return the numbers of a node's problems and warnings, on its upper right edge."""
     x = place.right - (PILL if node.kind == "stream" else 16)
     found = [(n, True) for n in node.problems] + [(n, False) for n in node.warnings]
     parts: list[str] = []
@@ -75,12 +75,12 @@ def number_badges(node: PictureNode, place: BoxPlace) -> list[str]:
 
 
 def half_of(n: int) -> float:
-    """Half the width of a badge, which grows with its digits."""
+    """Return half the width of a badge, which grows with its digits."""
     return max(DOT, BADGE.width(str(n)) / 2 + 4)
 
 
 def number_badge(n: int, x: float, y: float, *, problem: bool) -> list[str]:
-    """The number of a problem in a red circle, of a warning in an amber square."""
+    """Return the badge with a number: a red circle for a problem, an amber square for a warning."""
     half = half_of(n)
     css, corner = ("hf-errorfill", DOT) if problem else ("hf-warnfill", 4.0)
     return [
@@ -117,7 +117,7 @@ def _inset(node: PictureNode) -> _Inset:
 
 
 def box_of(node: PictureNode) -> Box:
-    """The room a node's card needs."""
+    """Return the size of a node's card."""
     inset = _inset(node)
     first = TAG.width(_tag(node)) + 10 + (KEY.width(_key(node)) + 26 if node.key else 0)
     lines = max((_style(line).width(_shown(line)) for line in node.details), default=0.0)
@@ -150,7 +150,7 @@ def _shown(line: DetailLine) -> str:
 
 
 def node_svg(node: PictureNode, place: BoxPlace) -> list[str]:
-    """A node's card with its badges."""
+    """Return a node's card with its badges."""
     inset = _inset(node)
     x = place.x + inset.left
     y = place.y + inset.top + max(0.0, (place.height - inset.top - _tall(node)) / 2) + _TOP
@@ -213,7 +213,7 @@ def _turn(radius: float, right: float, down: float) -> str:
 
 
 def _key_glyph(x: float, y: float) -> str:
-    """A small key, drawn, because fonts differ in what they have."""
+    """A small key, drawn because not every font has one."""
     level = number(y)
     return (
         f'<g class="hf-glyph" stroke-width="1.2"><circle cx="{number(x + 2.5)}" cy="{level}" r="2.4"/>'

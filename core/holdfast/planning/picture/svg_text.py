@@ -1,7 +1,6 @@
 """Text as SVG: escaped, in one of a few styles, never wider than its room; and the style sheet.
 
-The style sheet is here because the sizes in it and the widths that are measured must be the same. Must not know
-nodes.
+The style sheet is here because its font sizes must be those that widths are measured with. Must not know nodes.
 """
 
 from dataclasses import dataclass
@@ -10,14 +9,14 @@ from xml.sax.saxutils import escape
 from holdfast.planning.picture.text import clean, fitted, width_of
 
 SET_COLOURS = ("#1a66b5", "#0f8a63", "#d05cb4", "#5c4f00", "#1f9ad0", "#33207a")
-"""For light pages. Chosen to differ in lightness as well as in hue, so that they are told apart with any kind of colour
-vision; red and amber are left to findings."""
+"""Colours on light pages. They differ in lightness as well as in hue, so that people with any kind of colour vision can
+tell them apart; red and amber are reserved for problems and warnings."""
 _DARK_SETS = ("#4f9ef0", "#2fbf98", "#e597dc", "#f0eca0", "#a8e0fa", "#7a70ea")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to write text."""
+    """A text style."""
 
     css: str
     size: float
@@ -27,11 +26,11 @@ class Style:
     """Extra space after each letter."""
 
     def width(self, text: str) -> float:
-        """The room a text needs."""
+        """Return the width of a text."""
         return width_of(text, self.size, bold=self.bold, mono=self.mono) + self.spacing * len(text)
 
     def fit(self, text: str, room: float) -> str:
-        """A text, shortened where it must be."""
+        """Return a text, shortened if it is wider than `room`."""
         return fitted(text, room - self.spacing * len(text), self.size, bold=self.bold, mono=self.mono)
 
 
@@ -97,7 +96,7 @@ _TAGS = {
 
 
 def style_sheet() -> str:
-    """All styles, and the same for readers who prefer dark pages."""
+    """Return the style sheet, for light and for dark pages."""
     fixed = [
         f".hf-picture text{{font-family:{_SANS}}}",
         f".hf-picture .hf-code{{font-family:{_MONO}}}",
@@ -137,30 +136,30 @@ def _themed(areas: dict[str, tuple[str, str]], ink: dict[str, str]) -> list[str]
 
 
 def number(value: float) -> str:
-    """A coordinate: at most one digit after the point, the same on every machine."""
+    """Return a coordinate as text: at most one digit after the point, the same on every machine."""
     text = f"{value:.1f}"
     text = text.removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def attribute(text: str) -> str:
-    """Any text as the value of an attribute in double quotes."""
+    """Return any text as the value of an attribute in double quotes."""
     return escape(clean(text), {'"': "&quot;", "'": "&#39;"})
 
 
 def content(text: str) -> str:
-    """Any text between tags."""
+    """Return any text, escaped to stand between tags."""
     return escape(clean(text))
 
 
 def write(x: float, y: float, text: str, style: Style, *extra: str) -> str:
-    """A line of text with its baseline at `y`; `extra` are further classes."""
+    """Return a line of text with its baseline at `y`; `extra` are further classes."""
     classes = " ".join((style.css, *extra))
     return f'<text x="{number(x)}" y="{number(y)}" class="{classes}">{content(text)}</text>'
 
 
 def write_pair(x: float, y: float, first: tuple[str, Style], second: tuple[str, Style], gap: float) -> str:
-    """Two texts on a line, the second where the first really ends in the reader's font."""
+    """Return two texts on a line, the second where the first really ends in the reader's font."""
     (a, left), (b, right) = first, second
     return (
         f'<text x="{number(x)}" y="{number(y)}"><tspan class="{left.css}">{content(a)}</tspan>'
@@ -169,6 +168,6 @@ def write_pair(x: float, y: float, first: tuple[str, Style], second: tuple[str, 
 
 
 def rounded(area: tuple[float, float, float, float], corner: float, css: str) -> str:
-    """A rectangle with round corners; `area` is x, y, width and height."""
+    """Return a rectangle with round corners; `area` is x, y, width and height."""
     x, y, width, height = map(number, area)
     return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{number(corner)}" class="{css}"/>'

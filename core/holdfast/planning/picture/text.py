@@ -1,7 +1,7 @@
-"""The width of texts, so that boxes are made to fit and nothing overlaps; cleaning, fitting and wrapping of texts.
+"""The width of texts, so that boxes fit and nothing overlaps; cleaning, fitting and wrapping of texts.
 
-The fonts of the reader are not known here. The widths are, for each character, the widest of the common sans-serif
-fonts, so a text takes at most the room it is given. Must not know any file format.
+The reader's fonts are not known. For each character the width is the largest of the common sans-serif fonts, so that a
+text takes at most the room it is given. Must not know any file format.
 """
 
 import unicodedata
@@ -27,10 +27,10 @@ _NONCHARACTER = 0xFFFE
 
 
 def clean(text: str) -> str:
-    """The text on one line, without anything XML forbids or a reader can't see.
+    """Return the text on one line, without characters that XML forbids or that are invisible.
 
-    Control characters would make the file invalid; marks that change the direction of writing would let a text
-    pretend to be another.
+    Control characters would make the file invalid; characters that change the direction of writing would let a text
+    look like another one.
     """
     shown = "".join(_REPLACEMENT if _unshowable(char) else char for char in " ".join(text.split()))
     return unicodedata.normalize("NFC", shown)
@@ -42,7 +42,7 @@ def _unshowable(char: str) -> bool:
 
 
 def width_of(text: str, size: float, *, bold: bool = False, mono: bool = False) -> float:
-    """How wide a text can become in any of the usual fonts."""
+    """Return the largest width of a text in any of the common fonts."""
     hundredths = sum(_mono(char) if mono else _char(char) for char in text)
     return hundredths / 100 * size * (_BOLD if bold and not mono else 1)
 
@@ -61,7 +61,7 @@ def _mono(char: str) -> float:
 
 
 def fitted(text: str, room: float, size: float, *, bold: bool = False, mono: bool = False) -> str:
-    """As much of a text as fits, with an ellipsis where something is left out."""
+    """Return as much of a text as fits, with an ellipsis if it is cut."""
     if width_of(text, size, bold=bold, mono=mono) <= room:
         return text
     left = room - width_of(ELLIPSIS, size, bold=bold, mono=mono)
@@ -72,7 +72,7 @@ def fitted(text: str, room: float, size: float, *, bold: bool = False, mono: boo
 
 
 def wrapped(text: str, room: float, size: float) -> list[str]:
-    """A text in lines that fit; a word longer than a line is cut."""
+    """Return a text in lines that fit; a word longer than a line is cut."""
     lines: list[str] = []
     line, used = "", 0.0
     for word in text.split(" "):

@@ -1,7 +1,6 @@
 """The words on a node beyond its name: settings of a step's verb, how rows are spread, partition counts.
 
-The few words of a spec a reader needs to follow the rows. Must not shorten anything: how much fits is decided where
-it is drawn.
+Only the words of a spec that a reader needs to follow the rows. Must not shorten anything: the drawing does.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ from holdfast.spec.steps import Aggregate, Join, Step
 
 
 def details(step: Step) -> tuple[DetailLine, ...]:
-    """The settings of a step's verb, without those an edge of the picture shows anyway."""
+    """Return the settings of a step's verb, without those that edges show anyway."""
     return tuple(_lines(step))
 
 
@@ -55,7 +54,7 @@ def _matching(join: Join) -> str:
 
 
 def short_key(spread: Spread) -> str:
-    """How rows are spread, for a label."""
+    """Return how rows are spread, for a label."""
     if spread.everywhere:
         return "every task"
     if spread.columns is None:
@@ -64,7 +63,7 @@ def short_key(spread: Spread) -> str:
 
 
 def key_in_words(spread: Spread) -> str:
-    """How rows are spread, for a tooltip."""
+    """Return how rows are spread, for a tooltip."""
     if spread.everywhere:
         return "all rows in every task"
     if spread.columns is None:
@@ -73,14 +72,14 @@ def key_in_words(spread: Spread) -> str:
 
 
 def partitions_of(count: DecidedCount | None) -> Partitions:
-    """The count of a stream with its origin."""
+    """Return the count of a stream with its origin."""
     if count is None:
         return Partitions("?", "", "nothing says how many partitions it has")
     return Partitions(_short(count), count.decided_by, count.how)
 
 
 def partitions_text(count: DecidedCount | None) -> str:
-    """The count of a stream with its origin, for a label: `16 partitions · topic`."""
+    """Return the count of a stream with its origin, for a label: `16 partitions · topic`."""
     if count is None:
         return "partitions unknown"
     origin = count.decided_by.replace("join:", "join ")
@@ -90,11 +89,11 @@ def partitions_text(count: DecidedCount | None) -> str:
 
 
 def counts_text(counts: Iterable[DecidedCount | None]) -> str:
-    """The distinct counts of streams that flow together, the largest first: `16/8`."""
+    """Return the distinct counts of streams that flow together, the largest first: `16/8`."""
     distinct = {"?" if count is None else _short(count): count.partitions if count else 0 for count in counts}
     return "/".join(sorted(distinct, key=lambda text: (-distinct[text], text)))
 
 
 def _short(count: DecidedCount) -> str:
-    """`16`; `8→16` where tasks were built for 8 and there are 16 now."""
+    """`16`; or `8→16` if tasks were built for 8 partitions and there are 16 now."""
     return str(count.partitions) if count.grown_to is None else f"{count.partitions}→{count.grown_to}"
