@@ -15,7 +15,7 @@ from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.slot.record_limits import EncodedRows, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.app_streams import AppStreams
+from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import Codec
 from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.markers import AttemptSlot
@@ -121,7 +121,7 @@ class TaskOutput:
 
 
 def write(
-    sent: Sequence[TaskOutput], streams: AppStreams, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
+    sent: Sequence[TaskOutput], streams: StreamAccess, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
 ) -> None:
     """Write the outputs of tasks; those already written are skipped. `at` is called with each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}

@@ -27,7 +27,7 @@ from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.merge import merge
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.app_streams import AppStreams
+from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.user_functions import load_function
 
@@ -49,7 +49,7 @@ class TurnInput:
 class WorkerTools:
     """The tools of one process for one app, over its open streams."""
 
-    def __init__(self, program: Program, streams: AppStreams) -> None:
+    def __init__(self, program: Program, streams: StreamAccess) -> None:
         spec, plan = program.spec, program.plan
         self.program = program
         self.streams = streams

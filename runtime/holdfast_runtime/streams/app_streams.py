@@ -18,7 +18,7 @@ from holdfast_runtime.streams.markers import AttemptSlot, TaskMarkers, WriteHook
 from holdfast_runtime.streams.records import Marker, OffsetRange, RecordLimit
 
 
-class AppStreams(Protocol):
+class StreamAccess(Protocol):
     """All streams of an app, as a slot reads and writes them."""
 
     def expect(self, wanted: Sequence[OffsetRange]) -> None:
