@@ -284,6 +284,7 @@ def test_a_growth_that_is_not_a_multiple_is_said_and_the_run_goes_on(broker: Bro
         run.until("progress")
         broker.grow_topic(counted.rows, 3)
         said = run.until("growthRefused")["why"]
+        wait_until(lambda: len(counted.written()) == 450, 60, "it goes on until all rows are written")
         run.process.send_signal(signal.SIGTERM)
         run.ended()
     assert "rows has grown from 2 to 3 partitions" in said
