@@ -42,7 +42,10 @@ def tried(tree: Any) -> Outcome:
     """What an operator makes of this tree."""
     here, there = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=_try, args=(tree, there))
+    # What other tests left behind must not be finalized in the child, where no thread of a Kafka client is.
+    gc.disable()
     process.start()
+    gc.enable()
     there.close()
     try:
         outcome = here.recv() if here.poll(DEADLINE) else None
@@ -59,8 +62,8 @@ def tried(tree: Any) -> Outcome:
 
 
 def _try(tree: Any, answer: Connection) -> None:
-    # What other tests left behind must not be finalized here: clients of Kafka have threads, which were not forked.
     gc.freeze()
+    gc.enable()
     had = _size()
     resource.setrlimit(resource.RLIMIT_AS, (had + ADDRESS_SPACE, had + ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
