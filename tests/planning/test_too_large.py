@@ -113,6 +113,8 @@ def test_nothing_of_a_name_reaches_a_terminal_that_acts_on_it() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("CAST(a AS ARRAY(INT))", "has a type in round brackets at character 11"),
+        (f"CAST(a AS ARRAY<{'ARRAY(' * 12}INT{')' * 12}>)", "has a type in round brackets at character 17"),
         (f"CAST(a AS {'ARRAY<' * 17}INT{'>' * 17})", "nests types deeper than 16 levels"),
         (f"a < {'MAP<INT, ' * 17}INT{'>' * 17}", "nests types deeper than 16 levels"),
         (f"INTERVAL '{'9' * 1001}' DAY", "a number of 1001 letters; at most 1000"),

@@ -132,8 +132,20 @@ def _check_brackets(text: str, tokens: list[Token]) -> None:
 
 
 def _check_types(text: str, tokens: list[Token]) -> None:
-    """Refuse deeply nested types: at each level, sqlglot parses what is inside once more."""
+    """Refuse deeply nested types, which sqlglot parses once more at each level, and types in round brackets.
+
+    sqlglot takes `ARRAY(INT)` for a type, Spark does not.
+    """
     depth = 0
+    kinds = [token.token_type for token in tokens]
+    for at, kind in enumerate(kinds):
+        named = kinds[at + 1 : at + 2] and kinds[at + 1] in NESTED_TYPES
+        within = kind == TokenType.ALIAS or (kind == TokenType.LT and at > 0 and kinds[at - 1] in NESTED_TYPES)
+        if within and named and kinds[at + 2 : at + 3] == [TokenType.L_PAREN]:
+            _refuse(
+                f"{excerpt(text)} has a type in round brackets at character {tokens[at + 1].start + 1}; Spark writes "
+                f"types like ARRAY<INT>, MAP<STRING, INT> and STRUCT<a: INT>"
+            )
     for before, token in pairwise(tokens):
         if token.token_type == TokenType.LT and before.token_type in NESTED_TYPES:
             depth += 1
