@@ -15,7 +15,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, written_batch
 
 HERE = StreamPartition("s", 0)
-DEADLINE = 60.0
+DEADLINE = 180.0
 PER_BATCH = 50
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
