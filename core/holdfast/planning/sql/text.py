@@ -137,11 +137,10 @@ def _check_types(text: str, tokens: list[Token]) -> None:
     sqlglot takes `ARRAY(INT)` for a type, Spark does not.
     """
     depth = 0
-    kinds = [token.token_type for token in tokens]
-    for at, kind in enumerate(kinds):
-        named = kinds[at + 1 : at + 2] and kinds[at + 1] in NESTED_TYPES
-        within = kind == TokenType.ALIAS or (kind == TokenType.LT and at > 0 and kinds[at - 1] in NESTED_TYPES)
-        if within and named and kinds[at + 2 : at + 3] == [TokenType.L_PAREN]:
+    kinds = [None, *(token.token_type for token in tokens)]
+    for at, (outer, sign, named, bracket) in enumerate(zip(kinds, kinds[1:], kinds[2:], kinds[3:], strict=False)):
+        within = sign == TokenType.ALIAS or (sign == TokenType.LT and outer in NESTED_TYPES)
+        if within and named in NESTED_TYPES and bracket == TokenType.L_PAREN:
             _refuse(
                 f"{excerpt(text)} has a type in round brackets at character {tokens[at + 1].start + 1}; Spark writes "
                 f"types like ARRAY<INT>, MAP<STRING, INT> and STRUCT<a: INT>"
