@@ -9,9 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast_cli.output.failures import UsageError
-from holdfast_cli.run.line_views import JsonView, event_json, failure_json
 from holdfast_cli.run.metrics import MetricsAddress, MetricsServer, RunMetrics, parse_address
 from holdfast_cli.run.totals import RunTotals
+from holdfast_cli.run.views import JsonView, event_json
 from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
 
@@ -64,17 +64,18 @@ def test_names_and_values_of_events_in_json() -> None:
         "rowsOut": 9_000,
         "seconds": 12.0,
     }
-    assert failure_json(ValueError("no\nway")) == {"event": "failed", "error": "ValueError", "message": "no\nway"}
 
 
 def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     view, seen = JsonView(), RunTotals()
     for event in (STARTED, FIRST, RunDraining(), ENDED):
-        view.show(event, seen, 0.0)
-    view.over(seen, None, 0.0)
-    view.over(seen, ValueError("no\nway"), 0.0)
-    lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line)["event"] for line in lines] == ["started", "progress", "draining", "ended", "failed"]
+        view.show(event, seen)
+    view.show(None, seen)
+    view.over(seen, None)
+    view.over(seen, ValueError("no\nway"))
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines] == ["started", "progress", "draining", "ended", "failed"]
+    assert lines[-1] == {"event": "failed", "error": "ValueError", "message": "no\nway"}
 
 
 def scraped(metrics: RunMetrics) -> dict[str, float]:
@@ -92,10 +93,10 @@ def scraped(metrics: RunMetrics) -> dict[str, float]:
 
 
 def test_metrics_of_a_run() -> None:
-    metrics, seen = RunMetrics(), RunTotals()
-    metrics.show(STARTED, seen, 0.0)
+    metrics = RunMetrics()
+    metrics.note(STARTED)
     for progress in batches(3):
-        metrics.show(progress, seen, 0.0)
+        metrics.note(progress)
     found = scraped(metrics)
     app = "app=ad-clicks"
     shown = {
@@ -125,8 +126,8 @@ def test_metrics_of_a_run() -> None:
 
 def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> None:
     metrics = RunMetrics()
-    metrics.show(STARTED, RunTotals(), 0.0)
-    metrics.show(replace(FIRST, watermark=None), RunTotals(), 0.0)
+    metrics.note(STARTED)
+    metrics.note(replace(FIRST, watermark=None))
     found = scraped(metrics)
     assert found["holdfast_late_rows_total app=ad-clicks run=1"] == 0
     assert not [name for name in found if name.startswith("holdfast_watermark") or "_created" in name]

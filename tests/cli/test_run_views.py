@@ -1,6 +1,7 @@
 """What a run looks like: on a terminal of 80 by 24, in a log, and when it is over."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,85 +10,80 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from holdfast_cli.output.amounts import count, many, moment, rate, size, span
-from holdfast_cli.run.line_views import LinesView
-from holdfast_cli.run.screen_view import screen_lines
+from holdfast_cli.output.live import LiveView
 from holdfast_cli.run.totals import RunTotals
+from holdfast_cli.run.views import TextView, print_block
 from holdfast_runtime.progress import ClockJumped, EndCause, Event, RunDraining, RunEnded
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, WHERE, batches, seen_after
 
+LINE_UP = "\x1b[1A\x1b[2K"
 
-def drawn(seen: RunTotals, now: float, width: int = 80, height: int = 24) -> str:
-    return "\n".join(line.plain.rstrip() for line in screen_lines(seen, now, width, height))
+
+def drawn(seen: RunTotals, now: float) -> list[str]:
+    """The block on a terminal."""
+    file = io.StringIO()
+    seen.note(None, now)
+    print_block(Console(file=file, width=200), seen)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def printed(events: list[tuple[float, Event]], failure: Exception | None = None) -> list[str]:
     """The lines of a run whose events come at these seconds."""
     file = io.StringIO()
-    view, seen = LinesView(Console(file=file, width=10_000, soft_wrap=True), WHERE), RunTotals()
+    view, seen = TextView(Console(file=file, width=10_000, soft_wrap=True), WHERE), RunTotals()
     for now, event in events:
         seen.note(event, now)
-        view.show(event, seen, now)
-    view.over(seen, failure, events[-1][0] if events else 0.0)
+        view.show(event, seen)
+    view.over(seen, failure)
     return file.getvalue().splitlines()
 
 
-def test_the_screen_shows_how_it_goes() -> None:
-    assert (
-        drawn(seen_after(3), 3.5)
-        == """\
-ad-clicks  run 1, attempt 3, 2 restarts, 16 tasks in 2 slots
-3.5 s  data .holdfast/ad-clicks  spark http://127.0.0.1:4040
-
-batch      43  16 tasks in 182 ms
-phases, ms plan 12  spark 34  open 0.2  fetch 20  steps 88  write 10  commit 17
-rows in      10.3 k/s           36,000 in all
-rows out        771/s            2,700 in all
-lag        4,321  unread when the batch was planned
-watermark  2026-11-20T12:26:56.000Z, 14 s behind
-           clicks/3: the watermark stands at 2026-11-20T12:26:56.000Z, for 12 s:
-           waiting for its source or relay
-state      12.3 MB
-so far     late 7  undecoded 1  tombstones 3  failed 4  misplaced 2  restored 1
-
-OUTPUT          ROWS/S             ROWS
-attributed       771/s            2,700
-
-batch 43: 1 record could not be decoded
-batch 43: 4 rows of step paid failed and became dead letters
-batch 43: 2 records of clicks misplaced: a producer has not seen it grow
-batch 43: 7 rows too late
-
-Ctrl-C finishes the batch and ends; twice stops at once"""
-    )
+def test_the_block_on_a_terminal_shows_how_it_goes() -> None:
+    assert drawn(seen_after(3), 3.5) == [
+        "3.5 s  Ctrl-C finishes the batch and ends; twice stops at once",
+        "batch      43 of 16 tasks",
+        "in         36,000 (10.3 k/s)",
+        "out        2,700 (771/s)",
+        "lag        4,321",
+        "took       182 ms",
+        "watermark  2026-11-20T12:26:56.000Z (14 s behind)",
+        "so far     late 7, undecoded 1, tombstones 3, failed 4, misplaced 2, restored 1",
+        f"held back  {FIRST.held_back}",
+        "state      12.3 MB",
+        "phases     plan 12 ms, spark 34 ms, fetch 20 ms, steps 88 ms, write 10 ms, commit 17 ms",
+        "",
+        "OUTPUT       ROWS  ROWS/S",
+        "attributed  2,700   771/s",
+    ]
 
 
-def test_the_screen_says_what_it_waits_for() -> None:
-    assert drawn(RunTotals(started_at=1.0), 5.0) == "starting Spark ... 4.0 s"
-    assert "waiting for the first batch" in drawn(seen_after(0), 1.0)
-    draining = drawn(seen_after(3, draining=True), 3.5).splitlines()[-1]
-    assert draining == "draining: finishing batch 44, press Ctrl-C again to stop at once"
-    assert "as soon as Spark has started" in drawn(RunTotals(draining=True), 0.0)
+def test_the_block_says_what_is_waited_for() -> None:
+    assert drawn(RunTotals(started_at=1.0), 5.0)[1:] == ["starting Spark ..."]
+    assert drawn(seen_after(0), 1.0)[1:] == ["waiting for the first batch ..."]
+    assert drawn(seen_after(3, draining=True), 3.5)[0] == "3.5 s  draining"
 
 
 def test_a_batch_that_takes_long_shows_since_when() -> None:
-    assert "in 182 ms, 27 s ago" in drawn(seen_after(3), 30.0)
+    assert "batch      43 of 16 tasks, 27 s ago" in drawn(seen_after(3), 30.0)
 
 
 @given(st.integers(20, 200), st.integers(3, 60), st.integers(0, 40), st.integers(0, 40))
-def test_the_screen_fits_any_terminal(width: int, height: int, outputs: int, restored: int) -> None:
-    seen = seen_after(0)
+def test_the_block_fits_any_terminal(width: int, height: int, outputs: int, restored: int) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=width, height=height, force_terminal=True, color_system=None)
     streams = {f"stream-{i:02}-{'x' * 30}": i for i in range(outputs)}
     tasks = tuple(f"partition-{i}: no local store" for i in range(restored))
-    seen.note(replace(FIRST, streams=streams, restored=tasks), 1.0)
-    lines = screen_lines(seen, 1.0, width, height)
-    assert len(lines) < height
-    assert all(line.cell_len <= width for line in lines)
-
-
-def test_outputs_that_do_not_fit_are_counted() -> None:
-    seen = seen_after(0)
-    seen.note(replace(FIRST, streams={f"s{i:02}": i for i in range(30)}), 1.0)
-    assert "... and 25 more" in drawn(seen, 1.0)
+    seen = RunTotals()
+    with LiveView(console, print_block, transient=True) as live:
+        view = TextView(console, WHERE, live)
+        for now in range(3):
+            event = replace(FIRST, streams=streams, restored=tasks) if now else STARTED
+            seen.note(event, now)
+            view.show(event, seen)
+    removed = [len(one) // len(LINE_UP) for one in re.findall(f"(?:{re.escape(LINE_UP)})+", file.getvalue())]
+    assert max(removed) < height, "more can't be drawn anew"
+    view.over(seen, None)
+    assert "rows in 24,000" in file.getvalue()
 
 
 def test_lines_come_at_most_once_a_second_and_at_the_end() -> None:
@@ -123,18 +119,18 @@ def test_rows_from_the_future_are_said_and_a_clock_that_was_set_too() -> None:
 
 def test_a_run_in_a_log() -> None:
     first, second, third = batches(3)
-    rest = "lag 4,321, 182 ms, watermark 2026-11-20T12:26:56.000Z"
+    rest = "lag 4,321, took 182 ms, watermark 2026-11-20T12:26:56.000Z"
     odd = "late 7, undecoded 1, tombstones 3, failed 4, misplaced 2, restored 1"
     assert printed([(0.0, STARTED), (1.0, first), (1.5, second), (1.9, third), (1.9, RunDraining()), (2.0, ENDED)]) == [
         "ad-clicks run 1 attempt 3: 16 tasks in 2 slots, data .holdfast/ad-clicks, spark http://127.0.0.1:4040",
         "batch 41: restored partition-3: no local store",
-        f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest}, restored 1",
+        f"batch 41: in 12,000 (12.0 k/s), out 900 (900/s), {rest} (12 s behind), restored 1",
         "batch 43: 1 record could not be decoded",
         "batch 43: 4 rows of step paid failed and became dead letters",
         "batch 43: 2 records of clicks misplaced: a producer has not seen it grow",
         "batch 43: 7 rows too late",
         "draining: finishing batch 44, press Ctrl-C again to stop at once",
-        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, {odd}",
+        f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest} (14 s behind), {odd}",
         "idle: nothing is left to read; everything is committed",
         "  10 batches in 12 s",
         "  rows in 120,000 (10.0 k/s), out 9,000",
@@ -168,11 +164,16 @@ def test_the_command_to_look_names_the_data_when_it_was_given() -> None:
     assert elsewhere.tail("out") == "holdfast tail app.yaml out --from-beginning --data '/tmp/a b'"
 
 
+def rate_at(seen: RunTotals, now: float) -> float:
+    seen.note(None, now)
+    return seen.rate(lambda one: one.rows_in)
+
+
 def test_rates_are_smoothed_and_fall_when_nothing_comes() -> None:
     seen = seen_after(30)
-    assert seen.rate(lambda one: one.rows_in, 30.0) == pytest.approx(12_000)
-    assert seen.rate(lambda one: one.rows_in, 35.0) == pytest.approx(6_000)
-    assert seen.rate(lambda one: one.rows_in, 41.0) == 0
+    assert rate_at(seen, 30.0) == pytest.approx(12_000)
+    assert rate_at(seen, 35.0) == pytest.approx(6_000)
+    assert rate_at(seen, 41.0) == 0
     assert len(seen.recent) <= 11
 
 
@@ -181,7 +182,7 @@ def test_the_rate_of_batches_longer_than_the_window_does_not_jump() -> None:
     seen.note(STARTED, 0.0)
     for i in range(1, 4):
         seen.note(replace(FIRST, rows_in=3_000, seconds=30.0), 30.0 * i)
-    assert seen.rate(lambda one: one.rows_in, 90.0) == pytest.approx(100)
+    assert rate_at(seen, 90.0) == pytest.approx(100)
 
 
 @pytest.mark.parametrize(

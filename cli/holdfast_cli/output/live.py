@@ -41,17 +41,21 @@ def watch(look: Callable[[], T], view: WatchView[T], pause: Callable[[], None]) 
 
 
 class LiveView(Generic[T]):
-    """A screen redrawn in place at every look, so that ages on it stay current."""
+    """A screen redrawn in place at every look, so that ages on it stay current; `transient`: removed at the end."""
 
-    def __init__(self, console: Console, draw: Callable[[Console, T], None]) -> None:
-        self._draw, self._colors = draw, console.color_system
-        self._live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
+    def __init__(self, console: Console, draw: Callable[[Console, T], None], *, transient: bool = False) -> None:
+        self._draw, self._colors, self._transient = draw, console.color_system, transient
+        # No auto-refresh: its thread would draw while a signal is handled.
+        self._live = Live(console=console, auto_refresh=False, transient=transient, vertical_overflow="ellipsis")
 
     def __enter__(self) -> "LiveView[T]":
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._transient:
+            # It draws once more without a limit, and of what is higher than the terminal only a part can be removed.
+            self._live.update(Text())
         self._live.stop()
 
     def show(self, seen: T, trouble: str | None) -> None:

@@ -4,13 +4,13 @@ Only the driver is scraped: slots report to it. Needs the extra `runtime`; impor
 Must not show anything else.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
 
 from holdfast_cli.output.failures import UsageError
-from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import AttemptStarted, ClockJumped, Event, Progress
 
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -37,6 +37,42 @@ def parse_address(text: str) -> MetricsAddress:
     return MetricsAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
 
 
+_COUNTED: Sequence[tuple[str, str, Callable[[Progress], int]]] = (
+    ("rows_in", "Rows read and decoded.", lambda one: one.rows_in),
+    ("batches", "Batches committed.", lambda _: 1),
+    ("late_rows", "Rows that came after their window had closed.", lambda one: one.late),
+    ("ahead_rows", "Rows whose event time was farther ahead of the clock than maxAhead.", lambda one: one.ahead),
+    ("undecoded_records", "Records that could not be decoded.", lambda one: one.undecoded),
+    ("unwritable_rows", "Rows too large for their stream, now dead letters.", lambda one: one.unwritable),
+    ("tombstones", "Records without a value, which steps do not get.", lambda one: one.tombstones),
+    (
+        "restored_tasks",
+        "Tasks whose state was rebuilt from its durable copy.",
+        lambda one: len(one.restored),
+    ),
+)
+_COUNTED_BY: Sequence[tuple[str, str, str, Callable[[Progress], Mapping[str, int]]]] = (
+    ("rows_out", "Rows written, by output stream.", "stream", lambda one: one.streams),
+    ("failed_rows", "Rows on which a step failed and that became dead letters.", "step", lambda one: one.failed),
+    (
+        "misplaced_records",
+        "Records that were put where their key was before their stream grew.",
+        "stream",
+        lambda one: one.misplaced,
+    ),
+)
+_MEASURED: Sequence[tuple[str, str, Callable[[Progress], float | None]]] = (
+    ("lag_records", "Records unread when the last batch was planned.", lambda one: one.lag),
+    (
+        "watermark_lag_seconds",
+        "How far the watermark was behind the clock at the end of the last batch.",
+        lambda one: None if one.watermark is None else (one.at - one.watermark) / 1000,
+    ),
+    ("state_bytes", "Size of all local stores.", lambda one: one.state_bytes),
+    ("last_batch_timestamp_seconds", "When the last batch was committed.", lambda one: one.at / 1000),
+)
+
+
 class RunMetrics:
     """All metrics of one run, in their own registry."""
 
@@ -45,32 +81,16 @@ class RunMetrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._app: tuple[str, str] = ("", "")
-        self._rows_in = self._counter("rows_in", "Rows read and decoded.")
-        self._rows_out = self._counter("rows_out", "Rows written, by output stream.", "stream")
-        self._batches = self._counter("batches", "Batches committed.")
-        self._late = self._counter("late_rows", "Rows that came after their window had closed.")
-        self._ahead = self._counter("ahead_rows", "Rows whose event time was farther ahead of the clock than maxAhead.")
-        self._undecoded = self._counter("undecoded_records", "Records that could not be decoded.")
-        self._unwritable = self._counter("unwritable_rows", "Rows too large for their stream, now dead letters.")
-        self._failed = self._counter("failed_rows", "Rows on which a step failed and that became dead letters.", "step")
-        self._tombstones = self._counter("tombstones", "Records without a value, which steps do not get.")
-        self._misplaced = self._counter(
-            "misplaced_records", "Records that were put where their key was before their stream grew.", "stream"
-        )
+        self._counted = [(self._counter(name, what), value) for name, what, value in _COUNTED]
+        self._counted_by = [(self._counter(name, what, label), values) for name, what, label, values in _COUNTED_BY]
+        self._measured = [(self._gauge(name, what), value) for name, what, value in _MEASURED]
         self._clock_jumps = self._counter("clock_jumps", "How often the host's clock was seen to be set.")
-        self._restored = self._counter("restored_tasks", "Tasks whose state was rebuilt from its durable copy.")
-        self._lag = self._gauge("lag_records", "Records unread when the last batch was planned.")
-        self._watermark_lag = self._gauge(
-            "watermark_lag_seconds", "How far the watermark was behind the clock at the end of the last batch."
-        )
-        self._state = self._gauge("state_bytes", "Size of all local stores.")
         self._attempt = self._gauge("attempt", "Number of the attempt in its run; more than 1: it was restarted.")
         self._tasks = self._gauge("tasks", "Tasks of the app.")
-        self._last = self._gauge("last_batch_timestamp_seconds", "When the last batch was committed.")
         self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
         self._phases = self._histogram("batch_phase_seconds", "Time of the slowest slot in each phase.", "phase")
 
-    def show(self, event: Event, seen: RunTotals, now: float) -> None:  # noqa: ARG002 - the same for all views
+    def note(self, event: Event) -> None:
         """Update the metrics with one event."""
         match event:
             case AttemptStarted():
@@ -78,17 +98,7 @@ class RunMetrics:
                 self._attempt.labels(*self._app).set(event.attempt)
                 self._tasks.labels(*self._app).set(event.tasks)
                 # Create counters at the start: an alert can't tell a missing series from a failed scrape.
-                for counter in (
-                    self._rows_in,
-                    self._batches,
-                    self._late,
-                    self._ahead,
-                    self._undecoded,
-                    self._unwritable,
-                    self._tombstones,
-                    self._clock_jumps,
-                    self._restored,
-                ):
+                for counter in (self._clock_jumps, *(counter for counter, _ in self._counted)):
                     counter.labels(*self._app)
             case Progress():
                 self._count(event)
@@ -97,39 +107,18 @@ class RunMetrics:
             case _:
                 pass
 
-    def tick(self, seen: RunTotals, now: float) -> None:
-        """Do nothing: metrics are scraped."""
-
-    def close(self) -> None:
-        """Do nothing: no resources are open."""
-
-    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
-        """Do nothing."""
-
     def _count(self, progress: Progress) -> None:
-        app = self._app
-        self._batches.labels(*app).inc()
-        self._rows_in.labels(*app).inc(progress.rows_in)
-        self._late.labels(*app).inc(progress.late)
-        self._ahead.labels(*app).inc(progress.ahead)
-        self._undecoded.labels(*app).inc(progress.undecoded)
-        self._unwritable.labels(*app).inc(progress.unwritable)
-        for step, rows in progress.failed.items():
-            self._failed.labels(*app, step).inc(rows)
-        self._tombstones.labels(*app).inc(progress.tombstones)
-        for stream, records in progress.misplaced.items():
-            self._misplaced.labels(*app, stream).inc(records)
-        self._restored.labels(*app).inc(len(progress.restored))
-        for stream, rows in progress.streams.items():
-            self._rows_out.labels(*app, stream).inc(rows)
-        self._lag.labels(*app).set(progress.lag)
-        self._state.labels(*app).set(progress.state_bytes)
-        self._last.labels(*app).set(progress.at / 1000)
-        if progress.watermark is not None:
-            self._watermark_lag.labels(*app).set((progress.at - progress.watermark) / 1000)
-        self._seconds.labels(*app).observe(progress.seconds)
+        for counter, value in self._counted:
+            counter.labels(*self._app).inc(value(progress))
+        for counter, values in self._counted_by:
+            for label, number in values(progress).items():
+                counter.labels(*self._app, label).inc(number)
+        for gauge, measure in self._measured:
+            if (measured := measure(progress)) is not None:
+                gauge.labels(*self._app).set(measured)
+        self._seconds.labels(*self._app).observe(progress.seconds)
         for phase, took in progress.phases.items():
-            self._phases.labels(*app, phase).observe(took / 1000)
+            self._phases.labels(*self._app, phase).observe(took / 1000)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry)

@@ -1,6 +1,6 @@
-"""Totals of a run: sums over its events, smoothed rates, and notable events.
+"""Totals of a run: sums over its events, smoothed rates, and notable facts.
 
-Each view shows part of it. The time comes in as an argument. Must not print.
+All views show parts of it. The time comes in as an argument. Must not print.
 """
 
 from collections import Counter, deque
@@ -22,7 +22,6 @@ from holdfast_runtime.progress import (
 
 _WINDOW = 10.0
 """Seconds over which rates are smoothed; extended to two batches if they take longer."""
-_KEPT_NEWS = 20
 _LISTED = 8
 """How many restored tasks of a batch are listed."""
 
@@ -38,118 +37,98 @@ class ReportedBatch(NamedTuple):
 class RunTotals:
     """The totals of a run. Times are seconds of a monotonic clock."""
 
-    started: AttemptStarted | None = None
     started_at: float = 0.0
+    now: float = 0.0
+    started: AttemptStarted | None = None
     last: Progress | None = None
     draining: bool = False
     ended: RunEnded | None = None
     batches: int = 0
     rows_in: int = 0
     rows_out: int = 0
-    late: int = 0
-    ahead: int = 0
-    undecoded: int = 0
-    unwritable: int = 0
-    failed: int = 0
-    """Rows on which a step failed."""
-    tombstones: int = 0
-    misplaced: int = 0
-    restored: int = 0
+    odd: Counter[str] = field(default_factory=Counter)
+    """What needs attention -> how many rows, records or tasks."""
     outputs: Counter[str] = field(default_factory=Counter)
     """Output stream -> rows."""
-    news: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_NEWS))
-    """The latest notable events, oldest first."""
     fresh: tuple[str, ...] = ()
     """Notable facts of the last event."""
     said_at: dict[str, float] = field(default_factory=dict)
     """Kind of notable fact -> when it was last shown, as some occur in every batch."""
     recent: deque[ReportedBatch] = field(default_factory=deque)
 
-    def note(self, event: Event, now: float) -> None:
-        """Add one event to the totals."""
-        self.fresh = ()
+    def note(self, event: Event | None, now: float) -> None:
+        """Add one event; None: only time has passed."""
+        self.now, self.fresh = now, ()
         match event:
             case AttemptStarted():
                 self.started, self.started_at = event, now
                 self.fresh = event.given_up
-                self.news.extend(self.fresh)
             case Progress():
-                self._add(event, now)
+                self._add(event)
+                self.fresh = tuple(f"batch {count(event.batch)}: {one}" for one in self._notable(event))
             case BatchWaiting():
                 self.fresh = (f"waiting: {event.why}",)
-                self.news.extend(self.fresh)
             case GrowthRefused() | ClockJumped():
                 self.fresh = (event.why,)
-                self.news.extend(self.fresh)
             case RunDraining():
                 self.draining = True
             case RunEnded():
                 self.ended = event
 
-    def rate(self, what: Callable[[Progress], int], now: float) -> float:
+    def rate(self, what: Callable[[Progress], int]) -> float:
         """Return the recent rate per second."""
         if self.last is None:
             return 0.0
         window = max(_WINDOW, 2 * self.last.seconds)
-        counted = sum(what(heard.progress) for heard in self.recent if heard.at > now - window)
+        counted = sum(what(heard.progress) for heard in self.recent if heard.at > self.now - window)
         # Right after the start, a batch may have taken longer than the run has been watched.
-        return counted / max(min(window, now - self.started_at), self.last.seconds, 0.001)
+        return counted / max(min(window, self.now - self.started_at), self.last.seconds, 0.001)
 
-    def odd(self) -> tuple[tuple[str, int], ...]:
-        """Return counts of rows and records that need attention, with their labels."""
-        ahead = (("from the future", self.ahead),) if self.ahead else ()
-        rare = (
-            ("tombstones", self.tombstones),
-            ("failed", self.failed),
-            ("unwritable", self.unwritable),
-            ("misplaced", self.misplaced),
-        )
-        found = (one for one in rare if one[1])
-        return ("late", self.late), *ahead, ("undecoded", self.undecoded), *found, ("restored", self.restored)
-
-    def _add(self, progress: Progress, now: float) -> None:
+    def _add(self, progress: Progress) -> None:
         self.last = progress
         self.batches += 1
         self.rows_in += progress.rows_in
         self.rows_out += progress.rows_out
-        self.late += progress.late
-        self.ahead += progress.ahead
-        self.undecoded += progress.undecoded
-        self.unwritable += progress.unwritable
-        self.failed += sum(progress.failed.values())
-        self.tombstones += progress.tombstones
-        self.misplaced += sum(progress.misplaced.values())
-        self.restored += len(progress.restored)
         self.outputs.update(progress.streams)
-        self.recent.append(ReportedBatch(now, progress))
-        while self.recent[0].at <= now - max(_WINDOW, 2 * progress.seconds):
+        self.odd.update(
+            {
+                "late": progress.late,
+                "from the future": progress.ahead,
+                "undecoded": progress.undecoded,
+                "tombstones": progress.tombstones,
+                "failed": sum(progress.failed.values()),
+                "unwritable": progress.unwritable,
+                "misplaced": sum(progress.misplaced.values()),
+                "restored": len(progress.restored),
+            }
+        )
+        self.recent.append(ReportedBatch(self.now, progress))
+        while self.recent[0].at <= self.now - max(_WINDOW, 2 * progress.seconds):
             self.recent.popleft()
-        self.fresh = tuple(f"batch {count(progress.batch)}: {one}" for one in self._notable(progress, now))
-        self.news.extend(self.fresh)
 
-    def _notable(self, progress: Progress, now: float) -> Iterator[str]:
+    def _notable(self, progress: Progress) -> Iterator[str]:
         """Yield the facts of a batch that a user should know."""
         yield from (f"restored {task}" for task in progress.restored[:_LISTED])
         if len(progress.restored) > _LISTED:
             yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"
-        if progress.undecoded and self._is_news("undecoded", now):
+        if progress.undecoded and self._is_news("undecoded"):
             yield f"{many(progress.undecoded, 'record')} could not be decoded"
-        if progress.unwritable and self._is_news("unwritable", now):
+        if progress.unwritable and self._is_news("unwritable"):
             yield f"{many(progress.unwritable, 'row')} too large for their stream, dead letters were written"
-        if progress.failed and self._is_news("failed", now):
+        if progress.failed and self._is_news("failed"):
             told = ", ".join(f"{many(found, 'row')} of step {step}" for step, found in progress.failed.items())
             yield f"{told} failed and became dead letters"
-        if progress.misplaced and self._is_news("misplaced", now):
+        if progress.misplaced and self._is_news("misplaced"):
             told = ", ".join(f"{many(found, 'record')} of {stream}" for stream, found in progress.misplaced.items())
             yield f"{told} misplaced: a producer has not seen it grow"
-        if progress.late and self._is_news("late", now):
+        if progress.late and self._is_news("late"):
             yield f"{many(progress.late, 'row')} too late"
-        if progress.ahead and self._is_news("ahead", now):
+        if progress.ahead and self._is_news("ahead"):
             yield f"{many(progress.ahead, 'row')} from the future: {progress.first_ahead}"
 
-    def _is_news(self, what: str, now: float) -> bool:
+    def _is_news(self, what: str) -> bool:
         """Return False if it was shown a moment ago: some streams have late rows in every batch."""
-        if now < self.said_at.get(what, -_WINDOW) + _WINDOW:
+        if self.now < self.said_at.get(what, -_WINDOW) + _WINDOW:
             return False
-        self.said_at[what] = now
+        self.said_at[what] = self.now
         return True

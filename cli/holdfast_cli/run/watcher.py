@@ -12,155 +12,25 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn
 
 from holdfast.errors import HoldfastError
 from holdfast_cli.local.local_app import RunFiles
+from holdfast_cli.output.live import LiveView
 from holdfast_cli.output.screen import live_screen, screen
-from holdfast_cli.run.line_views import JsonView, LinesView
-from holdfast_cli.run.screen_view import ScreenView
 from holdfast_cli.run.totals import RunTotals
+from holdfast_cli.run.views import JsonView, RunView, TextView, print_block
 from holdfast_runtime.progress import Event, Listener, RunDraining, RunEnded
 
-
-class RunView(Protocol):
-    """Shows a run while it is going on. All calls come from one thread."""
-
-    def show(self, event: Event, seen: RunTotals, now: float) -> None:
-        """Show an event; `seen` already includes it."""
-
-    def tick(self, seen: RunTotals, now: float) -> None:
-        """Update the view as time passes."""
-
-    def close(self) -> None:
-        """Restore the terminal."""
-
-    def over(self, seen: RunTotals, failure: BaseException | None, now: float) -> None:
-        """Show the end of the run, normal or failed; called after `close`."""
-
-
 _TICK = 0.25
+_FAILED, _INTERRUPTED = 3, 130
 Engine = Callable[[Listener, threading.Event], RunEnded]
 """Runs an app until it ends; raises if it fails."""
-
-
-class _Over:
-    """The queue's last item: the engine has ended."""
-
-    def __init__(self) -> None:
-        self.failure: BaseException | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A finished run."""
-
-    seen: RunTotals
-    failure: BaseException | None
-    views: Sequence[RunView]
-    """Views that could still be written to at the end."""
-
-
-def watch_run(engine: Engine, views: Sequence[RunView], clock: Callable[[], float]) -> FinishedRun:
-    """Run the engine until it ends. Must be called in the main thread."""
-    seen, drain = RunTotals(started_at=clock()), threading.Event()
-    said: SimpleQueue[Event | _Over] = SimpleQueue()
-    audience = _Audience(views, seen, drain)
-    with _signals(drain, said):
-        threading.Thread(target=_work, args=(engine, drain, said), name="holdfast-run", daemon=True).start()
-        failure = _follow(said, audience, clock)
-    return FinishedRun(seen, failure, audience.views)
-
-
-def _work(engine: Engine, drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> None:
-    over = _Over()
-    try:
-        ended = engine(said.put, drain)
-        said.put(ended)
-    except BaseException as error:  # noqa: BLE001 - it is handed to the main thread, not swallowed
-        over.failure = error
-    said.put(over)
-
-
-def _follow(
-    said: "SimpleQueue[Event | _Over]", audience: "_Audience", clock: Callable[[], float]
-) -> BaseException | None:
-    while True:
-        try:
-            event = said.get(timeout=_TICK)
-        except Empty:
-            audience.tick(clock())
-            continue
-        if isinstance(event, _Over):
-            return event.failure
-        audience.show(event, clock())
-
-
-class _Audience:
-    """All views. If one can't be written to any more, it is dropped and the run drains, as nobody watches it."""
-
-    def __init__(self, views: Sequence[RunView], seen: RunTotals, drain: threading.Event) -> None:
-        self.views, self._seen, self._drain = list(views), seen, drain
-
-    def show(self, event: Event, now: float) -> None:
-        """Show an event in all views. Skip repeats: engine and signals both report draining; the end may come twice."""
-        if (isinstance(event, RunDraining) and self._seen.draining) or (
-            isinstance(event, RunEnded) and self._seen.ended
-        ):
-            return
-        self._seen.note(event, now)
-        for view in tuple(self.views):
-            with self._while_it_listens(view):
-                view.show(event, self._seen, now)
-
-    def tick(self, now: float) -> None:
-        """Update all views as time passes."""
-        for view in tuple(self.views):
-            with self._while_it_listens(view):
-                view.tick(self._seen, now)
-
-    @contextmanager
-    def _while_it_listens(self, view: RunView) -> Iterator[None]:
-        try:
-            yield
-        except BrokenPipeError:
-            self.views.remove(view)
-            self._drain.set()
-
-
-@contextmanager
-def _signals(drain: threading.Event, said: "SimpleQueue[Event | _Over]") -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
-        if drain.is_set():
-            # Further key presses must not interrupt the shutdown.
-            signal.signal(number, signal.SIG_IGN)
-            raise KeyboardInterrupt
-        drain.set()
-        said.put(RunDraining())
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        _restore(before)
-        raise
-    _restore(before)
-
-
-def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-
-
-_FAILED = 3
-_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,51 +45,126 @@ class RunDisplay:
     where: RunFiles
 
 
+class _Over:
+    """The queue's last item: the engine has ended."""
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+
+
+_Queue = SimpleQueue[Event | _Over]
+
+
 def run_watched(engine: Engine, show: RunDisplay) -> int:
-    """Run and show; return the exit code, or end the process if it is stopped at once."""
+    """Run and show; return the exit code, or end the process if it is stopped at once. Needs the main thread."""
+    drain, seen = threading.Event(), RunTotals(time.monotonic(), time.monotonic())
     with ExitStack() as opened:
-        metrics = [] if show.metrics is None else [_metrics(show.metrics, opened)]
-        view = _view(show)
-        opened.callback(view.close)
+        metrics = None if show.metrics is None else _metrics(show.metrics, opened)
+        audience = _Audience(_view(show, opened), metrics, seen, drain)
         try:
-            watched = watch_run(engine, [view, *metrics], time.monotonic)
+            failure = _watch(engine, audience, drain)
         except KeyboardInterrupt:
             opened.close()
             _stop_at_once()
-    return _ended(watched, view)
+    if audience.view is None:
+        # The reader has gone: nothing may be written any more, not even at exit.
+        sys.stdout = None
+    else:
+        seen.note(None, time.monotonic())
+        audience.view.over(seen, failure)
+    if failure is None:
+        return 0
+    if isinstance(failure, HoldfastError):
+        _say(f"holdfast: {failure}")
+    else:
+        traceback.print_exception(failure)
+    return _FAILED
 
 
-def _view(show: RunDisplay) -> RunView:
+class _Audience:
+    """Whoever watches the run. If the view can't be written to any more, the run drains, as nobody watches it."""
+
+    def __init__(self, view: RunView, metrics: Listener | None, seen: RunTotals, drain: threading.Event) -> None:
+        self.view: RunView | None = view
+        self._metrics, self._seen, self._drain = metrics, seen, drain
+
+    def show(self, event: Event | None) -> None:
+        """Show an event. Skip repeats: engine and signals both report draining; the end may come twice."""
+        if (isinstance(event, RunDraining) and self._seen.draining) or (
+            isinstance(event, RunEnded) and self._seen.ended
+        ):
+            return
+        self._seen.note(event, time.monotonic())
+        if self._metrics is not None and event is not None:
+            self._metrics(event)
+        if self.view is None:
+            return
+        try:
+            self.view.show(event, self._seen)
+        except BrokenPipeError:
+            self.view = None
+            self._drain.set()
+
+
+def _watch(engine: Engine, audience: _Audience, drain: threading.Event) -> BaseException | None:
+    """Run the engine until it ends; return why it failed."""
+    said: _Queue = SimpleQueue()
+    with _signals(drain, said):
+        threading.Thread(target=_work, args=(engine, drain, said), name="holdfast-run", daemon=True).start()
+        while True:
+            try:
+                event = said.get(timeout=_TICK)
+            except Empty:
+                audience.show(None)
+                continue
+            if isinstance(event, _Over):
+                return event.failure
+            audience.show(event)
+
+
+def _work(engine: Engine, drain: threading.Event, said: _Queue) -> None:
+    over = _Over()
+    try:
+        said.put(engine(said.put, drain))
+    except BaseException as error:  # noqa: BLE001 - it is handed to the main thread, not swallowed
+        over.failure = error
+    said.put(over)
+
+
+@contextmanager
+def _signals(drain: threading.Event, said: _Queue) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
+        if drain.is_set():
+            # Further key presses must not interrupt the shutdown.
+            signal.signal(number, signal.SIG_IGN)
+            raise KeyboardInterrupt
+        drain.set()
+        said.put(RunDraining())
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    # Not in a `finally`: after the second signal, the next one has to stay ignored until the process has ended.
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _view(show: RunDisplay, opened: ExitStack) -> RunView:
     if show.as_json:
         return JsonView()
-    if sys.stdout.isatty() and not (live := live_screen(show.color)).is_dumb_terminal:
-        return ScreenView(live, show.where)
-    return LinesView(screen(show.color), show.where)
+    if sys.stdout.isatty() and not (console := live_screen(show.color)).is_dumb_terminal:
+        live = opened.enter_context(LiveView(console, print_block, transient=True))
+        return TextView(console, show.where, live)
+    return TextView(screen(show.color), show.where)
 
 
-def _metrics(address: str, opened: ExitStack) -> RunView:
+def _metrics(address: str, opened: ExitStack) -> Listener:
     from holdfast_cli.run.metrics import MetricsServer, RunMetrics, parse_address  # noqa: PLC0415 - rarely needed
 
     metrics = RunMetrics()
     server = MetricsServer(metrics, parse_address(address))
     opened.callback(server.close)
     _say(f"metrics: {server.url}")
-    return metrics
-
-
-def _ended(watched: FinishedRun, shown: RunView) -> int:
-    if shown in watched.views:
-        shown.over(watched.seen, watched.failure, time.monotonic())
-    else:
-        # The reader has gone: nothing may be written any more, not even at exit.
-        sys.stdout = None
-    if watched.failure is None:
-        return 0
-    if isinstance(watched.failure, HoldfastError):
-        _say(f"holdfast: {watched.failure}")
-    else:
-        traceback.print_exception(watched.failure)
-    return _FAILED
+    return metrics.note
 
 
 def _stop_at_once() -> NoReturn:

@@ -1,0 +1,247 @@
+"""Views of a run: text for people, one JSON object per event for programs, and the summary at the end.
+
+There is one text. Lines that stay are printed as they come; how the run goes is a line per second in a log or a pipe,
+and on a terminal a block that is drawn anew in place. JSON has the event's field names in camelCase; fields may be
+added but never removed.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.text import Text
+
+from holdfast_cli.local.local_app import RunFiles
+from holdfast_cli.output.amounts import count, many, moment, rate, size, span
+from holdfast_cli.output.live import LiveView
+from holdfast_cli.output.screen import TextTable, styled
+from holdfast_cli.run.totals import RunTotals
+from holdfast_runtime.progress import (
+    AttemptStarted,
+    BatchWaiting,
+    ClockJumped,
+    EndCause,
+    Event,
+    GrowthRefused,
+    Progress,
+    RunDraining,
+    RunEnded,
+)
+
+
+class RunView(Protocol):
+    """Shows a run while it is going on. All calls come from one thread."""
+
+    def show(self, event: Event | None, seen: RunTotals) -> None:
+        """Show an event, which `seen` includes already; None: only time has passed."""
+
+    def over(self, seen: RunTotals, failure: BaseException | None) -> None:
+        """Show the end of the run, normal or failed; nothing is drawn in place any more."""
+
+
+_NAMES: Mapping[type[Event], str] = {
+    AttemptStarted: "started",
+    Progress: "progress",
+    BatchWaiting: "waiting",
+    GrowthRefused: "growthRefused",
+    ClockJumped: "clockJumped",
+    RunDraining: "draining",
+    RunEnded: "ended",
+}
+
+
+class JsonView:
+    """Prints each event as a JSON line."""
+
+    def show(self, event: Event | None, seen: RunTotals) -> None:  # noqa: ARG002 - the same for all views
+        """Print the event."""
+        if event is not None:
+            _write_json(event_json(event))
+
+    def over(self, seen: RunTotals, failure: BaseException | None) -> None:  # noqa: ARG002
+        """Print a failure; a normal end was already printed as an event."""
+        if failure is not None:
+            _write_json({"event": "failed", "error": type(failure).__name__, "message": str(failure)})
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """Return an event as JSON values."""
+    return {"event": _NAMES[type(event)], **{_camel(f.name): _plain(getattr(event, f.name)) for f in fields(event)}}
+
+
+def _camel(name: str) -> str:
+    first, *more = name.split("_")
+    return first + "".join(word.capitalize() for word in more)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _write_json(tree: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(tree, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+class TextView:
+    """Prints the run as text; what would be a progress line is a block drawn anew where there is a live view."""
+
+    def __init__(self, console: Console, where: RunFiles, live: LiveView[RunTotals] | None = None) -> None:
+        self._console, self._where, self._live = console, where, live
+        # Batches may be faster than anyone can read.
+        self._apart = 1.0 if live is None else 0.25
+        self._shown_at: float | None = None
+        self._unprinted = False
+
+    def show(self, event: Event | None, seen: RunTotals) -> None:
+        """Print notable facts at once; progress may wait."""
+        if isinstance(event, AttemptStarted):
+            self._line(started_line(event))
+        elif isinstance(event, RunDraining):
+            self._line(_draining_line(seen))
+        for one in seen.fresh:
+            self._line(one)
+        self._unprinted = self._unprinted or isinstance(event, Progress)
+        waited = self._shown_at is None or seen.now >= self._shown_at + self._apart
+        if waited or isinstance(event, AttemptStarted | RunEnded):
+            self._progress(seen)
+
+    def over(self, seen: RunTotals, failure: BaseException | None) -> None:
+        """Print the last progress line and the summary."""
+        self._live = None
+        self._progress(seen)
+        print_summary(self._console, seen, self._where, failed=failure is not None)
+
+    def _progress(self, seen: RunTotals) -> None:
+        if self._live is not None:
+            self._live.show(seen, None)
+        elif self._unprinted and seen.last is not None:
+            self._line(progress_line(seen, seen.last))
+        else:
+            return
+        self._shown_at, self._unprinted = seen.now, False
+
+    def _line(self, text: str) -> None:
+        self._console.print(styled(text))
+        self._console.file.flush()
+
+
+def started_line(started: AttemptStarted) -> str:
+    """Return the line for an attempt's start."""
+    ui = f", spark {started.spark_ui}" if started.spark_ui else ""
+    return (
+        f"{started.app} run {started.run} attempt {started.attempt}: {many(started.tasks, 'task')} in "
+        f"{many(started.slots, 'slot')}, data {started.data}{ui}"
+    )
+
+
+def _draining_line(seen: RunTotals) -> str:
+    if seen.started is None:
+        doing = "ending as soon as Spark has started"
+    else:
+        doing = f"finishing {'the first batch' if seen.last is None else f'batch {count(seen.last.batch + 1)}'}"
+    return f"draining: {doing}, press Ctrl-C again to stop at once"
+
+
+def progress_line(seen: RunTotals, last: Progress) -> str:
+    """Return how the run goes, on one line."""
+    parts = [f"{label} {value}" for label, value in _facts(seen, last)]
+    return f"batch {count(last.batch)}: {', '.join([*parts, *_odd(seen)])}"
+
+
+def print_block(console: Console, seen: RunTotals) -> None:
+    """Print how the run goes, for a terminal: most important first, as what does not fit is cut off."""
+    hint = "draining" if seen.draining else "Ctrl-C finishes the batch and ends; twice stops at once"
+    console.print(styled((f"{span(seen.now - seen.started_at)}  {hint}", "dim")))
+    if seen.started is None or seen.last is None:
+        console.print("starting Spark ..." if seen.started is None else "waiting for the first batch ...")
+        return
+    table, last = TextTable("", ""), seen.last
+    heard = seen.now - seen.recent[-1].at
+    ago = f", {span(heard)} ago" if heard >= 1 else ""
+    table.add(("batch", "dim"), (f"{count(last.batch)} of {many(last.tasks, 'task')}{ago}", "bold"))
+    for label, value in _facts(seen, last):
+        table.add((label, "dim"), value)
+    if odd := ", ".join(_odd(seen)):
+        table.add(("so far", "dim"), (odd, "yellow"))
+    if last.held_back is not None:
+        table.add(("held back", "dim"), (last.held_back, "yellow"))
+    table.add(("state", "dim"), size(last.state_bytes))
+    took = ", ".join(f"{phase} {span(took / 1000)}" for phase, took in last.phases.items() if round(took) > 0)
+    table.add(("phases", "dim"), took or "-")
+    table.print(console)
+    _print_outputs(console, seen, None)
+
+
+def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
+    yield "in", f"{count(seen.rows_in)} ({rate(seen.rate(lambda one: one.rows_in))})"
+    yield "out", f"{count(seen.rows_out)} ({rate(seen.rate(lambda one: one.rows_out))})"
+    yield "lag", count(last.lag)
+    yield "took", span(last.seconds)
+    if last.watermark is not None:
+        behind = (last.at - last.watermark) / 1000
+        far = f"{span(behind)} behind" if behind >= 0 else f"{span(-behind)} ahead"
+        yield "watermark", f"{moment(last.watermark)} ({far})"
+
+
+def _odd(seen: RunTotals) -> list[str]:
+    return [f"{what} {count(number)}" for what, number in seen.odd.items() if number]
+
+
+_WHY = {
+    EndCause.DRAINED: "it was asked to stop",
+    EndCause.COMPLETED: "all inputs have ended",
+    EndCause.IDLE: "nothing is left to read",
+    EndCause.GROWN: "its inputs have grown, and the next attempt reads all of them",
+    EndCause.ENOUGH: "it did what it was given",
+}
+
+
+def print_summary(console: Console, seen: RunTotals, where: RunFiles, *, failed: bool) -> None:
+    """Print why the run ended, how much it did, and where to see its output.
+
+    Prints nothing for a run that never started, as its error is printed.
+    """
+    if seen.started is None:
+        return
+    for line in _summary(seen, where, failed=failed):
+        console.print(line)
+    _print_outputs(console, seen, where)
+
+
+def _summary(seen: RunTotals, where: RunFiles, *, failed: bool) -> Iterator[Text]:
+    ended = seen.ended
+    if failed:
+        yield styled(("failed", "bold red"), ": batches that were committed stay; the next run goes on behind them")
+    elif ended is not None:
+        yield styled((ended.ending.value, "bold green"), f": {_WHY[ended.ending]}; everything is committed")
+    rows_in, rows_out = (seen.rows_in, seen.rows_out) if ended is None else (ended.rows_in, ended.rows_out)
+    batches, seconds = (seen.batches, seen.now - seen.started_at) if ended is None else (ended.batches, ended.seconds)
+    yield styled(f"  {many(batches, 'batch')} in {span(seconds)}")
+    per_second = f" ({rate(rows_in / seconds)})" if seconds > 0 else ""
+    yield styled(f"  rows in {count(rows_in)}{per_second}, out {count(rows_out)}")
+    if odd := ", ".join(_odd(seen)):
+        yield styled("  ", (odd, "yellow"))
+    yield styled(f"  data {where.data}")
+    if failed:
+        yield styled(f"  what Spark and the steps printed: {where.spark_log}")
+
+
+def _print_outputs(console: Console, seen: RunTotals, where: RunFiles | None) -> None:
+    """Print the rows of each output: while the run goes on with their rate, afterwards with how to see them."""
+    if not seen.outputs:
+        return
+    table = TextTable("OUTPUT", "ROWS", "ROWS/S" if where is None else "LOOK", right=("ROWS", "ROWS/S"))
+    for stream, rows in sorted(seen.outputs.items()):
+        if where is None:
+            more = rate(seen.rate(lambda one, stream=stream: one.streams.get(stream, 0)))  # type: ignore[misc]
+        else:
+            more = where.tail(stream) if stream in where.logs else "-"
+        table.add(stream, count(rows), more)
+    console.print()
+    table.print(console)
