@@ -22,7 +22,7 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
 from holdfast.spec.fields import ChangeCost, change_of, items_of_list, object_of
 from holdfast_cli.plan.app_file import load_app
-from holdfast_cli.plan.crd_command import text as crd_text
+from holdfast_cli.plan.builtin_commands import crd_text
 
 _INTRODUCTION = (
     "Below `spec`. **Cost** says what changing the field of a running app takes "

@@ -16,25 +16,22 @@ from importlib.metadata import version
 
 from holdfast.errors import HoldfastError, PlanningFailedError
 from holdfast_cli.cluster import drain_command, logs_command, status_command
-from holdfast_cli.local import feed_command, offsets_command, state_command, streams_command, tail_command
+from holdfast_cli.local import offsets_command, state_command, stream_commands
 from holdfast_cli.output.failures import print_failure
-from holdfast_cli.plan import crd_command, diff_command, explain_command, plan_command
+from holdfast_cli.plan import builtin_commands, diff_command, plan_command
 from holdfast_cli.run import run_command
 
 _COMMANDS = (
     plan_command,
     diff_command,
     run_command,
-    feed_command,
-    tail_command,
-    streams_command,
+    stream_commands,
     state_command,
     offsets_command,
     status_command,
     logs_command,
     drain_command,
-    explain_command,
-    crd_command,
+    builtin_commands,
 )
 _BAD_USAGE, _INTERRUPTED = 2, 130
 

@@ -10,7 +10,7 @@ from holdfast.spec.crd import crd
 from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import transition_rules
 from holdfast_cli.output.yaml_text import to_yaml
-from holdfast_cli.plan.crd_command import text
+from holdfast_cli.plan.builtin_commands import crd_text
 from tests.crd.harness import CRD, Verdicts, ask
 
 LARGEST = 128 * 1024
@@ -18,7 +18,7 @@ LARGEST = 128 * 1024
 
 
 def test_the_file_is_the_model() -> None:
-    assert CRD.read_text() == text(), "make generate"
+    assert CRD.read_text() == crd_text(), "make generate"
 
 
 def test_the_file_is_small_enough() -> None:

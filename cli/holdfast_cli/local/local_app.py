@@ -6,7 +6,7 @@ that extra.
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
 from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import load_app
-from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
+from holdfast_cli.plan.plan_text import report_invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,17 @@ def at_least_one(text: str) -> int:
     return number
 
 
-def local_app(options: argparse.Namespace) -> LocalApp | None:
-    """Return the app of the command line; None if its file is invalid, after printing the errors."""
-    _need_runtime()
-    file = load_app(options.app)
-    if file.app is None:
-        print_spec_errors(file, color="auto", to_stderr=True)
-        print_invalid_json(getattr(options, "output", "text"), [file])
-        return None
-    return LocalApp(file.app, plan(file.app), data_of(options, file.app.name))
+def on_app(work: Callable[[LocalApp, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Return a command that does this work on its app, or prints the errors of the app's file."""
+
+    def run(options: argparse.Namespace) -> int:
+        _need_runtime()
+        file = load_app(options.app)
+        if file.app is None:
+            return report_invalid([file], getattr(options, "output", "text"))
+        return work(LocalApp(file.app, plan(file.app), data_of(options, file.app.name)), options)
+
+    return run
 
 
 def _need_runtime() -> None:

@@ -6,9 +6,9 @@ checkpoint or state. Replanning undoes the part of a batch whose results nobody 
 
 import argparse
 
-from holdfast_cli.local.local_app import add_app_options, local_app
+from holdfast_cli.local.local_app import LocalApp, add_app_options, on_app
+from holdfast_cli.output.screen import add_output_options
 
-_INVALID = 1
 _EPILOG = """\
 Shows for each partition the next record to be read (as of the last batch that is done), what the stream has now, how
 many records are unread, and what is wrong: records are gone unread, the topic was made anew, or it ends before where it
@@ -61,23 +61,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--replan", action="store_true", help="have the batch planned anew that is planned and not done"
     )
     parser.add_argument("--yes", action="store_true", help="do it, without a question")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
-    parser.set_defaults(run=run)
+    add_output_options(parser)
+    parser.set_defaults(run=on_app(_offsets))
 
 
-def run(options: argparse.Namespace) -> int:
-    """Show positions, set them, or have a batch planned again."""
-    logs = local_app(options)
-    if logs is None:
-        return _INVALID
+def _offsets(logs: LocalApp, options: argparse.Namespace) -> int:
     # Imported here, as they need the extra `runtime`.
-    from holdfast_cli.local.offsets_change import OffsetsOptions, replan_offsets, set_offsets  # noqa: PLC0415
-    from holdfast_cli.local.offsets_show import show_offsets  # noqa: PLC0415
+    from holdfast_cli.local.offsets_change import OffsetsOptions, change_offsets  # noqa: PLC0415
+    from holdfast_cli.local.positions import show_offsets  # noqa: PLC0415
 
-    asked = OffsetsOptions(options.settings, options.yes, options.output, options.color)
-    if options.settings:
-        return set_offsets(logs, asked)
-    if options.replan:
-        return replan_offsets(logs, asked)
-    return show_offsets(logs, options.output, options.color)
+    if not options.settings and not options.replan:
+        return show_offsets(logs, options.output, options.color)
+    return change_offsets(logs, OffsetsOptions(options.settings, options.yes, options.output, options.color))

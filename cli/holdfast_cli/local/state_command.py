@@ -4,10 +4,14 @@ Must not change the stores or the durable copy, nor disturb a running app.
 """
 
 import argparse
+from typing import TYPE_CHECKING
 
-from holdfast_cli.local.local_app import add_app_options, at_least_one, local_app
+from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, on_app
+from holdfast_cli.output.screen import add_output_options
 
-_INVALID = 1
+if TYPE_CHECKING:
+    from holdfast_cli.local.state_stores import RunStores
+
 _MOST = 100
 _EPILOG = """\
 Reads the local store of each task; where there is none that can be trusted, or with --durable, the durable copy, which
@@ -48,17 +52,17 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     ls = _action(actions, "ls", "list tables", "List the tables of each task.", _LS_EPILOG)
-    _output(ls)
+    add_output_options(ls)
     get = _action(actions, "get", "show rows of a table", "Show rows of a table, decoded.", _GET_EPILOG)
     get.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     get.add_argument("--key", metavar="KEY", help="only this key; of several columns or no text: as JSON")
     get.add_argument("--max", type=at_least_one, default=_MOST, metavar="N", help=f"at most N rows (default: {_MOST})")
-    _output(get)
+    add_output_options(get)
     export = _action(actions, "export", "write a table to a file", "Write a whole table to a file.", _EXPORT_EPILOG)
     export.add_argument("--table", metavar="NAME", required=True, help="a table, see `holdfast state ls`")
     export.add_argument("--to", metavar="FILE", required=True, type=_file, help="FILE.parquet or FILE.arrow")
     for one, run in ((ls, _ls), (get, _get), (export, _export)):
-        one.set_defaults(run=run)
+        one.set_defaults(run=on_app(run))
 
 
 def _action(
@@ -78,11 +82,6 @@ def _action(
     return parser
 
 
-def _output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
-
-
 def _file(text: str) -> str:
     if not text.endswith((".parquet", ".arrow")):
         message = f"{text} must end in .parquet or .arrow"
@@ -90,38 +89,30 @@ def _file(text: str) -> str:
     return text
 
 
-def _ls(options: argparse.Namespace) -> int:
-    logs = local_app(options)
-    if logs is None:
-        return _INVALID
+def _stores(logs: LocalApp, options: argparse.Namespace) -> "RunStores":
+    # Imported here, as they need the extra `runtime`.
     from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
-    from holdfast_cli.local.state_tables import show_tables  # noqa: PLC0415 - needs the extra `runtime`
 
-    show_tables(
-        RunStores.of(logs, options.run_id, durable=options.durable), options.task, options.output, options.color
-    )
+    return RunStores.of(logs, options.run_id, durable=options.durable)
+
+
+def _ls(logs: LocalApp, options: argparse.Namespace) -> int:
+    from holdfast_cli.local.state_tables import show_tables  # noqa: PLC0415
+
+    show_tables(_stores(logs, options), options.task, options.output, options.color)
     return 0
 
 
-def _get(options: argparse.Namespace) -> int:
-    logs = local_app(options)
-    if logs is None:
-        return _INVALID
-    from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
-    from holdfast_cli.local.state_tables import RowSelection, show_rows  # noqa: PLC0415 - needs the extra `runtime`
+def _get(logs: LocalApp, options: argparse.Namespace) -> int:
+    from holdfast_cli.local.state_tables import RowSelection, show_rows  # noqa: PLC0415
 
     wanted = RowSelection(options.table, options.task, options.key, options.max)
-    stores = RunStores.of(logs, options.run_id, durable=options.durable)
-    show_rows(stores, wanted, options.output, options.color)
+    show_rows(_stores(logs, options), wanted, options.output, options.color)
     return 0
 
 
-def _export(options: argparse.Namespace) -> int:
-    logs = local_app(options)
-    if logs is None:
-        return _INVALID
-    from holdfast_cli.local.state_stores import RunStores  # noqa: PLC0415
-    from holdfast_cli.local.state_tables import export  # noqa: PLC0415 - needs the extra `runtime`
+def _export(logs: LocalApp, options: argparse.Namespace) -> int:
+    from holdfast_cli.local.state_tables import export  # noqa: PLC0415
 
-    export(RunStores.of(logs, options.run_id, durable=options.durable), options.table, options.task, options.to)
+    export(_stores(logs, options), options.table, options.task, options.to)
     return 0

@@ -4,7 +4,6 @@ An export is Parquet or Arrow, takes bounded memory, and its file appears only w
 itself.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from holdfast.suggest import did_you_mean
 from holdfast_cli.local.state_rows import Row, RowKind, as_json, row_kind
 from holdfast_cli.local.state_stores import OpenedState, RunStores
 from holdfast_cli.output.failures import UsageError
-from holdfast_cli.output.screen import TextTable, screen
+from holdfast_cli.output.screen import TextTable, print_json, screen
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
 
@@ -42,7 +41,7 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
             tasks.append(_task(found))
     if output == "json":
         tree = {"app": stores.logs.app.name, "run": stores.run, "tasks": tasks}
-        sys.stdout.write(json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+        print_json(tree)
         return
     table = TextTable("TASK", "TABLE", *_NUMBERS, "FROM", right=_NUMBERS)
     for one in tasks:

@@ -1,11 +1,14 @@
-"""Consoles, tables and colours for output that people read.
+"""Output of commands: the options `-o` and `--color`, consoles, tables and colours for people, JSON for programs.
 
-Aligned, and coloured on a terminal. Without a terminal lines are never wrapped, as a script or a log reads them.
+Text is aligned, and coloured on a terminal. Without a terminal lines are never wrapped, as a script or a log reads
+them.
 """
 
+import argparse
+import json
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -13,6 +16,22 @@ from rich.text import Text
 _WIDE = 10_000
 """Width without a terminal: a script or a log reads the lines, so none may be cut or wrapped."""
 _GAP = "  "
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add `-o` and `--color`."""
+    add_output_format(parser)
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+
+
+def add_output_format(parser: argparse.ArgumentParser) -> None:
+    """Add `-o`, for output that is never coloured."""
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+
+
+def print_json(tree: Mapping[str, Any]) -> None:
+    """Print all output of a command as one JSON object."""
+    sys.stdout.write(json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
 
 
 class OutputConsole(Console):

@@ -2,16 +2,15 @@
 
 import argparse
 import json
-import sys
 
 from rich.text import Text
 
 from holdfast.planning.state_change import refusals, state_changes
 from holdfast.spec.diff import Diff, diff
 from holdfast.spec.fields import ChangeCost
-from holdfast_cli.output.screen import TextTable, one_line, screen, styled
+from holdfast_cli.output.screen import TextTable, add_output_options, one_line, print_json, screen, styled
 from holdfast_cli.plan.app_file import AppFile, load_app
-from holdfast_cli.plan.plan_text import print_invalid_json, print_spec_errors
+from holdfast_cli.plan.plan_text import report_invalid
 
 _REFUSED = 1
 _SHOWN, _BEFORE = 48, 16
@@ -30,25 +29,20 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("old", metavar="OLD", help="the app as it is")
     parser.add_argument("new", metavar="NEW", help="the app as it shall be; - reads standard input")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the changes and their total cost."""
     files = [load_app(options.old), load_app(options.new)]
-    broken = [file for file in files if file.app is None]
-    for file in broken:
-        print_spec_errors(file, color=options.color, to_stderr=True)
     old, new = files[0].app, files[1].app
     if old is None or new is None:
-        print_invalid_json(options.output, broken)
-        return _REFUSED
+        return report_invalid([file for file in files if file.app is None], options.output, options.color)
     found = diff(old, new)
     found = Diff(found.changes + state_changes(old, new)).with_refusals(refusals(old, new))
     if options.output == "json":
-        sys.stdout.write(json.dumps(_json(found), indent=1, ensure_ascii=False) + "\n")
+        print_json(_json(found))
     else:
         _print(files, found, options.color)
     return _REFUSED if found.refused else 0

@@ -14,6 +14,7 @@ from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import plan_json
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.record import PlacementRecord, RecordInvalidError, parse_record
+from holdfast_cli.output.screen import print_json
 from holdfast_cli.plan.app_file import AppFile, FileUnreadableError, load_app, read_text
 from holdfast_cli.plan.fix import fix
 from holdfast_cli.plan.partition_counts import given_counts, topic_counts
@@ -138,16 +139,17 @@ def _print(app: StreamApp, file: AppFile, result: Plan, known: PlanningFacts, op
     if options.output == "text":
         print_plan(file, result, known, color=options.color, wide=options.wide)
     elif options.output == "json":
-        _write(json.dumps(plan_json(result), indent=1, ensure_ascii=False))
+        print_json(plan_json(result))
     else:
         from holdfast.planning.picture.formats import draw  # noqa: PLC0415 - rarely needed
 
-        _write(draw(options.output, result, app))
+        text = draw(options.output, result, app)
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
 
 
 def _invalid_spec(file: AppFile, options: argparse.Namespace) -> int:
     if options.output == "json":
-        _write(json.dumps(_invalid_json(file), indent=1, ensure_ascii=False))
+        print_json(_invalid_json(file))
     else:
         # An invalid spec can't be drawn, so other formats get its errors as text on stderr.
         print_spec_errors(file, color=options.color, to_stderr=options.output != "text" or options.fix)
@@ -171,7 +173,3 @@ def _invalid_json(file: AppFile) -> dict[str, object]:
         for error in file.errors
     ]
     return {"app": file.name, "valid": False, **{name: [] for name in lists}, "assignment": {}, "problems": problems}
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -221,8 +221,10 @@ def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def print_invalid_json(output: str, files: Sequence[AppFile], *, event: bool = False) -> None:
-    """Print a JSON failure for files that are not valid StreamApps."""
+def report_invalid(files: Sequence[AppFile], output: str, color: str = "auto", *, event: bool = False) -> int:
+    """Print the errors of files that are not valid, also as JSON if `output` is json; return the exit code."""
+    for file in files:
+        print_spec_errors(file, color=color, to_stderr=True)
     problems = [
         {"reason": "InvalidSpec", "path": error.dotted, "message": str(error), "place": file.located(error)}
         for file in files
@@ -231,3 +233,4 @@ def print_invalid_json(output: str, files: Sequence[AppFile], *, event: bool = F
     names = " and ".join(file.path for file in files)
     message = f"{names} {'is no valid StreamApp' if len(files) == 1 else 'are no valid StreamApps'}"
     print_failure(output, "InvalidSpec", message, problems, event=event)
+    return 1

@@ -8,27 +8,30 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, safely
+from holdfast.errors import AwayError, safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import problem_json
+from holdfast.planning.problems import Problem
 from holdfast.spec.app import StreamApp
 from holdfast.spec.values import is_duration, millis
 from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one, data_of
 from holdfast_cli.output.failures import UsageError, print_failure
-from holdfast_cli.plan.app_file import AppFile, load_app
-from holdfast_cli.plan.partition_counts import topic_counts
-from holdfast_cli.plan.plan_text import print_invalid_json, print_plan, print_spec_errors
+from holdfast_cli.output.screen import add_output_options
+from holdfast_cli.plan.app_file import load_app
+from holdfast_cli.plan.partition_counts import CountsUnknownError
+from holdfast_cli.plan.plan_text import print_plan, report_invalid
 
 if TYPE_CHECKING:
     from holdfast_runtime.progress import Listener, RunEnded
 
 _REJECTED = 1
 _INTERRUPTED = 130
-_BROKER_WAIT = 10.0
 _NUMBER = "[1-9][0-9]{0,3}"
 _MASTER = re.compile(rf"local(\[({_NUMBER}|\*)(,{_NUMBER})?\])?|local-cluster\[{_NUMBER},{_NUMBER},[1-9][0-9]{{0,6}}\]")
 _NEEDED = ("pyspark", "pyarrow", "pandas", "numpy", "lmdb", "msgpack", "prometheus_client")
@@ -38,9 +41,9 @@ batch at hand, commits it and ends; a batch that waits for brokers is left to th
 stops at once; nothing is lost, the next run repeats the batch.
 Running again continues where the last run ended, as long as spec.runId and --data are the same.
 
-On a terminal there is a live screen; elsewhere, lines. With -o json each event is one line: started, progress,
-waiting, draining, ended or failed. What Spark and the functions of steps print is in apps/<app>/spark.log
-in the data directory.
+On a terminal how it goes is drawn anew in place; elsewhere, lines. With -o json each event is one line: started,
+progress, waiting, growthRefused, clockJumped, draining, ended or failed. What Spark and the functions of steps print is
+in apps/<app>/spark.log in the data directory.
 
 Exit codes: 0 it ended well, 1 the app is invalid or its plan is rejected, 2 a file can't be read, the command line is
 wrong or something is not installed, 3 the run could not start or failed, 130 stopped at once.
@@ -75,10 +78,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--metrics", metavar="[HOST:]PORT", help="serve Prometheus metrics (host: 127.0.0.1 if not given)"
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
-    )
+    add_output_options(parser)
     parser.set_defaults(run=run, events=True)
 
 
@@ -107,22 +107,44 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     file = load_app(options.app)
     if file.app is None:
-        return _invalid(file, options)
-    app, known = file.app, PlanningFacts(topics=topic_counts(file.app, {}, None, _BROKER_WAIT))
-    planned = safely(lambda: plan(app, known))
+        return report_invalid([file], options.output, options.color, event=True)
+    app, data = file.app, data_of(options, file.app.name)
+    _need_runtime()
+    planned = safely(lambda: plan(app, PlanningFacts(topics=_topic_counts(app, data))))
     if not planned.valid:
-        return _rejected(file, planned, options)
+        if options.output == "text":
+            print_plan(file, planned, PlanningFacts(), color=options.color, wide=False)
+        return _refused("PlanRejected", f"the plan of {app.name} is rejected", planned.problems, options)
     if planned.not_built:
-        return _not_built(planned, options)
+        for problem in planned.not_built:
+            sys.stderr.write(f"holdfast: {problem.message}\n")
+        return _refused(
+            "NotBuilt", f"{app.name} uses what this release can plan but not run", planned.not_built, options
+        )
     for warning in planned.warnings:
         sys.stderr.write(
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"
         )
-    _need_runtime()
-    return _watched(file.app, planned, options)
+    return _watched(app, planned, data, options)
 
 
-def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
+def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
+    """Return the counts of topics, asked for as the run itself asks: with its login and its settings."""
+    brokers = [system.kafka.bootstrap_servers for system in app.spec.systems if system.kafka is not None]
+    if not brokers:
+        return {}
+    # Imported here, as they need the extra `runtime`.
+    from holdfast_runtime.checkpoint.data_dir import DataDir  # noqa: PLC0415
+    from holdfast_runtime.streams.systems.system_factory import kafka_counts  # noqa: PLC0415
+
+    try:
+        return kafka_counts(app.spec, DataDir(data).secrets)
+    except AwayError as error:
+        message = f"{error} Nothing was started: check that brokers run at {', '.join(brokers)}, then run it again."
+        raise CountsUnknownError(message) from error
+
+
+def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namespace) -> int:
     # Imported here, as all of it needs the extra `runtime`.
     from holdfast_cli.local.offsets_set import with_offsets_command  # noqa: PLC0415
     from holdfast_cli.run.watcher import RunDisplay, run_watched  # noqa: PLC0415
@@ -137,70 +159,32 @@ def _watched(app: StreamApp, planned: Plan, options: argparse.Namespace) -> int:
     try:
         check_settings(app.spec.runtime.spark_conf)
     except SparkSettingRefusedError as error:
-        return _refused(error, options)
+        sys.stderr.write(f"holdfast: {error}\n")
+        return _refused(type(error).__name__, str(error), (), options)
     require_java(os.environ)
-    data = data_of(options, app.name)
     wanted = RunOptions(
         data=DataDir(data),
         until=StopCondition(options.until_idle, options.batches, options.seconds),
         master=options.master or f"local[{len(os.sched_getaffinity(0))}]",
         ui=not options.no_ui,
     )
-    show = RunDisplay(
-        as_json=options.output == "json",
-        color=options.color,
-        metrics=options.metrics,
-        where=RunFiles(
-            options.app, str(data), bool(options.data), str(spark_log(DataDir(data).app(app.name).path)), _logs(app)
-        ),
-    )
+    printed = str(spark_log(wanted.data.app(app.name).path))
+    logs = {system.name for system in app.spec.systems if system.kind == "log"}
+    shown = frozenset(stream.name for stream in app.spec.streams if stream.system in logs)
+    where = RunFiles(options.app, str(data), bool(options.data), printed, shown)
+    own = {stream.name for stream in planned.streams if stream.role == "intermediate"}
 
     def engine(listen: "Listener", drain: Event) -> "RunEnded":
         try:
             return run_app(app, wanted, listen, drain)
         except PositionLostError as error:
-            raise with_offsets_command(error, show.where, _own(planned)) from error
+            raise with_offsets_command(error, where, own) from error
 
-    return run_watched(engine, show)
-
-
-def _own(planned: Plan) -> set[str]:
-    """Return the streams that the app makes itself."""
-    return {stream.name for stream in planned.streams if stream.role == "intermediate"}
+    return run_watched(engine, RunDisplay(options.output == "json", options.color, options.metrics, where))
 
 
-def _logs(app: StreamApp) -> frozenset[str]:
-    """Return the streams that `holdfast tail` can show."""
-    kinds = {system.name: system.kind for system in app.spec.systems}
-    return frozenset(stream.name for stream in app.spec.streams if kinds.get(stream.system) == "log")
-
-
-def _invalid(file: AppFile, options: argparse.Namespace) -> int:
-    print_spec_errors(file, color=options.color, to_stderr=True)
-    print_invalid_json(options.output, [file], event=True)
-    return _REJECTED
-
-
-def _rejected(file: AppFile, planned: Plan, options: argparse.Namespace) -> int:
-    if options.output == "text":
-        print_plan(file, planned, PlanningFacts(), color=options.color, wide=False)
-    problems = [problem_json(problem) for problem in planned.problems]
-    print_failure(options.output, "PlanRejected", f"the plan of {planned.app} is rejected", problems, event=True)
-    return _REJECTED
-
-
-def _not_built(planned: Plan, options: argparse.Namespace) -> int:
-    for problem in planned.not_built:
-        sys.stderr.write(f"holdfast: {problem.message}\n")
-    problems = [problem_json(problem) for problem in planned.not_built]
-    message = f"{planned.app} uses what this release can plan but not run"
-    print_failure(options.output, "NotBuilt", message, problems, event=True)
-    return _REJECTED
-
-
-def _refused(error: HoldfastError, options: argparse.Namespace) -> int:
-    sys.stderr.write(f"holdfast: {error}\n")
-    print_failure(options.output, type(error).__name__, str(error), event=True)
+def _refused(error: str, message: str, problems: Sequence[Problem], options: argparse.Namespace) -> int:
+    print_failure(options.output, error, message, [problem_json(problem) for problem in problems], event=True)
     return _REJECTED
 
 
