@@ -2,20 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast_cli.main import main
-from tests.kafka.broker import Broker, free_ports
+from tests.kafka.broker import PASSWORD, USER, Broker, free_ports
+from tests.kafka.test_partition_counts import allow_describe
 
 pytestmark = pytest.mark.kafka
 
 
-def write_app(bootstrap: str, folder: Path) -> str:
+def write_app(bootstrap: str, folder: Path, **login: Any) -> str:
     stream = {"system": "events", "key": ["k"], "schema": "k STRING, ts TIMESTAMP", "eventTime": {"column": "ts"}}
     join = {"on": ["k"], "within": "10m", "select": ["k", "left.ts"]}
     spec = {
-        "systems": [{"name": "events", "kafka": {"bootstrapServers": bootstrap}}],
+        "systems": [{"name": "events", "kafka": {"bootstrapServers": bootstrap, **login}}],
         "streams": [
             {"name": "clicks", "topic": "plan.clicks", **stream},
             {"name": "views", "topic": "plan.views", **stream},
@@ -54,3 +56,18 @@ def test_a_broker_that_cannot_be_reached_is_named_and_exits_2(
 def test_with_all_counts_given_no_broker_is_asked(tmp_path: Path) -> None:
     app = write_app(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     assert main(["plan", app, "--partitions", "clicks=4", "--partitions", "views=4"]) == 0
+
+
+def test_a_run_asks_with_the_login_it_runs_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = tmp_path / "data" / "secrets" / "kafka-auth"
+    secret.mkdir(parents=True)
+    (secret / "sasl.username").write_text(USER)
+    (secret / "sasl.password").write_text(PASSWORD)
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    with Broker(sasl=True) as guarded:
+        for topic, partitions in (("plan.clicks", 6), ("plan.views", 3)):
+            guarded.create_topic(topic, partitions)
+            allow_describe(guarded, topic)
+        app = write_app(guarded.sasl_bootstrap, tmp_path, config=config, secretName="kafka-auth")
+        assert main(["run", app, "--data", str(tmp_path / "data")]) == 1
+    assert "PartitionCountMismatch at j" in capsys.readouterr().out

@@ -67,9 +67,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _offsets(logs: LocalApp, options: argparse.Namespace) -> int:
     # Imported here, as they need the extra `runtime`.
-    from holdfast_cli.local.offsets_change import OffsetsOptions, change_offsets  # noqa: PLC0415
+    if options.settings or options.replan:
+        from holdfast_cli.local.offsets_change import change_offsets  # noqa: PLC0415
+
+        return change_offsets(logs, options)
     from holdfast_cli.local.positions import show_offsets  # noqa: PLC0415
 
-    if not options.settings and not options.replan:
-        return show_offsets(logs, options.output, options.color)
-    return change_offsets(logs, OffsetsOptions(options.settings, options.yes, options.output, options.color))
+    return show_offsets(logs, options.output, options.color)
