@@ -8,6 +8,7 @@ import argparse
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from holdfast.planning.plan import Plan, PlannedStream, plan
@@ -17,6 +18,8 @@ from holdfast.suggest import did_you_mean
 from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.plan_text import report_invalid
+
+_NEEDED = ("lmdb", "numpy", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def on_app(work: Callable[[LocalApp, argparse.Namespace], int]) -> Callable[[arg
     """Return a command that does this work on its app, or prints the errors of the app's file."""
 
     def run(options: argparse.Namespace) -> int:
-        _need_runtime()
+        need_runtime("the embedded log", _NEEDED)
         file = load_app(options.app)
         if file.app is None:
             return report_invalid([file], getattr(options, "output", "text"))
@@ -96,14 +99,11 @@ def on_app(work: Callable[[LocalApp, argparse.Namespace], int]) -> Callable[[arg
     return run
 
 
-def _need_runtime() -> None:
-    try:
-        import lmdb  # noqa: F401, PLC0415 - checks that it is installed
-        import numpy as np  # noqa: F401, PLC0415
-        import pyarrow as pa  # noqa: F401, PLC0415
-    except ModuleNotFoundError as error:
-        message = f"the embedded log needs {error.name}: pip install 'holdfast[runtime]'"
-        raise UsageError(message) from error
+def need_runtime(what: str, modules: Sequence[str]) -> None:
+    """Raise `UsageError` if some of these modules of the extra `runtime` are not installed."""
+    if missing := [name for name in modules if find_spec(name) is None]:
+        message = f"{what} needs {', '.join(missing)}: pip install 'holdfast[runtime]'"
+        raise UsageError(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ stores or print.
 import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_runtime.steps.key_state import Timers
-from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, key_of, read_rows, row_key
+from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyRow, key_of, read_rows, row_key
 from holdfast_runtime.steps.keys import KeyReader
 from holdfast_runtime.steps.timers import TimerKind, parse_index_key
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
@@ -27,20 +27,18 @@ _BASE64 = "base64:"
 Row = tuple[bytes, bytes]
 
 
-class RowKind(Protocol):
+@dataclass(frozen=True, slots=True)
+class RowKind:
     """How the rows of a table are decoded."""
 
     columns: pa.Schema
     """The columns of an export, after `task`."""
-
-    def shown(self, row: Row) -> dict[str, Any]:
-        """Return the row as JSON values."""
-
-    def exported(self, row: Row) -> tuple[Any, ...]:
-        """Return one value per column."""
-
-    def looked_up(self, text: str) -> bytes | None:
-        """Return the stored key for a user's text; None: rows of this kind can't be looked up by key."""
+    shown: Callable[[Row], dict[str, Any]]
+    """A row as JSON values."""
+    exported: Callable[[Row], tuple[Any, ...]]
+    """A row as one value per column."""
+    looked_up: Callable[[str], bytes | None]
+    """The stored key for a user's text; None: rows of this kind can't be looked up by key."""
 
 
 def row_kind(logs: LocalApp, table: str) -> RowKind:
@@ -49,9 +47,9 @@ def row_kind(logs: LocalApp, table: str) -> RowKind:
     name = table.removesuffix(TIMERS_SUFFIX)
     step = steps.get(name)
     if step is None or step.process is None:
-        return PlainRows()
+        return _PLAIN
     keys = StepKeys(_schema(logs, step.name, step.process.by))
-    return ProcessRows(keys) if name == table else TimerRows(keys)
+    return _process_rows(keys) if name == table else _timer_rows(keys)
 
 
 class StepKeys:
@@ -85,76 +83,43 @@ class StepKeys:
         return row_key(json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-class ProcessRows:
-    """Decodes the rows of a `process` step."""
+def _process_rows(keys: StepKeys) -> RowKind:
+    """Key, state, and last touch and timers if there are any; an export has state and timers as JSON text."""
+    ours = {"task", "state", "touched", "timers"}
+    named = [field.with_name(f"key_{field.name}") if field.name in ours else field for field in keys.schema]
+    more = [("state", pa.string()), ("touched", pa.timestamp("ms", tz="UTC")), ("timers", pa.string())]
 
-    def __init__(self, keys: StepKeys) -> None:
-        self._keys = keys
-        ours = {"task", "state", "touched", "timers"}
-        named = [field.with_name(f"key_{field.name}") if field.name in ours else field for field in keys.schema]
-        more = [("state", pa.string()), ("touched", pa.timestamp("ms", tz="UTC")), ("timers", pa.string())]
-        self.columns = pa.schema([*named, *(pa.field(name, kind) for name, kind in more)])
-
-    def shown(self, row: Row) -> dict[str, Any]:
-        """Return key and state, and last touch and timers if there are any."""
-        found = _row(row)
-        shown: dict[str, Any] = {"key": self._keys.shown(row[0]), "state": plain(found.values)}
+    def shown(row: Row) -> dict[str, Any]:
+        found = _key_row(row)
+        tree: dict[str, Any] = {"key": keys.shown(row[0]), "state": plain(found.values)}
         if found.touched:
-            shown["touched"] = moment(found.touched)
+            tree["touched"] = moment(found.touched)
         if found.timers:
-            shown["timers"] = _timers(found.timers)
-        return shown
+            tree["timers"] = _timers(found.timers)
+        return tree
 
-    def exported(self, row: Row) -> tuple[Any, ...]:
-        """Return the columns, with state and timers as JSON text."""
-        found = _row(row)
+    def exported(row: Row) -> tuple[Any, ...]:
+        found = _key_row(row)
         timers = as_json(_timers(found.timers)) if found.timers else None
-        return (*self._keys.values(row[0]), as_json(plain(found.values)), found.touched or None, timers)
+        return (*keys.values(row[0]), as_json(plain(found.values)), found.touched or None, timers)
 
-    def looked_up(self, text: str) -> bytes | None:
-        """Return the stored key; a string key is written as it is, any other as JSON."""
-        return self._keys.looked_up(text)
+    columns = pa.schema([*named, *(pa.field(name, kind) for name, kind in more)])
+    return RowKind(columns, shown, exported, keys.looked_up)
 
 
-class TimerRows:
-    """Decodes the timer index of a `process` step."""
+def _timer_rows(keys: StepKeys) -> RowKind:
+    """The timer index of a `process` step: ordered by time, so no key can be looked up."""
+
+    def shown(row: Row) -> dict[str, Any]:
+        kind, time, key = parse_index_key(row[0])
+        return {"key": keys.shown(key), "kind": kind.name.lower(), "time": moment(time)}
+
+    def exported(row: Row) -> tuple[Any, ...]:
+        kind, time, key = parse_index_key(row[0])
+        return as_json(keys.shown(key)), kind.name.lower(), time
 
     columns = pa.schema([("key", pa.string()), ("kind", pa.string()), ("time", pa.timestamp("ms", tz="UTC"))])
-
-    def __init__(self, keys: StepKeys) -> None:
-        self._keys = keys
-
-    def shown(self, row: Row) -> dict[str, Any]:
-        """Return a timer's key, kind and time."""
-        kind, time, key = parse_index_key(row[0])
-        return {"key": self._keys.shown(key), "kind": kind.name.lower(), "time": moment(time)}
-
-    def exported(self, row: Row) -> tuple[Any, ...]:
-        """Return a timer's key as JSON text, kind and time."""
-        kind, time, key = parse_index_key(row[0])
-        return as_json(self._keys.shown(key)), kind.name.lower(), time
-
-    def looked_up(self, text: str) -> bytes | None:  # noqa: ARG002 - the protocol
-        """Return None: timers are ordered by time, not by key."""
-        return None
-
-
-class PlainRows:
-    """Rows of plain bytes."""
-
-    columns = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-
-    def shown(self, row: Row) -> dict[str, Any]:
-        """Return key and value as text where possible, else in base64."""
-        return {"key": text_of(row[0]), "value": text_of(row[1])}
-
-    def exported(self, row: Row) -> tuple[Any, ...]:
-        """Return the bytes unchanged."""
-        return row
-
-    def looked_up(self, text: str) -> bytes | None:
-        """Return the key's bytes; the text is written as `shown` prints it."""
-        return base64.b64decode(text[len(_BASE64) :]) if text.startswith(_BASE64) else text.encode()
+    return RowKind(columns, shown, exported, lambda _: None)
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one per family of types
@@ -206,16 +171,8 @@ def _timers(timers: Timers) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    values: dict[Any, Any]
-    touched: int
-    timers: Timers | None
-
-
-def _row(row: Row) -> _Found:
-    found = read_rows([row[1]])[0]
-    return _Found({}, 0, None) if found is None else _Found(found.values, found.touched, found.timers)
+def _key_row(row: Row) -> KeyRow:
+    return read_rows([row[1]])[0] or KeyRow({}, 0, None)
 
 
 def _schema(logs: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
@@ -228,3 +185,17 @@ def _schema(logs: LocalApp, step: str, by: Sequence[str]) -> pa.Schema:
         return arrow_schema(RowType(tuple(column for column in columns if column is not None)))
     except SchemaUnsupportedError:
         return pa.schema([(name, pa.string()) for name in by])
+
+
+def _plain_key(text: str) -> bytes:
+    """Return the key of a text as it is shown."""
+    return base64.b64decode(text[len(_BASE64) :]) if text.startswith(_BASE64) else text.encode()
+
+
+_PLAIN = RowKind(
+    columns=pa.schema([("key", pa.binary()), ("value", pa.binary())]),
+    shown=lambda row: {"key": text_of(row[0]), "value": text_of(row[1])},
+    exported=lambda row: row,
+    looked_up=_plain_key,
+)
+"""Rows of plain bytes: shown as text where possible, else in base64; exported unchanged."""

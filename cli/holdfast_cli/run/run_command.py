@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -20,8 +19,8 @@ from holdfast.planning.plan_json import problem_json
 from holdfast.planning.problems import Problem
 from holdfast.spec.app import StreamApp
 from holdfast.spec.values import is_duration, millis
-from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one, data_of
-from holdfast_cli.output.failures import UsageError, print_failure
+from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one, data_of, need_runtime
+from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import add_output_options
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.partition_counts import CountsUnknownError
@@ -109,7 +108,7 @@ def _run(options: argparse.Namespace) -> int:
     if file.app is None:
         return report_invalid([file], options.output, options.color, event=True)
     app, data = file.app, data_of(options, file.app.name)
-    _need_runtime()
+    need_runtime("holdfast run", _NEEDED)
     planned = safely(lambda: plan(app, PlanningFacts(topics=_topic_counts(app, data))))
     if not planned.valid:
         if options.output == "text":
@@ -186,10 +185,3 @@ def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namesp
 def _refused(error: str, message: str, problems: Sequence[Problem], options: argparse.Namespace) -> int:
     print_failure(options.output, error, message, [problem_json(problem) for problem in problems], event=True)
     return _REJECTED
-
-
-def _need_runtime() -> None:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        message = f"holdfast run needs {', '.join(missing)}: pip install 'holdfast[runtime]'"
-        raise UsageError(message)
