@@ -132,7 +132,7 @@ def test_a_topic_that_was_made_anew_is_taken_over_as_a_whole() -> None:
             standing(stream(PartitionPosition(A0, 3, OffsetBounds(0, 3)), role="intermediate")),
             "makes stream a itself",
         ),
-        ("a=end", standing(stream(PartitionPosition(A0, 3, None), kind="generator")), "made up as time goes on"),
+        ("a=end", standing(stream(PartitionPosition(A0, 3, None), kind="generator")), "generated as time goes on"),
         ("a=end", standing(stream(PartitionPosition(A0, 3, None), unknown="no broker")), "not known .* no broker"),
         ("a=end", standing(stream(PartitionPosition(A0, 3, None))), "a/0 is not there any more"),
         (

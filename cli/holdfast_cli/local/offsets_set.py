@@ -90,8 +90,7 @@ def decide_jump(
     for setting in settings:
         for stand in _stands(setting, standing):
             if stand.partition in changes:
-                message = f"--set {setting.text}: {stand.partition} is set twice"
-                raise SettingRefusedError(message)
+                raise _refused(setting, f"{stand.partition} is set twice")
             changes[stand.partition] = _change(setting, stand)
     found = {partition: change.found for partition, change in changes.items()}
     to = {partition: change.to for partition, change in changes.items()}
@@ -99,65 +98,62 @@ def decide_jump(
     return Jump(id_, found, to, ids), tuple(changes[partition] for partition in sorted(changes))
 
 
+def _refused(setting: PositionSetting, why: str) -> SettingRefusedError:
+    return SettingRefusedError(f"--set {setting.text}: {why}")
+
+
 def _stands(setting: PositionSetting, standing: AppPositions) -> tuple[PartitionPosition, ...]:
     """Return the partitions that a setting concerns."""
     stream = next((one for one in standing.streams if one.name == setting.stream), None)
     if stream is None:
-        names = [one.name for one in standing.streams]
-        message = (
-            f"--set {setting.text}: {standing.app} reads no stream {setting.stream}"
-            f"{did_you_mean(setting.stream, names)}"
-        )
-        raise SettingRefusedError(message)
-    _check_stream(setting, stream)
+        hint = did_you_mean(setting.stream, [one.name for one in standing.streams])
+        raise _refused(setting, f"{standing.app} reads no stream {setting.stream}{hint}")
+    if (why := _not_settable(stream)) is not None:
+        raise _refused(setting, why)
     seen = tuple(one for one in stream.stands if one.position is not None)
     if setting.partition is None:
         if not seen:
-            message = f"--set {setting.text}: this run has not seen stream {stream.name} yet, there is nothing to set"
-            raise SettingRefusedError(message)
+            raise _refused(setting, f"this run has not seen stream {stream.name} yet, there is nothing to set")
         return seen
     asked = tuple(one for one in seen if one.partition.partition == setting.partition)
     if not asked:
         known = ", ".join(str(one.partition) for one in seen) or "none of the stream"
-        message = f"--set {setting.text}: this run has not seen {stream.name}/{setting.partition} yet; it has {known}"
-        raise SettingRefusedError(message)
+        raise _refused(setting, f"this run has not seen {stream.name}/{setting.partition} yet; it has {known}")
     return asked
 
 
-def _check_stream(setting: PositionSetting, stream: StreamPositions) -> None:
+def _not_settable(stream: StreamPositions) -> str | None:
+    """Return why no partition of the stream can be set; None: they can."""
     if stream.role == "intermediate":
-        message = (
-            f"--set {setting.text}: the app makes stream {stream.name} itself, and its watermarks and ends of streams "
-            "hang on what was read of it; only inputs can be set"
+        return (
+            f"the app makes stream {stream.name} itself, and its watermarks and ends of streams depend on what was "
+            "read of it; only inputs can be set"
         )
-    elif stream.kind == "generator":
-        message = f"--set {setting.text}: stream {stream.name} is made up as time goes on; there is nothing to go to"
-    elif stream.unknown is not None:
-        message = f"--set {setting.text}: it is not known what there is of stream {stream.name}: {stream.unknown}"
-    else:
-        return
-    raise SettingRefusedError(message)
+    if stream.kind == "generator":
+        return f"stream {stream.name} is generated as time goes on and keeps no records to go to"
+    if stream.unknown is not None:
+        return f"it is not known what there is of stream {stream.name}: {stream.unknown}"
+    return None
 
 
 def _change(setting: PositionSetting, stand: PartitionPosition) -> PositionChange:
     if stand.bounds is None or stand.position is None or stand.end is None:
-        message = (
-            f"--set {setting.text}: {stand.partition} is not there any more; a stream that has lost partitions can "
-            "only be read by a new run (another spec.runId)"
+        why = (
+            f"{stand.partition} is not there any more; a stream that has lost partitions can only be read by a new run "
+            "(another spec.runId)"
         )
-        raise SettingRefusedError(message)
+        raise _refused(setting, why)
     if stand.last is not None and stand.position >= stand.last:
-        message = (
-            f"--set {setting.text}: {stand.partition} is of a bounded stream and has ended, as state remembers; only "
-            "a new run (another spec.runId) reads it again"
+        why = (
+            f"{stand.partition} is of a bounded stream and has ended, which state remembers; only a new run (another "
+            "spec.runId) reads it again"
         )
-        raise SettingRefusedError(message)
+        raise _refused(setting, why)
     oldest, end = min(stand.bounds.oldest, stand.end), stand.end
     to = {_OLDEST: oldest, _END: end}.get(setting.to) if isinstance(setting.to, str) else setting.to
     assert to is not None  # noqa: S101 - it was parsed
     if not oldest <= to <= end:
-        message = f"--set {setting.text}: {stand.partition} has records from {oldest}, and ends at {end}"
-        raise SettingRefusedError(message)
+        raise _refused(setting, f"{stand.partition} has records from {oldest}, and ends at {end}")
     return PositionChange(stand, stand.position, to, oldest, end)
 
 
@@ -176,8 +172,8 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
             raise SettingRefusedError(message)
         if stream.grown:
             message = (
-                f"the topic of stream {stream.name} was made anew, and it had grown in this run: which of its records "
-                "come first is known by offsets of the old topic. Start a new run (another spec.runId)"
+                f"the topic of stream {stream.name} was made anew, and it had grown in this run: the order of its "
+                "records is known only by offsets of the old topic. Start a new run (another spec.runId)"
             )
             raise SettingRefusedError(message)
         assert stream.id is not None  # noqa: S101 - the id told that the topic was recreated
@@ -189,5 +185,5 @@ def with_offsets_command(error: PositionLostError, where: RunFiles, own: Collect
     if any(parse_setting(setting).stream in own for setting in error.settings):
         return error
     command = where.offsets(error.settings)
-    message = f"{error}. Or keep the state, and go on elsewhere: {command} (docs/kafka.md says what that means)"
+    message = f"{error}. Or keep the state and continue elsewhere: {command} (docs/kafka.md says what that means)"
     return PositionLostError(message, error.settings)

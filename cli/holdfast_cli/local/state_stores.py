@@ -94,7 +94,7 @@ class RunStores:
         place = StorePlace(directory / "store", identity)
         restored = restore(durable, place, max(batches)) if batches else None
         if restored is None:
-            because = "" if distrust is None else f", and its local store is not to be used: {distrust.message}"
+            because = "" if distrust is None else f", and its local store can't be used: {distrust.message}"
             message = f"{identity} has no durable copy in {durable.storage.directory}{because}; run the app once more"
             raise UsageError(message)
         restored.store.close()

@@ -75,10 +75,10 @@ def _documents(yaml: YAML, file: AppFile) -> list[Any]:
         mark = error.problem_mark or error.context_mark
         where = f"{file.path}:{mark.line + 1}:{mark.column + 1}" if mark else file.path
         what = (error.problem or error.context or "not YAML").splitlines()[0]
-        message = f"{where}: {what}; the file can't be written again as it is, mend this first"
+        message = f"{where}: {what}; the file can't be rewritten without loss; correct this first"
         raise RepairUnwritableError(message) from error
     except (YAMLError, RecursionError, ValueError) as error:
-        message = f"{file.path} can't be written again as it is: {error}"
+        message = f"{file.path} can't be rewritten without loss: {error}"
         raise RepairUnwritableError(message) from error
 
 

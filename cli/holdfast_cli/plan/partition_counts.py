@@ -67,7 +67,7 @@ def _ask(
     except HoldfastError as error:
         names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
         tried = f" Tried: {error.tried}." if isinstance(error, UnansweredError) else ""
-        message = f"{error}{tried} A login can be given in a file with --kafka-config; {names} asks no broker."
+        message = f"{error}{tried} A login can be given in a file with --kafka-config. With {names} no broker is asked."
         raise CountsUnknownError(message) from error
 
 

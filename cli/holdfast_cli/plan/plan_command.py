@@ -111,7 +111,7 @@ def _record(path: str) -> PlacementRecord:
     try:
         return parse_record(_json(path))
     except (RecordInvalidError, RecursionError) as error:
-        message = f"{path} is no placement record: {error}"
+        message = f"{path} is not a placement record: {error}"
         raise FileUnreadableError(message) from error
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from holdfast.planning.plan import Plan, PlannedStream, PlanningFacts
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
+from holdfast_cli.output.amounts import many
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, screen, styled
 from holdfast_cli.plan.app_file import AppFile, FilePlace
@@ -26,7 +27,7 @@ def print_spec_errors(file: AppFile, *, color: str, to_stderr: bool) -> None:
     for error in file.errors:
         console.print(styled(f"{file.located(error)}: ", (error.dotted, "bold"), f": {error.message}"))
     console.print()
-    console.print(styled(("rejected", "bold red"), f": InvalidSpec: {_many(len(file.errors), 'error')} in {file.path}"))
+    console.print(styled(("rejected", "bold red"), f": InvalidSpec: {many(len(file.errors), 'error')} in {file.path}"))
 
 
 def print_plan(file: AppFile, plan: Plan, known: PlanningFacts, *, color: str, wide: bool) -> None:
@@ -207,18 +208,14 @@ def _unbuilt(plan: Plan) -> Iterator[str]:
 
 
 def _verdict(plan: Plan) -> Text:
-    warnings = f", {_many(len(plan.warnings), 'warning')}" if plan.warnings else ""
+    warnings = f", {many(len(plan.warnings), 'warning')}" if plan.warnings else ""
     if not plan.valid:
-        return styled(("rejected", "bold red"), f": {_many(len(plan.problems), 'problem')}{warnings}")
+        return styled(("rejected", "bold red"), f": {many(len(plan.problems), 'problem')}{warnings}")
     roles = [stream.role for stream in plan.streams]
-    parts = [_many(roles.count("input"), "input"), _many(len(plan.steps), "step"), _many(len(plan.tasks), "task")]
+    parts = [many(roles.count("input"), "input"), many(len(plan.steps), "step"), many(len(plan.tasks), "task")]
     if made := roles.count("intermediate"):
-        parts.insert(1, _many(made, "intermediate stream"))
+        parts.insert(1, many(made, "intermediate stream"))
     return styled(("valid", "bold green"), f": {', '.join(parts)}{warnings}")
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def report_invalid(files: Sequence[AppFile], output: str, color: str = "auto", *, event: bool = False) -> int:
@@ -231,6 +228,6 @@ def report_invalid(files: Sequence[AppFile], output: str, color: str = "auto", *
         for error in file.errors
     ]
     names = " and ".join(file.path for file in files)
-    message = f"{names} {'is no valid StreamApp' if len(files) == 1 else 'are no valid StreamApps'}"
+    message = f"{names} {'is not a valid StreamApp' if len(files) == 1 else 'are not valid StreamApps'}"
     print_failure(output, "InvalidSpec", message, problems, event=event)
     return 1

@@ -198,7 +198,7 @@ _WHY = {
     EndCause.COMPLETED: "all inputs have ended",
     EndCause.IDLE: "nothing is left to read",
     EndCause.GROWN: "its inputs have grown, and the next attempt reads all of them",
-    EndCause.ENOUGH: "it did what it was given",
+    EndCause.ENOUGH: "the limit of --batches or --for is reached",
 }
 
 
@@ -217,7 +217,7 @@ def print_summary(console: Console, seen: RunTotals, where: RunFiles, *, failed:
 def _summary(seen: RunTotals, where: RunFiles, *, failed: bool) -> Iterator[Text]:
     ended = seen.ended
     if failed:
-        yield styled(("failed", "bold red"), ": batches that were committed stay; the next run goes on behind them")
+        yield styled(("failed", "bold red"), ": committed batches stay; the next run continues after them")
     elif ended is not None:
         yield styled((ended.ending.value, "bold green"), f": {_WHY[ended.ending]}; everything is committed")
     rows_in, rows_out = (seen.rows_in, seen.rows_out) if ended is None else (ended.rows_in, ended.rows_out)
