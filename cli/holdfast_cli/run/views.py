@@ -167,6 +167,9 @@ def print_block(console: Console, seen: RunTotals) -> None:
     table.add(("batch", "dim"), (f"{count(last.batch)} of {many(last.tasks, 'task')}{ago}", "bold"))
     for label, value in _facts(seen, last):
         table.add((label, "dim"), value)
+    if last.watermark is not None:
+        behind = (last.at - last.watermark) / 1000
+        table.add(("", "dim"), f"{span(behind)} behind" if behind >= 0 else f"{span(-behind)} ahead")
     if odd := ", ".join(_odd(seen)):
         table.add(("so far", "dim"), (odd, "yellow"))
     if last.held_back is not None:
@@ -184,9 +187,7 @@ def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
     yield "lag", count(last.lag)
     yield "took", span(last.seconds)
     if last.watermark is not None:
-        behind = (last.at - last.watermark) / 1000
-        far = f"{span(behind)} behind" if behind >= 0 else f"{span(-behind)} ahead"
-        yield "watermark", f"{moment(last.watermark)} ({far})"
+        yield "watermark", moment(last.watermark)
 
 
 def _odd(seen: RunTotals) -> list[str]:
