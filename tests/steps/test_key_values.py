@@ -36,7 +36,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bytes": st.binary(),
     "int": st.integers(-(1 << 63), (1 << 63) - 1),
     "small": st.integers(-128, 127),
-    "float": st.floats(allow_nan=False),
+    "float": st.floats(allow_nan=False).map(lambda number: number + 0.0),
     "bool": st.booleans(),
     "date": st.dates(),
     "ts": MOMENTS,

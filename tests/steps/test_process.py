@@ -39,6 +39,20 @@ def test_a_null_key_and_an_empty_one_are_keys_like_others() -> None:
     assert values(run(rows_of("", None, None))) == [("", 2), (None, 3)]
 
 
+@pytest.mark.parametrize("by", [("x",), ("x", "shop")])
+def test_zero_is_one_key_whatever_its_sign(by: tuple[str, ...]) -> None:
+    seen: list[str] = []
+
+    def note(key: Any, rows: list[dict[str, Any]], state: Any) -> None:
+        state["n"] = state.get("n", 0) + len(rows)
+        seen.append(f"{key} {state['n']}")
+
+    run = Running(note, by=by, given=pa.schema([("x", pa.float64()), ("shop", pa.int32())]))
+    for zeros in ([0.0, -0.0], [-0.0]):
+        run([{"x": zero, "shop": 1} for zero in zeros])
+    assert seen == (["0.0 2", "0.0 3"] if len(by) == 1 else ["(0.0, 1) 2", "(0.0, 1) 3"])
+
+
 def test_several_columns_make_a_tuple() -> None:
     seen: list[Any] = []
 

@@ -1,9 +1,12 @@
 """A key is the same bytes wherever it is made: texts as they are, everything else as compact JSON."""
 
+import base64
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -43,6 +46,67 @@ def test_one_column(column: pa.Array, expected: list[bytes | None]) -> None:
 def test_several_columns_are_a_list_in_the_order_of_the_key() -> None:
     columns = {"a": pa.array(["x", 'q"', None]), "b": pa.array([1, None, None], pa.int32())}
     assert keys(columns, "b", "a") == [b'[1,"x"]', b'[null,"q\\""]', b"[null,null]"]
+
+
+def test_zero_and_nan_are_one_key_each_as_in_spark_also_inside() -> None:
+    zeros = pa.array([0.0, -0.0])
+    assert keys({"k": zeros}, "k") == [b"0.0", b"0.0"]
+    assert keys({"k": zeros.cast(pa.float32()), "n": pa.array([1, 1])}, "k", "n") == [b"[0.0,1]", b"[0.0,1]"]
+    assert keys({"k": pa.array([[-0.0], [0.0]])}, "k") == [b"[0.0]", b"[0.0]"]
+    assert keys({"k": pa.array([{"x": -0.0}, {"x": 0.0}])}, "k") == [b'{"x":0.0}', b'{"x":0.0}']
+    bits = pa.array(np.array([0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001], np.uint64).view(np.float64))
+    assert keys({"k": bits}, "k") == [b"NaN"] * 3
+    assert keys({"k": pa.array([float("inf"), float("-inf")])}, "k") == [b"Infinity", b"-Infinity"]
+
+
+MICROS = st.integers(-62135596800000000, 253402300799999999)
+BINARY_64 = st.floats() | st.integers(-(2**70), 2**70).map(float) | st.decimals(-(10**18), 10**18, places=3).map(float)
+KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.float64(), BINARY_64),
+    (pa.float32(), st.floats(width=32)),
+    (pa.float16(), st.floats(width=16).map(np.float16)),
+    (pa.timestamp("us", "UTC"), MICROS),
+    (pa.timestamp("us", "Asia/Tokyo"), st.integers(-(10**15), 10**15)),
+    (pa.timestamp("us"), MICROS),
+    (pa.timestamp("ms", "UTC"), MICROS.map(lambda micros: micros // 1000)),
+    (pa.date32(), st.dates()),
+    (pa.date64(), st.dates()),
+    (pa.decimal128(38, 18), st.decimals(-(10**19), 10**19, places=18)),
+    (pa.decimal128(9, 9), st.decimals(0, 1, places=9).filter(lambda number: number < 1)),
+    (pa.decimal128(5, -3), st.integers(-99999, 99999).map(lambda n: Decimal(n).scaleb(3))),
+    (pa.string(), st.text(st.characters(exclude_categories=["Cs"])) | st.text('"\\\n\x00\x1f\x7fü/')),
+    (pa.large_string(), st.text("ab")),
+    (pa.binary(), st.binary(max_size=4)),
+]
+
+
+def one_by_one(value: Any) -> Any:
+    """How a value was written when each was written on its own."""
+    if isinstance(value, float):
+        return value or 0.0
+    if isinstance(value, datetime):
+        aware = value.astimezone(UTC) if value.tzinfo else value
+        return aware.replace(tzinfo=None).isoformat(timespec="microseconds") + ("Z" if value.tzinfo else "")
+    if isinstance(value, date | Decimal):
+        return str(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
+def test_keys_of_a_batch_are_the_bytes_of_each_value_alone(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
+    @given(st.lists(st.none() | values, max_size=8), st.integers(0, 2))
+    def agrees(some: list[Any], start: int) -> None:
+        column = pa.array([None] * start + some, kind).slice(start)
+        texts = [
+            json.dumps([one_by_one(value), 1], separators=(",", ":"), ensure_ascii=False).encode()
+            for value in column.to_pylist()
+        ]
+        assert keys({"k": column, "n": pa.array([1] * len(column), pa.int64())}, "k", "n") == texts
+        if column.type not in (pa.string(), pa.large_string(), pa.binary()):
+            alone = [None if text == b"[null,1]" else text[1:-3] for text in texts]
+            assert keys({"k": column}, "k") == alone
+
+    agrees()
 
 
 def test_without_columns_there_is_no_key() -> None:

@@ -33,6 +33,7 @@ from holdfast_runtime.steps.state_values import UnsupportedValue
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.steps.timers import LATEST, DueInstant, TimerKind, index_key
 from holdfast_runtime.streams.codecs import event_time_ms
+from holdfast_runtime.streams.keys import holds_floats, one_zero
 
 
 class StateValueError(UserActionError):
@@ -125,6 +126,7 @@ class ProcessStep:
         self._kept_as = inherited.state or name
         self._ttl = None if verb.ttl is None else millis(verb.ttl)
         self._reader = KeyReader(given, self._by)
+        self._floating = any(holds_floats(given.field(column).type) for column in self._by)
         time = inherited.event_time
         self._event_time = None if time is None else _column(out, time, name)
 
@@ -251,8 +253,11 @@ class ProcessStep:
         """Return the keys of groups that start at these rows."""
         if len(self._by) == 1:
             (name,) = self._by
-            return [dicts[start][name] for start in starts]
-        return [tuple(dicts[start][name] for name in self._by) for start in starts]
+            keys = [dicts[start][name] for start in starts]
+        else:
+            keys = [tuple(dicts[start][name] for name in self._by) for start in starts]
+        # The rows of one key may hold 0.0 and -0.0.
+        return [one_zero(key) for key in keys] if self._floating else keys
 
     def _fire(self, kind: TimerKind, until: int, table: KeyTable, calls: _Calls, time: int | None = None) -> bool:
         """Serve due timers, the earliest first; return whether all were served.

@@ -2,8 +2,8 @@
 
 A key must be the same wherever it is made, otherwise rows that belong together never meet. A single text is its UTF-8,
 a single binary is itself, as other producers write them. Anything else is compact JSON, several columns a JSON list;
-the key of one null column is null. Works on whole batches. Must not reorder records of one key: joins and state rely on
-their order.
+the key of one null column is null. As in Spark, 0.0 and -0.0 are one key, and so are all NaN. Works on whole batches.
+Must not reorder records of one key: joins and state rely on their order.
 """
 
 import base64
@@ -41,19 +41,75 @@ def _alone(column: pa.Array) -> pa.Array:
     return _json(column).cast(pa.binary())
 
 
-def _json(column: pa.Array) -> pa.Array:
-    """Return each value as compact JSON; nulls stay null."""
+def _json(column: pa.Array) -> pa.Array:  # noqa: PLR0911 - one per family of types
+    """Return each value as compact JSON, what Python's `json` would write; nulls stay null."""
     kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _json(column.dictionary_decode())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
-    if pa.types.is_string(kind) and not pc.any(pc.match_substring_regex(column, r'[\x00-\x1f"\\]')).as_py():
-        return pc.binary_join_element_wise('"', column, '"', "")
-    texts = [None if value is None else _text(value) for value in column.to_pylist()]
-    return pa.array(texts, pa.string())
+    if pa.types.is_string(kind):
+        escaped = pc.match_substring_regex(column, r'[\x00-\x1f"\\]')
+        return _one_by_one(column, _quoted(column), escaped.fill_null(False))  # noqa: FBT003 - Arrow's own
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        moments = column.view(pa.timestamp("us")).cast(pa.string())
+        iso = pc.replace_substring(moments, pattern=" ", replacement="T", max_replacements=1)
+        return _quoted(iso, "Z" if kind.tz else "")
+    if pa.types.is_date32(kind) or pa.types.is_decimal128(kind):
+        return _quoted(column.cast(pa.string()))
+    if pa.types.is_floating(kind):
+        return _floating(column)
+    return _one_by_one(column, pa.nulls(len(column), pa.string()), column.is_valid())
+
+
+def _quoted(texts: pa.Array, more: str = "") -> pa.Array:
+    return pc.binary_join_element_wise('"', texts, f'{more}"', "")
+
+
+_WHOLE, _PLAIN_FROM, _PLAIN_TO = 1e16, 1e-4, 1e10
+
+
+def _floating(column: pa.Array) -> pa.Array:
+    """Return what Python's `repr` gives. Zero has one text, though it has two signs, or equal keys would not meet."""
+    numbers = pc.add(column.cast(pa.float64()), 0.0)
+    values = numbers.fill_null(0.0).to_numpy()
+    whole = (np.abs(values) < _WHOLE) & (np.floor(values) == values)
+    # Arrow begins with exponents elsewhere than Python, and writes some without fraction, by its version.
+    plain = (np.abs(values) >= _PLAIN_FROM) & (np.abs(values) < _PLAIN_TO)
+    nulls = numbers.is_null().to_numpy(zero_copy_only=False)
+    digits = pa.array(np.where(whole, values, 0.0).astype(np.int64), mask=nulls)
+    texts = pc.binary_join_element_wise(digits.cast(pa.string()), ".0", "")
+    if not whole.all():
+        texts = pc.if_else(pa.array(whole), texts, numbers.cast(pa.string()))
+    return _one_by_one(numbers, texts, pa.array(~(whole | plain)))
+
+
+def _one_by_one(column: pa.Array, texts: pa.Array, odd: pa.Array) -> pa.Array:
+    """Return these texts, but for odd values the JSON that Python writes."""
+    if not pc.any(odd).as_py():
+        return texts
+    written = [_text(value) for value in column.filter(odd).to_pylist()]
+    return pc.replace_with_mask(texts, odd, pa.array(written, pa.string()))
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+    return json.dumps(one_zero(value), separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def holds_floats(kind: pa.DataType) -> bool:
+    """Whether a type is, or contains, floating-point numbers."""
+    return bool(pa.types.is_floating(kind)) or any(holds_floats(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def one_zero(value: Any) -> Any:
+    """Return the value with all zeros positive, also inside."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, dict):
+        return {name: one_zero(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(one_zero(one) for one in value)
+    return value
 
 
 def _plain(value: object) -> Any:
