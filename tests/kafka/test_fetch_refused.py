@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
+from holdfast_runtime.columns.batches import BatchTooLargeError
 from holdfast_runtime.streams.kafka.client.errors import (
     KafkaBusyError,
     KafkaConfigError,
@@ -26,7 +27,6 @@ from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import (
     OffsetAgedOutError,
     OffsetNotWrittenError,
-    RangeTooLargeError,
     StreamMissingError,
 )
 from tests.kafka.broker import ANSWER_TIMEOUT, PASSWORD, USER, Broker, free_ports
@@ -116,7 +116,7 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
     fetcher = opened("fast", broker.bootstrap)
     with monkeypatch.context() as patch:
         patch.setattr(gathering, "MOST_BYTES", 500)
-        with pytest.raises(RangeTooLargeError, match=r"lower runtime\.trigger\.maxRecordsPerPartition"):
+        with pytest.raises(BatchTooLargeError, match=r"Lower runtime\.trigger\.maxRecordsPerPartition"):
             fetcher.fetch("large", 0, 0, 100)
     check(fetcher, known, 0, 100)
 

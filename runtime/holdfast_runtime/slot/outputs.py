@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.slot.record_limits import EncodedRows, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
@@ -106,7 +107,10 @@ class Outbox:
 
     def packed(self) -> dict[str, bytes]:
         """Return partition -> its records as bytes."""
-        return {str(partition): _packed(parts) for partition, parts in sorted(self._parts.items())}
+        return {
+            str(partition): _packed(stacked(parts, WRITTEN, f"the records for {partition} from one task"))
+            for partition, parts in sorted(self._parts.items())
+        }
 
     def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
         self._parts.setdefault(partition, []).append(records)
@@ -132,14 +136,13 @@ def write(
         streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at)
 
 
-def _packed(parts: Sequence[pa.RecordBatch]) -> bytes:
+def _packed(records: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, WRITTEN) as writer:
-        for part in parts:
-            writer.write_batch(part)
+        writer.write_batch(records)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def _unpacked(content: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(pa.py_buffer(content)) as stream:
-        return pa.concat_batches(list(stream))
+        return stacked(list(stream), WRITTEN, "the records of an earlier release")

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.steps.failures import (
     ColumnValueError,
     FailedRow,
@@ -72,7 +73,7 @@ def call_function(function: UserFunction, *arguments: Any) -> Any:
 def checked_result(function: UserFunction, result: Any) -> pa.RecordBatch:
     """Return the result as rows of the declared columns, matched by name; values must fit their types."""
     if isinstance(result, pa.Table):
-        result = _one_batch(result)
+        result = stacked(result.to_batches(), result.schema, f"the rows that {function} gave")
     if not isinstance(result, pa.RecordBatch):
         message = f"{function} gave a {type(result).__name__}; it must return a pyarrow.RecordBatch (or Table)"
         raise FunctionResultError(message)
@@ -103,11 +104,6 @@ def _cast(function: UserFunction, column: pa.Array, field: pa.Field) -> pa.Array
         message = f"{function} gave a time outside of the years 1 to 9999 in column {path}, which no step can use"
         raise FunctionResultError(message)
     return made
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    columns = [column.combine_chunks() for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def _difference(names: list[str], wanted: list[str]) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.columns.batches import stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class TimedRows:
             return parts[0]
         if not parts:
             return cls.nothing(schema)
-        rows = pa.concat_batches([part.rows for part in parts])
+        rows = stacked([part.rows for part in parts], schema, "the rows of a task in one batch")
         known = all(part.origins or not part.count for part in parts)
         origins = tuple(origin for part in parts for origin in part.origins) if known else ()
         return cls(rows, pa.concat_arrays([part.times for part in parts]), origins)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.columns.batches import stacked
 
 WRITTEN = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), pa.field("timestamp", pa.int64(), nullable=False)],
@@ -23,13 +24,6 @@ FETCHED = pa.schema([pa.field("offset", pa.int64(), nullable=False), *WRITTEN])
 """Records as they are fetched."""
 NO_TIME = -(2**63)
 """The timestamp of a record of an intermediate stream whose row has no event time."""
-READ_LESS = (
-    "lower runtime.trigger.maxRecordsPerPartition, and, as a batch stays what it was planned to be, have it "
-    "planned anew (runtime.replan, or holdfast offsets --replan)"
-)
-"""What to do about a range that is too large."""
-_MOST_BYTES = 2**31 - 1
-"""The most bytes that one column of one Arrow batch can hold."""
 
 
 class OffsetBounds(NamedTuple):
@@ -100,10 +94,6 @@ class OffsetNotWrittenError(UserActionError):
     """Records to be read were never written: the stream is not the one it was."""
 
 
-class RangeTooLargeError(UserActionError):
-    """One range holds more bytes than an Arrow batch can."""
-
-
 class ReadOnlyError(UserActionError):
     """A write to a system that can't be written."""
 
@@ -128,16 +118,8 @@ def with_offsets(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
 
 
 def joined(parts: Sequence[pa.RecordBatch], wanted: OffsetRange) -> pa.RecordBatch:
-    """Return all parts as one batch, in order."""
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in FETCHED], schema=FETCHED)
-    size = sum(part.nbytes for part in parts)
-    if size > _MOST_BYTES:
-        message = f"{wanted} holds {size} bytes, more than the {_MOST_BYTES} one batch can carry; {READ_LESS}"
-        raise RangeTooLargeError(message)
-    return pa.concat_batches(parts)
+    """Return all parts of a range as one batch, in order."""
+    return stacked(parts, FETCHED, str(wanted))
 
 
 def check_order(wanted: OffsetRange) -> None:

@@ -13,9 +13,9 @@ from struct import Struct
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import UserActionError
+from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.streams.codecs.arrow_columns import MOST_BYTES, ColumnMapping, RefusedError, unusable
-from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.codec import RECORDS, BadRecord, DecodedBatch, present, require_schema
 
 _SHORT, _OFFSET, _BACK, _LONG, _SPAN = (Struct(form) for form in ("<H", "<I", "<i", "<q", "<qq"))
 _HEADER, _DATA = 2, 1
@@ -72,10 +72,6 @@ MOST_ROWS = 100_000
 """Limit per record: a column of nulls takes no bytes, whatever its length."""
 DICTIONARY = "dictionary"
 BODIES = frozenset({DICTIONARY, "record batch"})
-
-
-class BatchTooLargeError(UserActionError):
-    """Each record of a batch can be read, but their rows together are more than pyarrow can hold."""
 
 
 class ArrowCodec:
@@ -156,12 +152,4 @@ class ArrowCodec:
         return self._known[1]
 
     def _together(self, read: Iterable[tuple[int, list[pa.RecordBatch]]]) -> pa.RecordBatch:
-        pieces = [batch for _, batches in read for batch in batches]
-        try:
-            return stacked(pieces, self.schema)
-        except pa.ArrowException as error:
-            message = (
-                f"the records of a batch hold {sum(piece.nbytes for piece in pieces)} bytes when they are unpacked, "
-                f"which is too much at once ({error}); lower trigger.maxRecordsPerPartition"
-            )
-            raise BatchTooLargeError(message) from error
+        return stacked([batch for _, batches in read for batch in batches], self.schema, RECORDS)

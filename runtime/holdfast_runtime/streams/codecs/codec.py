@@ -65,13 +65,8 @@ def present(values: pa.BinaryArray) -> tuple[pa.BinaryArray, Indices, Indices]:
     return kept, np.flatnonzero(here).astype(np.int64), np.flatnonzero(~here).astype(np.int64)
 
 
-def stacked(pieces: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return all pieces as one batch, in order."""
-    if len(pieces) == 1:
-        return pieces[0]
-    if pieces:
-        return pa.concat_batches(pieces)
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+RECORDS = "the decoded records of a batch"
+"""What they are called if they are too large."""
 
 
 def require_schema(rows: pa.RecordBatch, schema: pa.Schema) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError
-from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, Indices, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.codec import RECORDS, BadRecord, DecodedBatch, Indices, present, require_schema
 from holdfast_runtime.streams.codecs.json_judge import UnfitError, judge_of
 from holdfast_runtime.streams.codecs.json_reader import FEW, JsonReader
 from holdfast_runtime.streams.codecs.json_writer import json_objects
@@ -51,7 +52,7 @@ class JsonCodec:
                 places.append(index[start:stop][kept])
                 bad += [BadRecord(int(index[start + at]), reason) for at, reason in unfit]
         good = np.concatenate(places) if places else index[:0]
-        return DecodedBatch(stacked(pieces, self.schema), good, tuple(bad), nulls)
+        return DecodedBatch(stacked(pieces, self.schema, RECORDS), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Return one JSON object per row, without null columns."""
@@ -75,7 +76,7 @@ class JsonCodec:
                 pieces += [self._rows(made), row]
                 made = []
             kept.append(at)
-        return stacked([*pieces, self._rows(made)], self.schema), kept, unfit
+        return stacked([*pieces, self._rows(made)], self.schema, RECORDS), kept, unfit
 
     def _rows(self, made: list[dict[str, Any]]) -> pa.RecordBatch:
         if not self.schema.names:

@@ -6,8 +6,9 @@ Must not look inside.
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError
-from holdfast_runtime.streams.codecs.codec import BadRecord, DecodedBatch, present, require_schema, stacked
+from holdfast_runtime.streams.codecs.codec import RECORDS, BadRecord, DecodedBatch, present, require_schema
 
 
 class BinaryCodec:
@@ -52,7 +53,7 @@ class StringCodec:
             pieces.append(pa.RecordBatch.from_arrays([text], schema=self.schema))
             spans.append(index[start:stop])
         good = np.concatenate(spans) if spans else index[:0]
-        return DecodedBatch(stacked(pieces, self.schema), good, tuple(bad), nulls)
+        return DecodedBatch(stacked(pieces, self.schema, RECORDS), good, tuple(bad), nulls)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Return the column as UTF-8; a null value makes a null record."""

@@ -22,10 +22,10 @@ from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer, PartitionFetch
-from holdfast_runtime.streams.kafka.read.gathering import destroy, fits, gathered, measured
+from holdfast_runtime.streams.kafka.read.gathering import destroy, gathered, measured, require_fitting
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
-from holdfast_runtime.streams.kafka.read.range_read import MOST_BYTES, FetchPatience, RangeRead
-from holdfast_runtime.streams.records import READ_LESS, OffsetRange, RangeTooLargeError, check_order, joined
+from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
+from holdfast_runtime.streams.records import OffsetRange, check_order, joined
 
 _IDLE = 30.0
 """Seconds after which an unused partition is no longer fetched."""
@@ -138,9 +138,7 @@ class FastFetcher:
         """Use records up to the first message that is no record of the range; consume that one if it is no record."""
         running = place.running
         sizes = measured(self._library, running.held, reading.wanted.end)
-        if not fits(sizes):
-            message = f"{reading.wanted} holds more than the {MOST_BYTES} bytes one batch can carry; {READ_LESS}"
-            raise RangeTooLargeError(message)
+        require_fitting(sizes, str(reading.wanted))
         if sizes.records:
             used, running.held = running.held[: sizes.records], running.held[sizes.records :]
             reading.add(gathered(self._library, used, sizes))

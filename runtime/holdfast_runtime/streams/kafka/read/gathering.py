@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.columns.batches import MOST_BYTES, BatchTooLargeError
 from holdfast_runtime.streams.kafka.client.librdkafka import Binary, Library, MessageColumns, Sizes
-from holdfast_runtime.streams.kafka.read.range_read import HEADERS, MOST_BYTES, WITH_HEADERS
+from holdfast_runtime.streams.kafka.read.range_read import HEADERS, WITH_HEADERS
 from holdfast_runtime.streams.records import FETCHED
 
 Pointers = np.ndarray[Any, np.dtype[np.int64]]
@@ -24,10 +25,11 @@ def measured(library: Library, messages: Pointers, end: int) -> Sizes:
     return sizes
 
 
-def fits(sizes: Sizes) -> bool:
-    """Whether a batch can hold messages of these sizes."""
+def require_fitting(sizes: Sizes, what: str) -> None:
+    """Refuse messages of sizes that no batch can hold."""
     largest: int = max(sizes.key_bytes, sizes.value_bytes, sizes.name_bytes, sizes.content_bytes)
-    return largest <= MOST_BYTES
+    if largest > MOST_BYTES:
+        raise BatchTooLargeError.of(what, largest)
 
 
 def gathered(library: Library, messages: Pointers, sizes: Sizes) -> pa.RecordBatch:

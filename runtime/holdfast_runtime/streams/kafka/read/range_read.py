@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast_runtime.columns.batches import MOST_BYTES, BatchTooLargeError
 from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import (
     END_OF_PARTITION,
@@ -33,8 +34,6 @@ from holdfast_runtime.streams.records import (
 HEADERS = pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
 """The last column of a batch in which at least one record has headers; null for records without."""
 WITH_HEADERS = FETCHED.append(HEADERS)
-MOST_BYTES = 2**31 - 1
-"""The most bytes one column of a batch can hold: its ends have 32 bits."""
 
 
 def alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -98,7 +97,7 @@ class RangeRead:
         self._parts.append(records)
         self._size += records.nbytes
         if self._size > MOST_BYTES:
-            joined(self._parts, self.wanted)  # raises before more is fetched
+            raise BatchTooLargeError.of(str(self.wanted), self._size)
         self.reached(records.column(0)[-1].as_py() + 1)
 
     def reached(self, offset: int) -> None:
