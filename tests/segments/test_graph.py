@@ -27,6 +27,11 @@ def levels(graph: CompiledGraph) -> dict[str, int]:
         ([step("f", "a", filter="v > 0"), step("p", "f", apply={"function": "m:f"}),
           step("x", "p", process={"function": "m:f", "by": ["k"]})], {"f": 1, "p": 2, "x": 2, "out-step": 2}),
         ([step("f", "a", filter="v > 0"), step("x", "f", "a", merge={})], {"f": 1, "x": 1, "out-step": 2}),
+        ([step("f", "a", filter="v > 0"), step("x", "f", "b", merge={})], {"f": 1, "x": 2, "out-step": 2}),
+        ([step("f", "a", filter="v > 0"), step("m", "f", "a", merge={}), step("x", "m", filter="v > 1")],
+         {"f": 1, "m": 1, "x": 1, "out-step": 2}),
+        ([step("f", "a", filter="v > 0"), step("m", "f", "b", merge={}), step("x", "m", "a", merge={})],
+         {"f": 1, "m": 2, "x": 2, "out-step": 2}),
         ([step("x", "a", "b", merge={})], {"x": 0, "out-step": 0}),
         ([step("p", "a", apply={"function": "m:f"}), step("x", "p", filter="v > 0")], {"p": 0, "x": 1, "out-step": 2}),
     ],
@@ -37,6 +42,14 @@ def test_a_step_runs_as_early_as_its_inputs_and_its_language_allow(
 ) -> None:
     graph = compiled([read("a"), read("b"), written()], [*steps, OUT])
     assert levels(graph) == {"a": 0, "b": 0} | expected if "b" in levels(graph) else {"a": 0} | expected
+
+
+def test_rows_that_need_no_spark_sql_pass_it_by_though_another_input_is_filtered() -> None:
+    steps = [step("f", "a", filter="v > 0"), step("x", "f", "b", merge={}), OUT]
+    graph = compiled([read("a"), read("b"), written()], steps)
+    names = {node.index: node.name for node in graph.nodes}
+    assert [[names[node] for node in graph.layout(level).shape_of] for level in (0, 1)] == [["a"], ["f"]]
+    assert [[node.name for node in graph.sealed(level)] for level in (0, 1)] == [["b"], ["b"]]
 
 
 def test_who_reads_a_written_step_reads_what_it_wrote() -> None:
@@ -156,6 +169,10 @@ def test_what_travels_is_what_is_needed(graph: CompiledGraph) -> None:
         assert crossing <= here
         behind = {source for node in graph.nodes if node.level > level for source in node.inputs}
         assert crossing == behind & here
+        sealed = {node.index for node in graph.sealed(level)}
+        assert sealed == crossing - set(graph.layout(level).shape_of)
+        if level % 2:
+            assert all(node.index not in sealed and not sealed & set(node.inputs) for node in graph.at(level))
         here = crossing
     assert here == set()
 

@@ -48,9 +48,7 @@ def union(spark: SparkSession, graph: CompiledGraph, tasks: Sequence[dict[str, l
             rows = streams.get(node.name, [])
             times = pa.array(range(time, time + len(rows)), pa.int64())
             time += len(rows)
-            batches.append(
-                layout.pack(task, node.index, TimedRows(pa.RecordBatch.from_pylist(rows, node.schema), times))
-            )
+            batches += layout.packed(task, node.index, TimedRows(pa.RecordBatch.from_pylist(rows, node.schema), times))
         batches.append(layout.pack_note(task, b"end of %d" % task))
     return spark.range(0, 1, 1, 1).mapInArrow(lambda _: iter(batches), layout.spark_schema)
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from holdfast_runtime.segments import union
 from holdfast_runtime.segments.union import NodeRows, PackedNote, UnionBrokenError, UnionLayout
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.codecs.schemas import schema
@@ -91,6 +92,25 @@ def test_a_boundary_that_no_rows_cross_carries_notes() -> None:
 def test_no_rows_are_no_pieces() -> None:
     assert list(LAYOUT.unpack(LAYOUT.pack(0, 4, TimedRows.nothing(WIDE)))) == []
     assert list(LAYOUT.gathered([])) == []
+
+
+@pytest.mark.parametrize("size", [1, 40, 1 << 20])
+def test_sealed_rows_come_out_as_they_went_in_however_many_notes_they_fill(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(union, "SEALED_BYTES", size)
+    layout = UnionLayout.of([One(3, NARROW)], [One(4, WIDE), One(5, EVERYTHING)])
+    assert layout.arrow_schema.names == ["task", "node", "time", "note", "s0"]
+    everything = timed(EVERYTHING, [ROW, dict.fromkeys(ROW), ROW])
+    batches = [*layout.packed(0, 4, wide(7)), *layout.packed(0, 3, narrow(1)), *layout.packed(0, 5, everything)]
+    assert size > 1 or len(batches) == 7 + 1 + 3
+    whole = pa.concat_batches([*batches, layout.pack_note(0, b"note"), *layout.packed(1, 4, TimedRows.nothing(WIDE))])
+    ((task, by_node, notes),) = layout.gathered([whole])
+    assert (task, notes, sorted(by_node)) == (0, [b"note"], [3, 4, 5])
+    assert plain(by_node[4]) == plain(wide(7))
+    assert plain(by_node[3]) == plain(narrow(1))
+    assert plain(by_node[5]) == plain(everything)
+    assert by_node[5].rows.schema.equals(EVERYTHING, check_metadata=True)
 
 
 def test_a_task_that_comes_twice_is_a_fault() -> None:

@@ -1,9 +1,10 @@
 """The compiled graph: which step runs in which segment, and which rows travel between segments.
 
-Even levels are Python, odd ones Spark SQL. Each crossing costs every row a trip between the JVM and Python, so each
-step runs on the earliest level that its inputs allow. A row on which a `filter` or `select` fails travels as the row
-the step was given and the column that could not be computed; Spark's own error text is lost where it is caught. Pure
-and picklable: the driver compiles, tasks read. Must not run anything or need a JVM; the types of a `select`, which only
+Even levels are Python, odd ones Spark SQL. Each crossing costs a row a trip between the JVM and Python, so each step
+runs on the earliest level that its inputs allow. Only a `merge` that no Spark SQL reads runs one level later, if it has
+rows that need none: they then travel sealed. A row on which a `filter` or `select` fails travels as the row the
+step was given and the column that could not be computed; Spark's own error text is lost where it is caught. Pure and
+picklable: the driver compiles, tasks read. Must not run anything or need a JVM; the types of a `select`, which only
 Spark knows, come in as a function.
 """
 
@@ -128,9 +129,18 @@ class CompiledGraph:
         read = {source for node in self.nodes if node.level > level for source in node.inputs}
         return tuple(node for node in self.nodes if node.level <= level and node.index in read)
 
+    def sealed(self, level: int) -> tuple[GraphNode, ...]:
+        """Return those among them whose rows Spark SQL does not look at: at the next level, or at this one."""
+        if level % 2:
+            here = {node.index for node in self.sealed(level - 1)}
+            return tuple(node for node in self.crossing(level) if node.index in here)
+        read = {source for node in self.nodes if node.level == level + 1 for source in node.inputs}
+        return tuple(node for node in self.crossing(level) if node.index not in read)
+
     def layout(self, level: int) -> UnionLayout:
         """Return the layout in which these rows travel."""
-        return UnionLayout.of(self.crossing(level))
+        sealed = self.sealed(level)
+        return UnionLayout.of((node for node in self.crossing(level) if node not in sealed), sealed)
 
 
 def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
@@ -211,8 +221,8 @@ class _Flow:
         deepest = max((node.level for node in self.nodes), default=0)
         last = deepest + deepest % 2
         ends = (*SINK_VERBS, FAILURES)
-        nodes = (replace(node, level=last) if node.verb in ends else node for node in self.nodes)
-        return CompiledGraph(tuple(nodes), last, dropped)
+        nodes = [replace(node, level=last) if node.verb in ends else node for node in self.nodes]
+        return CompiledGraph(_merged_late(nodes), last, dropped)
 
     def _schema(self, step: Step, given: list[GraphNode]) -> pa.Schema:
         schema: pa.Schema = given[0].schema
@@ -227,6 +237,25 @@ class _Flow:
         for other in given[1:]:
             _check_columns(step, given[0], other)
         return schema
+
+
+def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:
+    """Move a merge behind Spark SQL if it is not read there, and has an input that is there for this merge alone."""
+    read = {(source, node.level) for node in nodes if node.verb != "merge" for source in node.inputs}
+    moving: set[int] = set()
+    for node in nodes:
+        if node.verb == "merge" and node.level % 2:
+            given = (nodes[at] for at in node.inputs)
+            if any(
+                one.index in moving or (one.level < node.level and (one.index, node.level) not in read) for one in given
+            ):
+                moving.add(node.index)
+    made = list(nodes)
+    for node in reversed(nodes):
+        readers = (reader for reader in made if node.index in reader.inputs)
+        if node.index in moving and all(reader.level > node.level for reader in readers):
+            made[node.index] = replace(node, level=node.level + 1)
+    return tuple(made)
 
 
 def _level(verb: str, given: list[GraphNode]) -> int:

@@ -1,10 +1,11 @@
 """The tagged union in which rows of several nodes and tasks travel between Python and Spark SQL in one frame.
 
 Columns: `task`, `node` (-1 for a note, bytes that travel along), `time`, `note`, then one nullable struct per distinct
-schema. Spark splits and joins batches freely; it only promises the order of rows, and nothing else is relied on here.
-Spark marks fields it knows to be non-null as such, at any depth, while rows of a node need one type in all batches. So
-all fields are made nullable again, which Arrow's own cast refuses for nulls below a null parent. Must not need a JVM,
-know steps, touch single rows, or convert any other type.
+schema. Rows that no Spark SQL looks at on the way travel sealed: whole Arrow batches in notes, whose time is the node.
+Spark splits and joins batches freely; it only promises the order of rows, and nothing else is relied on here. Spark
+marks fields it knows to be non-null as such, at any depth, while rows of a node need one type in all batches. So all
+fields are made nullable again, which Arrow's own cast refuses for nulls below a null parent. Must not need a JVM, know
+steps, touch single rows, or convert any other type.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,6 +45,8 @@ def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 NOTE = -1
 """The node number of a note."""
+SEALED_BYTES = 1 << 20
+"""About how many bytes of rows travel in one note: Spark holds whole notes in memory."""
 TAGS = pa.schema([("task", pa.int32()), ("node", pa.int32()), ("time", pa.int64()), ("note", pa.binary())])
 
 
@@ -89,17 +92,18 @@ class UnionLayout:
     shapes: tuple[pa.Schema, ...]
     """The distinct schemas among them: column `s<i>` holds shape i."""
     shape_of: Mapping[int, int]
-    """Node -> the index of its shape."""
+    """Node -> the index of its shape; a sealed node has none."""
 
     @classmethod
-    def of(cls, nodes: Iterable[CarriedNode]) -> "UnionLayout":
-        """Return the layout for these nodes."""
+    def of(cls, nodes: Iterable[CarriedNode], sealed: Iterable[CarriedNode] = ()) -> "UnionLayout":
+        """Return the layout for nodes that travel in columns, and for sealed ones."""
         schemas = {node.index: node.schema.remove_metadata() for node in nodes}
         shapes: list[pa.Schema] = []
         for schema in schemas.values():
             if schema not in shapes:
                 shapes.append(schema)
-        return cls(schemas, tuple(shapes), {node: shapes.index(schema) for node, schema in schemas.items()})
+        shape_of = {node: shapes.index(schema) for node, schema in schemas.items()}
+        return cls(schemas | {node.index: node.schema.remove_metadata() for node in sealed}, tuple(shapes), shape_of)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -114,15 +118,27 @@ class UnionLayout:
 
         return from_arrow_schema(self.arrow_schema)
 
+    def packed(self, task: int, node: int, rows: TimedRows) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one node as they travel."""
+        if node in self.shape_of:
+            yield self.pack(task, node, rows)
+            return
+        per_row = max(1, rows.rows.nbytes // max(1, rows.count))
+        step = max(1, SEALED_BYTES // per_row)
+        for start in range(0, rows.count, step):
+            part = rows.part(start, min(start + step, rows.count))
+            sealed = pa.RecordBatch.from_arrays([part.times, *part.rows.columns], schema=self._sealed(node))
+            yield self.pack_note(task, sealed.serialize().to_pybytes(), node)
+
     def pack(self, task: int, node: int, rows: TimedRows) -> pa.RecordBatch:
-        """Pack rows of one node for travel."""
+        """Pack rows of one node into columns."""
         count = rows.count
         tags = [_repeated(task, count), _repeated(node, count), rows.times, pa.nulls(count, pa.binary())]
         return self._batch(tags, self.shape_of[node], rows.rows)
 
-    def pack_note(self, task: int, note: bytes) -> pa.RecordBatch:
-        """Pack a note for travel behind the already packed rows of its task."""
-        tags = [_repeated(task, 1), _repeated(NOTE, 1), pa.nulls(1, pa.int64()), pa.array([note], pa.binary())]
+    def pack_note(self, task: int, note: bytes, node: int | None = None) -> pa.RecordBatch:
+        """Pack a note for travel behind the already packed rows of its task; `node`: whose rows it holds, if sealed."""
+        tags = [_repeated(task, 1), _repeated(NOTE, 1), pa.array([node], pa.int64()), pa.array([note], pa.binary())]
         return self._batch(tags, None, None)
 
     def unpack(self, batch: pa.RecordBatch) -> Iterator[NodeRows | PackedNote]:
@@ -140,8 +156,9 @@ class UnionLayout:
                 which = np.flatnonzero(here == node) + start
                 rows = self._rows(node, _picked(columns[2 + self.shape_of[node]], which))
                 yield NodeRows(task, node, TimedRows(rows, _picked(columns[0], which)))
-            for note in _picked(columns[1], np.flatnonzero(here == NOTE) + start).to_pylist():
-                yield PackedNote(task, note)
+            notes = np.flatnonzero(here == NOTE) + start
+            for sealed, note in zip(*(_picked(columns[at], notes).to_pylist() for at in (0, 1)), strict=True):
+                yield PackedNote(task, note) if sealed is None else NodeRows(task, sealed, self._opened(sealed, note))
 
     def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, TimedRows], list[bytes]]]:
         """Yield for each task the rows of each node that has any, and the notes, in order."""
@@ -159,6 +176,13 @@ class UnionLayout:
                 else:
                     parts.setdefault(piece.node, []).append(piece.rows)
             yield task, {node: TimedRows.joined(some, self.schemas[node]) for node, some in parts.items()}, notes
+
+    def _sealed(self, node: int) -> pa.Schema:
+        return pa.schema([TAGS.field("time"), *self.schemas[node]])
+
+    def _opened(self, node: int, sealed: bytes) -> TimedRows:
+        batch = pa.ipc.read_record_batch(pa.py_buffer(sealed), self._sealed(node))
+        return TimedRows(pa.RecordBatch.from_arrays(batch.columns[1:], schema=self.schemas[node]), batch.column(0))
 
     def _batch(self, tags: list[pa.Array], shape: int | None, rows: pa.RecordBatch | None) -> pa.RecordBatch:
         count = len(tags[0])

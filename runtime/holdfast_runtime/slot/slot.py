@@ -276,7 +276,7 @@ class Slot:
         layout, number = self._shop.layouts[level], self._shop.number[task]
         for node in self._shop.crossings[level]:
             if (some := rows.get(node.index)) is not None and some.count:
-                yield layout.pack(number, node.index, some)
+                yield from layout.packed(number, node.index, some)
         yield layout.pack_note(number, note.packed())
 
 
