@@ -29,8 +29,7 @@ from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.driver import app as engine
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Event, Progress
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 
 GIVEN, MADE = "given", "made"

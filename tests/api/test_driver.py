@@ -21,8 +21,7 @@ from holdfast.protocol.report import DriverReport
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.coordination.report_map import ReportMap
-from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import open_partition
+from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog, open_partition
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane
 from tests.engine.runs import APP, check, children, die, feed

@@ -15,8 +15,7 @@ import pytest
 
 from holdfast.control.messages import Position, WatermarkMessage, encode
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 from tests.cli.conftest import Holdfast
 from tests.tasks.murmur2 import partition_of

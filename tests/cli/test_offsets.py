@@ -23,8 +23,7 @@ from holdfast_runtime.checkpoint.jumps import Jump, JumpFile
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.lost_positions import LostPosition, PositionTrouble, lost_error
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import close_under
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 from tests.cli.conftest import Holdfast, Ran
 from tests.engine.runs import APP, Run, feed, unfinished, written

@@ -13,7 +13,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
-from holdfast_runtime.columns.batches import BatchTooLargeError
 from holdfast_runtime.streams.kafka.client.errors import (
     KafkaBusyError,
     KafkaConfigError,
@@ -21,10 +20,11 @@ from holdfast_runtime.streams.kafka.client.errors import (
     KafkaLoginError,
     RecordsDamagedError,
 )
-from holdfast_runtime.streams.kafka.read import gathering
+from holdfast_runtime.streams.kafka.read import consumer
 from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import (
+    BatchTooLargeError,
     OffsetAgedOutError,
     OffsetNotWrittenError,
     StreamMissingError,
@@ -115,7 +115,7 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
     (known,) = filled(broker, "large")
     fetcher = opened("fast", broker.bootstrap)
     with monkeypatch.context() as patch:
-        patch.setattr(gathering, "MOST_BYTES", 500)
+        patch.setattr(consumer, "MOST_BYTES", 500)
         with pytest.raises(BatchTooLargeError, match=r"Lower runtime\.trigger\.maxRecordsPerPartition"):
             fetcher.fetch("large", 0, 0, 100)
     check(fetcher, known, 0, 100)

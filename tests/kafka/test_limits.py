@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.kafka.client.topic_limits import record_limit, request_bytes, topic_limits
-from holdfast_runtime.streams.limits import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.records import RecordLimit
 from tests.kafka.sent import settings_of
 

@@ -42,7 +42,7 @@ def graph_of(spark: SparkSession, steps: Sequence[dict[str, Any]], sources: Sequ
 
 def union(spark: SparkSession, graph: CompiledGraph, tasks: Sequence[dict[str, list[Row]]]) -> DataFrame:
     """The rows of some tasks; event times number them all, and a note ends each task."""
-    layout, batches, time = graph.layout(0), [], 0
+    layout, batches, time = graph.layout(0), list[pa.RecordBatch](), 0
     for task, streams in enumerate(tasks):
         for node in graph.crossing(0):
             rows = streams.get(node.name, [])

@@ -9,8 +9,7 @@ import pytest
 
 from holdfast_runtime.steps.apply import UserFunction, apply
 from holdfast_runtime.steps.failures import FunctionResultError, UserFunctionError
-from holdfast_runtime.steps.merge import merge
-from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.timed_rows import TimedRows, merge
 from tests.codecs.schemas import schema
 
 SCHEMA = schema("k STRING, n INT")

@@ -16,9 +16,9 @@ from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.steps import key_table, process
 from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.key_state import TimerKind, index_key
 from holdfast_runtime.steps.key_table import read_rows
 from holdfast_runtime.steps.process import ProcessStep
-from holdfast_runtime.steps.timers import TimerKind, index_key
 from tests.steps.memory import MemoryTables, listed, timed
 from tests.steps.naive_process import NaiveProcess
 

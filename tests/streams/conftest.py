@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 
 
 @pytest.fixture

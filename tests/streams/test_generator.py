@@ -94,20 +94,6 @@ def test_a_functions_mistake_names_the_call(make: Callable[[int, int, int], Any]
         generator(make).fetch(of(1, 5, 8))
 
 
-def test_impure_functions_can_be_found() -> None:
-    calls: list[int] = []
-
-    def counting(partition: int, offset: int, count: int) -> pa.RecordBatch:
-        calls.append(count)
-        return rows(partition, offset + len(calls), count)
-
-    generator().check_pure(of(0, 3, 10))
-    with pytest.raises(GeneratorFunctionError, match="gave other rows when asked again"):
-        generator(counting).check_pure(of(0, 3, 10))
-    with pytest.raises(GeneratorFunctionError, match="gave other rows"):
-        generator(lambda p, o, n: rows(p, o * n, n)).check_pure(of(0, 3, 10))
-
-
 def test_it_can_not_be_written() -> None:
     with pytest.raises(ReadOnlyError, match="ads/0 can't be written"):
         generator().append(StreamPartition("ads", 0), written_batch([None], [b""], 0))

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, PartitionCountError
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, OpenedOtherwiseError, PartitionCountError, close_all
 from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogFullError
-from holdfast_runtime.streams.log.open_partitions import OpenedOtherwiseError, close_all
 from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import (
     FETCHED,

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.log.log_partition import LogDamagedError
-from holdfast_runtime.streams.log.open_partitions import close_all
 from holdfast_runtime.streams.records import Marker, OffsetRange, written_batch
 
 CLICKS = StreamPartition("clicks", 0)

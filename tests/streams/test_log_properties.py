@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import close_all
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, written_batch
 

@@ -7,8 +7,7 @@ from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.generator import Pace
-from holdfast_runtime.streams.systems.app_streams import Streams
-from holdfast_runtime.streams.systems.system_factory import SystemNotBuiltError
+from holdfast_runtime.streams.systems import Streams, SystemNotBuiltError
 
 GENERATED = """
 apiVersion: holdfast.dev/v1alpha1

@@ -1,7 +1,7 @@
 """Which topics must leave timestamps as they are: those by whose records readers know event times, or may."""
 
 from holdfast.planning.plan import PlanningFacts, plan
-from holdfast_runtime.streams.systems.app_streams import is_timed
+from holdfast_runtime.streams.systems import is_timed
 from holdfast_runtime.testing.apps import app_of
 
 APP = """

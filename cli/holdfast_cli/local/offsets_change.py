@@ -26,7 +26,7 @@ from holdfast_runtime.clocks import now
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import BatchRollback, ReplanRefusedError, TurnState
-from holdfast_runtime.streams.systems.system_factory import kafka_counts
+from holdfast_runtime.streams.systems import kafka_counts
 
 _NOT_CHANGED = 1
 

@@ -17,10 +17,9 @@ import pyarrow as pa
 from holdfast.planning.types.spark_types import RowType
 from holdfast.spec.kept_state import state_name
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_runtime.steps.key_state import Timers
+from holdfast_runtime.steps.key_state import TimerKind, Timers, parse_index_key
 from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyRow, key_of, read_rows, row_key
 from holdfast_runtime.steps.keys import KeyReader
-from holdfast_runtime.steps.timers import TimerKind, parse_index_key
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
 
 _BASE64 = "base64:"

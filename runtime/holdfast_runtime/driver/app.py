@@ -39,7 +39,7 @@ from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import open_session, stopped_after
 from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, slot_job
-from holdfast_runtime.streams.systems.system_factory import kafka_counts
+from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
 
 _LOG = logging.getLogger("holdfast")

@@ -33,7 +33,7 @@ from holdfast_runtime.state.place import quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
 from holdfast_runtime.streams.records import OffsetBounds
-from holdfast_runtime.streams.systems.app_streams import Streams
+from holdfast_runtime.streams.systems import Streams
 
 _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: a batch is held in memory as a whole."""

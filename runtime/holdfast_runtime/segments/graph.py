@@ -22,8 +22,7 @@ from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow
-from holdfast_runtime.steps.merge import find_column
-from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 from holdfast_runtime.streams.codecs import arrow_schema
 
 COLUMN, ROW = "column", "row"

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as PySpark names it
 from holdfast_runtime.segments.catalyst import VALUE, Catalyst, ExplodedColumn
 from holdfast_runtime.segments.graph import COLUMN, FAILED, ROW, CompiledGraph, GraphNode
 from holdfast_runtime.segments.union import NOTE
-from holdfast_runtime.steps.merge import find_column
+from holdfast_runtime.steps.timed_rows import find_column
 
 CARRIED = ("task", "time", "note")
 IS_NOTE = "is_note"

@@ -23,8 +23,8 @@ from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
+from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
-from holdfast_runtime.streams.codecs.times import outside_years
 from holdfast_runtime.streams.generator import GeneratorFunctionError
 from holdfast_runtime.streams.keys import misplaced
 from holdfast_runtime.streams.records import NO_TIME, OffsetRange

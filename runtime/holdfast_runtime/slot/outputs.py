@@ -13,14 +13,13 @@ import pyarrow.compute as pc
 
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.slot.record_limits import EncodedRows, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import Codec
 from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.markers import AttemptSlot
-from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, written_batch
+from holdfast_runtime.streams.records import NO_TIME, WRITTEN, Marker, OffsetRange, RecordLimit, stacked, written_batch
 
 WRITE_STEPS = ("partition written",)
 _TYPE_OF_ROWS = b"\0"

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.columns.hashes import Numbers
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA
+from holdfast_runtime.streams.keys import Numbers
 from holdfast_runtime.streams.records import OffsetRange, RecordLimit
 
 Encode = Callable[[pa.RecordBatch], pa.Array]

@@ -24,9 +24,8 @@ from holdfast_runtime.slot.turn_note import TurnNote
 from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.context import TaskTables
 from holdfast_runtime.steps.failures import letters_of
-from holdfast_runtime.steps.merge import merge
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
-from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.timed_rows import TimedRows, merge
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.user_functions import load_function

@@ -32,7 +32,7 @@ from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.spark.java import java_causes
 from holdfast_runtime.spark.located import LocatedJob, Segment, SlotLocation, batch_plan_text
-from holdfast_runtime.streams.systems.app_streams import Streams
+from holdfast_runtime.streams.systems import Streams
 
 
 @cache

@@ -12,7 +12,7 @@ import pandas as pd  # noqa: F401 - PySpark's, in each worker, for Arrow batches
 import pyspark.worker  # noqa: F401
 
 import holdfast_runtime.slot.worker_tools
-import holdfast_runtime.streams.systems.app_streams  # noqa: F401
+import holdfast_runtime.streams.systems  # noqa: F401
 from holdfast_runtime.streams.kafka.write.agent import begin_agent
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.steps.failures import (
     ColumnValueError,
     FailedRow,
@@ -28,8 +27,9 @@ from holdfast_runtime.steps.failures import (
 )
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import event_time_ms
+from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import listed
-from holdfast_runtime.streams.codecs.times import outside_years
+from holdfast_runtime.streams.records import stacked
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,20 @@ from typing import Any, NamedTuple, NoReturn
 
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.key_state import BatchMoment, KeyState, Timers, all_waiting, key_states
+from holdfast_runtime.steps.key_state import (
+    LATEST,
+    BatchMoment,
+    DueInstant,
+    KeyState,
+    TimerKind,
+    Timers,
+    all_waiting,
+    due,
+    earliest,
+    index_key,
+    key_states,
+)
 from holdfast_runtime.steps.state_values import UnsupportedValue, pack, same_values, supported, unpack, unsupported
-from holdfast_runtime.steps.timers import LATEST, DueInstant, TimerKind, due, earliest, index_key
 
 _NULL, _THERE = b"\x00", b"\x01"
 _LIST = Struct(">BI")

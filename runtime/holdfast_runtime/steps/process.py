@@ -25,13 +25,21 @@ from holdfast.spec.values import millis
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.failures import FailedRow, FunctionResultError, UserFunctionError, row_named
 from holdfast_runtime.steps.key_calls import KeyCalls
-from holdfast_runtime.steps.key_state import BatchMoment, KeyState, timer, waiting
+from holdfast_runtime.steps.key_state import (
+    LATEST,
+    BatchMoment,
+    DueInstant,
+    KeyState,
+    TimerKind,
+    index_key,
+    timer,
+    waiting,
+)
 from holdfast_runtime.steps.key_table import TIMERS_SUFFIX, KeyTable, key_of, row_key
 from holdfast_runtime.steps.keys import KeyGroups, KeyReader, key_groups
 from holdfast_runtime.steps.row_dicts import RowFault, TimeUnusableError, result_rows, row_dicts, short
 from holdfast_runtime.steps.state_values import UnsupportedValue
 from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.steps.timers import LATEST, DueInstant, TimerKind, index_key
 from holdfast_runtime.streams.codecs import event_time_ms
 from holdfast_runtime.streams.keys import holds_floats, one_zero
 

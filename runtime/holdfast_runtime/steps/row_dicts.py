@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.streams.codecs.times import outside_years
+from holdfast_runtime.streams.codecs.arrow_types import outside_years
 
 
 class TimeUnusableError(UserActionError):

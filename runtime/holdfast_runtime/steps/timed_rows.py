@@ -1,6 +1,7 @@
-"""Rows and their event times, which travel together through steps, whatever columns a step selects.
+"""Rows and their event times, which travel together through steps, and the verb `merge` outside of Spark SQL.
 
-Must not know steps.
+A merge gives the rows of all inputs one after the other, in the order of `from`. Columns are matched by name with
+Spark's rules; that they fit was checked before anything ran. Must not know other steps.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.columns.batches import stacked
+from holdfast_runtime.streams.records import stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +83,25 @@ class TimedRows:
     def count(self) -> int:
         """The number of rows."""
         return int(self.rows.num_rows)
+
+
+def merge(parts: Sequence[TimedRows], schema: pa.Schema) -> TimedRows:
+    """Return all rows of all parts with their columns in the order of the schema; each part has all columns."""
+    there = [TimedRows(aligned(part.rows, schema), part.times, part.origins) for part in parts if part.count]
+    return TimedRows.joined(there, schema)
+
+
+def aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the same rows with the column names and order of this schema."""
+    if rows.schema.equals(schema):
+        return rows
+    columns = [rows.column(find_column(rows.schema, name)) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def find_column(schema: pa.Schema, name: str) -> int | None:
+    """Return the index of a column by Spark's rules, the exact name first, then ignoring case; None if missing."""
+    if name in schema.names:
+        return int(schema.names.index(name))
+    folded = [one.casefold() for one in schema.names]
+    return folded.index(name.casefold()) if name.casefold() in folded else None

@@ -128,18 +128,6 @@ class Generator:
             raise self._error(wanted, f"gave no column {missing[0]}, which is the key of stream {partition.stream}")
         return rows
 
-    def check_pure(self, wanted: OffsetRange) -> None:
-        """Refuse a function whose rows depend on more than partition and offset: compare whole, repeat and halves."""
-        whole = self.rows(wanted)
-        middle = (wanted.start + wanted.end) // 2
-        parts = [
-            self.rows(OffsetRange(wanted.partition, wanted.start, middle)),
-            self.rows(wanted._replace(start=middle)),
-        ]
-        again = pa.Table.from_batches([self.rows(wanted)])
-        if not (again.equals(pa.Table.from_batches([whole])) and again.equals(pa.Table.from_batches(parts))):
-            raise self._error(wanted, "gave other rows when asked again; they may depend on partition and offset only")
-
     def append(self, partition: StreamPartition, records: pa.RecordBatch, marker: Marker | None = None) -> bool:
         """Raise `ReadOnlyError`."""
         message = (

@@ -1,20 +1,53 @@
 """The protocol of stream systems: offset ranges, record batches, markers, and the errors of reading them.
 
 The embedded log, generators and Kafka all implement it. Records are fetched by exact ranges, so that a replayed batch
-reads what it read before, and written together with a marker, so that a replayed batch is not written twice. Must not
-know any system.
+reads what it read before, and written together with a marker, so that a replayed batch is not written twice. The ends
+of texts in a column have 32 bits, so a column of one batch holds 2 GiB. A task's rows in a batch are one Arrow batch
+everywhere (functions get it whole, outputs are written whole), so more is refused, with what to do, before anything is
+decided. Must not know any system.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.columns.batches import stacked
+
+MOST_BYTES = 2**31 - 1
+"""The most bytes that one column of one batch can hold."""
+
+
+class BatchTooLargeError(UserActionError):
+    """Rows or records that belong together hold more bytes than one Arrow batch can."""
+
+    @classmethod
+    def of(cls, what: str, size: int) -> "BatchTooLargeError":
+        """Return the error for these rows or records and their size."""
+        return cls(
+            f"{what}: {size} bytes at once, and a column holds at most {MOST_BYTES}. Lower "
+            "runtime.trigger.maxRecordsPerPartition; a batch stays what it was planned to be, so have it planned anew, "
+            "too (runtime.replan, or holdfast offsets --replan)"
+        )
+
+
+def stacked(parts: Sequence[pa.RecordBatch], schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """Return all parts as one batch, in order; `what` they are, for the error."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    try:
+        return pa.concat_batches(parts)
+    except pa.ArrowInvalid as error:
+        size = sum(part.nbytes for part in parts)
+        if size <= MOST_BYTES:
+            raise
+        raise BatchTooLargeError.of(what, size) from error
+
 
 WRITTEN = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), pa.field("timestamp", pa.int64(), nullable=False)],
@@ -68,18 +101,6 @@ class RecordLimit:
     """Bytes of key and value together."""
     where: str
     """The setting that limits it, and where it is set."""
-
-
-class StreamSource(Protocol):
-    """A system that can be read."""
-
-    def bounds(self, stream: str) -> dict[StreamPartition, OffsetBounds]:
-        """Return the current offsets of each partition of a stream."""
-        ...
-
-    def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:
-        """Return exactly the records of a range, as `FETCHED`."""
-        ...
 
 
 class StreamMissingError(WorldChangeError):

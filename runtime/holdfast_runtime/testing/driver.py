@@ -33,8 +33,7 @@ from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.place import drop
 from holdfast_runtime.steps.key_state import Timer
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
-from holdfast_runtime.streams.log.open_partitions import close_under
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.testing.apps import AppLike, app_of, grown, offline
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.history import History

@@ -15,7 +15,7 @@ from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
-from holdfast_runtime.streams.systems.app_streams import Streams
+from holdfast_runtime.streams.systems import Streams
 from holdfast_runtime.testing.failures import SparkNeededError
 
 if TYPE_CHECKING:

@@ -10,7 +10,12 @@ from typing import Literal, assert_never
 import pyarrow as pa
 
 from holdfast_runtime.streams.codecs.arrow_codec import ArrowCodec
-from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError, arrow_schema
+from holdfast_runtime.streams.codecs.arrow_types import (
+    SchemaUnsupportedError,
+    arrow_schema,
+    event_time_ms,
+    without_event_time,
+)
 from holdfast_runtime.streams.codecs.codec import (
     DEAD_LETTER_SCHEMA,
     BadBatch,
@@ -24,7 +29,6 @@ from holdfast_runtime.streams.codecs.codec import (
 )
 from holdfast_runtime.streams.codecs.json_codec import JsonCodec
 from holdfast_runtime.streams.codecs.plain_codec import BinaryCodec, StringCodec
-from holdfast_runtime.streams.codecs.times import event_time_ms, without_event_time
 
 Format = Literal["json", "arrow", "string", "binary"]
 

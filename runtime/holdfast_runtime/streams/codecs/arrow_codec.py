@@ -13,9 +13,9 @@ from struct import Struct
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.streams.codecs.arrow_columns import MOST_BYTES, ColumnMapping, RefusedError, unusable
 from holdfast_runtime.streams.codecs.codec import RECORDS, BadRecord, DecodedBatch, present, require_schema
+from holdfast_runtime.streams.records import stacked
 
 _SHORT, _OFFSET, _BACK, _LONG, _SPAN = (Struct(form) for form in ("<H", "<I", "<i", "<q", "<qq"))
 _HEADER, _DATA = 2, 1

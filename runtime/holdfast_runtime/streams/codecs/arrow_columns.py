@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.streams.codecs.times import outside_years, parts
+from holdfast_runtime.streams.codecs.arrow_types import outside_years, parts
 
 MOST_BYTES = 64 << 20
 """Limit on a decompressed record, unless the record itself is larger."""

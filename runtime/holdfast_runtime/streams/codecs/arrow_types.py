@@ -1,14 +1,24 @@
-"""The Arrow schema of a stream's columns: from Spark DDL to exactly the Arrow types in which Spark takes rows.
+"""The Arrow types of a stream's columns, the years that times in them must be in, and event time in milliseconds.
 
-Gives the same result as `pyspark.sql.pandas.types.to_arrow_schema(schema, timezone="UTC")`, without Spark. Must not
-invent a type for what Arrow can't carry: such a column is refused by name.
+From Spark DDL come exactly the types in which Spark takes rows, those of
+`pyspark.sql.pandas.types.to_arrow_schema(schema, timezone="UTC")`, without Spark; a column that Arrow can't carry is
+refused by name. Spark SQL, ISO 8601 and Python's `datetime` end with the years 1 to 9999. Arrow goes on for 292 000
+years, which is where microseconds mistaken for milliseconds end up. Times are checked wherever rows come in (records,
+generators, functions), also inside structs, lists and maps, because otherwise a later step would stop on them.
+Watermarks, windows and joins count milliseconds, streams hold microseconds. Must not drop rows: the caller does, and
+counts.
 """
 
+from collections.abc import Iterator
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast.planning.types.ddl import parse_type
 from holdfast.planning.types.spark_types import RowType, SparkType
+from holdfast_runtime.streams.codecs.codec import Indices
 
 PLAIN: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
@@ -69,3 +79,69 @@ def _arrow(kind: SparkType, column: str) -> pa.DataType:  # noqa: PLR0911 - one 
         )
         raise SchemaUnsupportedError(message)
     return PLAIN[kind.word]
+
+
+FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+
+
+def outside_years(column: pa.Array, path: str) -> str | None:
+    """Return the path of the first time outside of the years 1 to 9999 in this column, or None."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return None if _between(column.cast(pa.timestamp("us", kind.tz)), FIRST_MICROS, LAST_MICROS) else path
+    if pa.types.is_date(kind):
+        return None if _between(column, FIRST_DAY, LAST_DAY) else path
+    if not has_times(kind):
+        return None
+    found = (outside_years(part, f"{path}{where}") for where, part in parts(column))
+    return next((one for one in found if one is not None), None)
+
+
+def has_times(kind: pa.DataType) -> bool:
+    """Whether a type is, or contains, timestamps or dates."""
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return True
+    return any(has_times(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def parts(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the parts of a nested column with their path suffixes, without values hidden behind nulls."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        entries = compact(column).cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+        yield from zip((" key", " value"), entries.flatten().flatten(), strict=True)
+    elif pa.types.is_struct(kind):
+        yield from zip((f".{field.name}" for field in kind), compact(column).flatten(), strict=True)
+    elif pa.types.is_list(kind):
+        yield "[]", compact(column).flatten()
+
+
+def compact(array: pa.Array) -> pa.Array:
+    """Copy the values into their own memory: pyarrow's `flatten` and `cast` can abort on slices of nested arrays."""
+    return array.take(pa.array(np.arange(len(array))))
+
+
+def _between(times: pa.Array, first: int, last: int) -> bool:
+    ends = pc.min_max(times.view(pa.int32() if pa.types.is_date(times.type) else pa.int64()))
+    return not ends["min"].is_valid or (ends["min"].as_py() >= first and ends["max"].as_py() <= last)
+
+
+MICROS_PER_MILLI = 1000
+
+
+def event_time_ms(rows: pa.RecordBatch, column: str) -> pa.Int64Array:
+    """Return milliseconds since 1970 UTC, rounded down, also before 1970; null where the column is null."""
+    times = rows.column(column)
+    if not pa.types.is_timestamp(times.type):
+        message = f"event time needs a TIMESTAMP column; {column} is {times.type}"
+        raise TypeError(message)
+    micros = times.cast(pa.timestamp("us", tz=times.type.tz)).view(pa.int64())
+    # Casting to milliseconds would round towards zero: half a millisecond before 1970 would become later than it is.
+    values = np.floor_divide(micros.fill_null(0).to_numpy(), MICROS_PER_MILLI)
+    return pa.array(values, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+
+
+def without_event_time(times: pa.Int64Array) -> Indices:
+    """Return the indices of rows without event time."""
+    return np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False)).astype(np.int64)

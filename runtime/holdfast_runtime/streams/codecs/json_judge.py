@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.json_values import dates, from_base64, from_millis, instants, largest
 from holdfast_runtime.streams.codecs.plain_codec import not_utf8
-from holdfast_runtime.streams.codecs.times import outside_years
 
 EXCERPT = 40
 WHOLE = re.compile(r"-?[0-9]{1,20}\Z")

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast_runtime.streams.codecs.times import outside_years
+from holdfast_runtime.streams.codecs.arrow_types import outside_years
 
 TOO_FINE = r"([T ]\d\d:\d\d:\d\d\.\d{6})\d+"
 ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"

@@ -6,9 +6,9 @@ Must not look inside.
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.columns.batches import stacked
 from holdfast_runtime.streams.codecs.arrow_types import SchemaUnsupportedError
 from holdfast_runtime.streams.codecs.codec import RECORDS, BadRecord, DecodedBatch, present, require_schema
+from holdfast_runtime.streams.records import stacked
 
 
 class BinaryCodec:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.clocks import now
+from holdfast_runtime.streams.app_streams import TopicLimits
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.admin.housekeeping import NextOffsets, TopicHousekeeping
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse, wanted
@@ -24,7 +25,6 @@ from holdfast_runtime.streams.kafka.write.marker_notes import slot_partition
 from holdfast_runtime.streams.kafka.write.marker_topic import MarkerTopic
 from holdfast_runtime.streams.kafka.write.producer import REQUEST_BYTES
 from holdfast_runtime.streams.kafka.write.slot_writers import PlainWriter, TransactionalWriter
-from holdfast_runtime.streams.limits import TopicLimits
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, TaskMarkers, WriteHook, Writes, marker_topic
 from holdfast_runtime.streams.records import WRITTEN, Marker, OffsetBounds, OffsetRange, RecordLimit
 

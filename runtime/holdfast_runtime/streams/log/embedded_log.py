@@ -4,6 +4,9 @@ A stream is a folder of partitions with a file that holds their number. It is cr
 of it, and grows under a lock. Any number of processes read and append at once, if they see each other's process ids: so
 not from two containers, and not over a network file system. Must not cache what other processes may change: the number
 of partitions is read from the file each time.
+
+Partitions are opened once per process: LMDB allows one environment per path and process, and none across a fork. They
+stay open until the process ends or a test is over, because they may be in use.
 """
 
 import fcntl
@@ -13,8 +16,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -23,7 +27,6 @@ from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.sealed_json import sealed, unsealed
 from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogPartition, create_partition
-from holdfast_runtime.streams.log.open_partitions import open_partition
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, StreamMissingError, check_partition
 
 MAP_SIZE = 16 << 30
@@ -253,3 +256,71 @@ def _sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+class OpenedOtherwiseError(UserActionError):
+    """One process opens a partition both with and without waiting for the disk."""
+
+
+@dataclass(slots=True)
+class _Open:
+    process: int
+    partitions: dict[Path, tuple[LogPartition, tuple[int, int]]] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+
+_state = _Open(os.getpid())
+
+
+def open_partition(path: Path, partition: StreamPartition, *, map_size: int, sync: bool) -> LogPartition:
+    """Return the partition at this path, opened by this process."""
+    path = path.absolute()
+    here = _own()
+    with here.lock:
+        if path in here.partitions:
+            found, identity = here.partitions[path]
+            if identity == _identity(path):
+                if found.sync != sync:
+                    message = f"{path} is open with sync={found.sync} in this process; open the log the same way"
+                    raise OpenedOtherwiseError(message)
+                return found
+            del here.partitions[
+                path
+            ]  # the files were removed, perhaps made again: the open one is a file without a name
+            found.close()
+        opened = LogPartition(path, partition, map_size=map_size, sync=sync)
+        here.partitions[path] = opened, _identity(path)
+        return opened
+
+
+def close_all() -> None:
+    """Close all partitions of this process; none may be in use."""
+    here = _own()
+    with here.lock:
+        while here.partitions:
+            here.partitions.popitem()[1][0].close()
+
+
+def close_under(folder: Path) -> None:
+    """Close the partitions of this process whose files are below a folder; none may be in use."""
+    here, folder = _own(), folder.absolute()
+    with here.lock:
+        for path in [path for path in here.partitions if path.is_relative_to(folder)]:
+            here.partitions.pop(path)[0].close()
+
+
+def _own() -> _Open:
+    global _state  # noqa: PLW0603 - a process has one set of environments, as LMDB has it
+    if _state.process != os.getpid():
+        # After a fork, the parent's environments must not be used, nor its lock, which may be held for ever. LMDB's own
+        # clean-up knows that they belong to another process.
+        _state = _Open(os.getpid())
+    return _state
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        found = (path / "data.mdb").stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino

@@ -23,11 +23,11 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.values import millis
+from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.kafka.client.connection import ConnectionState, admin_client, answered
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.client.topic_limits import AHEAD, BEHIND, TYPE, topic_limits
-from holdfast_runtime.streams.limits import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.records import StreamMissingError
 
 FOR_EVER = "-1"

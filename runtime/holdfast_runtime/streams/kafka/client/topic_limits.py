@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from holdfast_runtime.streams.app_streams import ANY_TIME, DEFAULT_AHEAD, TopicLimits
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.limits import ANY_TIME, DEFAULT_AHEAD, TopicLimits
 from holdfast_runtime.streams.records import NO_TIME, RecordLimit
 
 RECORD_BYTES = "max.message.bytes"

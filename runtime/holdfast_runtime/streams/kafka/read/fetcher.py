@@ -21,8 +21,14 @@ from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, library
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
-from holdfast_runtime.streams.kafka.read.consumer import PartitionConsumer, PartitionFetch
-from holdfast_runtime.streams.kafka.read.gathering import destroy, gathered, measured, require_fitting
+from holdfast_runtime.streams.kafka.read.consumer import (
+    PartitionConsumer,
+    PartitionFetch,
+    destroy,
+    gathered,
+    measured,
+    require_fitting,
+)
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience, RangeRead
 from holdfast_runtime.streams.records import OffsetRange, check_order, joined

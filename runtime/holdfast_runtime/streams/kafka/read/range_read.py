@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from holdfast.errors import RetrySoonError, WorldChangeError
-from holdfast_runtime.columns.batches import MOST_BYTES, BatchTooLargeError
 from holdfast_runtime.streams.kafka.client.connection import ConnectionState
 from holdfast_runtime.streams.kafka.client.errors import (
     END_OF_PARTITION,
@@ -23,6 +22,8 @@ from holdfast_runtime.streams.kafka.client.errors import (
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import (
     FETCHED,
+    MOST_BYTES,
+    BatchTooLargeError,
     OffsetBounds,
     OffsetNotWrittenError,
     OffsetRange,

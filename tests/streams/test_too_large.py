@@ -8,11 +8,9 @@ import pyarrow as pa
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.columns.batches import BatchTooLargeError, stacked
 from holdfast_runtime.steps.apply import UserFunction, checked_result
-from holdfast_runtime.steps.merge import merge
-from holdfast_runtime.steps.timed_rows import TimedRows
-from holdfast_runtime.streams.records import FETCHED, OffsetRange, joined
+from holdfast_runtime.steps.timed_rows import TimedRows, merge
+from holdfast_runtime.streams.records import FETCHED, BatchTooLargeError, OffsetRange, joined, stacked
 
 HALF = 1 << 30
 ROWS = pa.schema([("text", pa.string())])

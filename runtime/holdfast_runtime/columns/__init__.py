@@ -1,1 +1,0 @@
-"""Work on whole Arrow columns that knows nothing of streams, steps or state: hashing, sorting, probing."""
