@@ -20,7 +20,7 @@ def command(site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def run(verb: str, *arguments: str, user: str = "admin", app: str = "ads") -> Ran:
         monkeypatch.setenv("KUBECONFIG", str(site.plane.kubeconfig(user)))
-        monkeypatch.setattr("holdfast_cli.cluster.suspend._EVERY", 0.1)
+        monkeypatch.setattr("holdfast_cli.cluster.drain_command._EVERY", 0.1)
         code = main([verb, app, *arguments, "-n", site.namespace])
         out, err = capsys.readouterr()
         return Ran(code, out, err)

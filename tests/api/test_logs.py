@@ -156,7 +156,7 @@ class Followed:
 
     def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         monkeypatch.setenv("KUBECONFIG", str(site.plane.kubeconfig()))
-        monkeypatch.setattr("holdfast_cli.cluster.logs._EVERY", 0.2)
+        monkeypatch.setattr("holdfast_cli.cluster.logs_command._EVERY", 0.2)
         self._line = ["logs", "ads", "-f", "-n", site.namespace, *arguments]
         self.out, self.err = io.StringIO(), io.StringIO()
         self._code: int | None = None

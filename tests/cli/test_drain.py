@@ -1,6 +1,7 @@
 """What `holdfast drain` and `holdfast resume` say of looks that are given. The real thing is in `tests/api`."""
 
 import json
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import RetrySoonError, UserActionError
-from holdfast_cli.cluster.requests import APPS, ObjectKind
-from holdfast_cli.cluster.suspend import (
-    DRAIN,
-    RESUME,
-    SuspendActions,
-    SuspendDirection,
-    SuspendOptions,
-    apply_direction,
-)
+from holdfast_cli.cluster.app import APPS, ObjectKind
+from holdfast_cli.cluster.drain_command import set_suspend
 from holdfast_cli.cluster.target import ClusterPlace, ClusterTarget
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import Trees, app, event, report
@@ -61,11 +55,13 @@ class Story:
     def find(self, kind: ObjectKind, namespace: str | None, query: dict[str, str]) -> list[Tree]:
         return self._now.find(kind, namespace, query)
 
-    def run(
-        self, way: SuspendDirection, *, wait: bool = True, timeout: float | None = None, output: str = "text"
-    ) -> int:
-        hands = SuspendActions(self, self.written.append, self.pause)
-        return apply_direction(hands, PLACE, SuspendOptions("ads", wait, timeout, output, "auto"), way)
+    def patch(self, _: ObjectKind, __: str, ___: str, body: Tree) -> Tree | None:
+        self.written.append(body["spec"]["suspend"])
+        return {}
+
+    def run(self, verb: str, *, wait: bool = True, timeout: float | None = None, output: str = "text") -> int:
+        options = Namespace(verb=verb, app="ads", wait=wait, timeout=timeout, output=output, color="auto")
+        return set_suspend(self, PLACE, options, self.pause)
 
 
 def test_a_drain_is_shown_as_it_goes_and_says_how_it_ended_and_the_way_back(
@@ -80,7 +76,7 @@ def test_a_drain_is_shown_as_it_goes_and_says_how_it_ended_and_the_way_back(
         Trees(ads(RESTS, suspend=True), maps=(report(batch=1042, lag=0),), events=(ASKED,)),
         Trees(ads(RESTS, suspend=True), maps=(report(batch=1042, lag=0),), events=(ASKED, ENDED)),
     )
-    assert story.run(DRAIN) == 0
+    assert story.run("drain") == 0
     assert story.written == [True]
     out, err = capsys.readouterr()
     kubectl = """kubectl patch streamapp ads --type=merge -p '{"spec":{"suspend":false}}' -n apps --context 'my test'"""
@@ -99,43 +95,43 @@ def test_a_drain_is_shown_as_it_goes_and_says_how_it_ended_and_the_way_back(
 
 def test_an_app_that_rests_already_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(Trees(ads(RESTS, suspend=True)))
-    assert story.run(DRAIN) == 0
+    assert story.run("drain") == 0
     assert (story.written, story.pauses) == ([], 0)
     assert capsys.readouterr().out.startswith("ads is suspended already\ntake it up again: holdfast resume ads -n apps")
 
 
 def test_a_drain_that_somebody_else_began_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(Trees(ads(DRAINING, suspend=True)), Trees(ads(RESTS, suspend=True)))
-    assert story.run(DRAIN) == 0
+    assert story.run("drain") == 0
     assert story.written == []
     assert "ads is suspended" in capsys.readouterr().out
 
 
 def test_an_end_that_nobody_told_of_is_not_waited_for_long() -> None:
     story = Story(Trees(ads(suspend=False)), Trees(ads(DRAINING, suspend=True)), Trees(ads(RESTS, suspend=True)))
-    assert story.run(DRAIN) == 0
+    assert story.run("drain") == 0
     assert story.pauses == 4
 
 
 @pytest.mark.parametrize(
-    ("way", "look", "said"),
+    ("verb", "look", "said"),
     [
-        (DRAIN, ads(suspend=False), "somebody set spec.suspend to false meanwhile"),
-        (RESUME, ads(suspend=True), "somebody set spec.suspend to true meanwhile"),
-        (RESUME, ads(STALLED, suspend=False), "ads: does not run: CheckpointMissing: give a folder"),
+        ("drain", ads(suspend=False), "somebody set spec.suspend to false meanwhile"),
+        ("resume", ads(suspend=True), "somebody set spec.suspend to true meanwhile"),
+        ("resume", ads(STALLED, suspend=False), "ads: does not run: CheckpointMissing: give a folder"),
         (
-            DRAIN,
+            "drain",
             ads({"Ready": ("False", "InvalidSpec", "runtime: unknown")}, suspend=True),
             "it can't be drained as long as its spec is invalid: runtime: unknown",
         ),
     ],
 )
 def test_what_cannot_come_is_not_waited_for(
-    way: SuspendDirection, look: Tree, said: str, capsys: pytest.CaptureFixture[str]
+    verb: str, look: Tree, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = ads(suspend=False) if way is DRAIN else ads(RESTS, suspend=True)
+    before = ads(suspend=False) if verb == "drain" else ads(RESTS, suspend=True)
     story = Story(Trees(before), Trees(look))
-    assert story.run(way) == 1
+    assert story.run(verb) == 1
     err = capsys.readouterr().err
     assert said in err
     assert err.endswith("; see holdfast status ads -n apps --context 'my test'\n")
@@ -144,20 +140,20 @@ def test_what_cannot_come_is_not_waited_for(
 def test_an_app_that_is_resumed_is_waited_for_until_it_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
     starting = {"Ready": ("False", "Starting", "attempt 3 starts"), "DriverRunning": ("False", "Starting", "it starts")}
     story = Story(Trees(ads(RESTS, suspend=True)), Trees(ads(starting, suspend=False)), Trees(ads(suspend=False)))
-    assert story.run(RESUME) == 0
+    assert story.run("resume") == 0
     assert story.written == [False]
     assert capsys.readouterr().out.splitlines() == [
         "Starting: attempt 3 starts",
         "Running: attempt 2 commits batches",
         "ads is ready: attempt 2 commits batches",
     ]
-    assert Story(Trees(ads(suspend=False))).run(RESUME) == 0
+    assert Story(Trees(ads(suspend=False))).run("resume") == 0
     assert capsys.readouterr().out == "ads is not suspended\n"
 
 
 def test_who_does_not_wait_is_told_how_to_look(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(Trees(ads(suspend=False)), Trees(ads(suspend=True, generation=4)))
-    assert story.run(DRAIN, wait=False) == 0
+    assert story.run("drain", wait=False) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "ads is being drained; see holdfast status ads -n apps --context 'my test'"
     assert out[1].startswith("take it up again: ")
@@ -165,7 +161,7 @@ def test_who_does_not_wait_is_told_how_to_look(capsys: pytest.CaptureFixture[str
 
 def test_a_timeout_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(Trees(ads(suspend=False)), Trees(ads(DRAINING, suspend=True)))
-    assert story.run(DRAIN, timeout=0) == 1
+    assert story.run("drain", timeout=0) == 1
     said = (
         "ads: is being drained, not done within the --timeout: Draining: the attempt ends: spec.suspend is true; see "
     )
@@ -178,7 +174,7 @@ def test_ctrl_c_says_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
 
     story = Story(Trees(ads(suspend=False)), Trees(ads(DRAINING, suspend=True)))
     story.pause = interrupt
-    assert story.run(DRAIN) == 130
+    assert story.run("drain") == 130
     assert capsys.readouterr().err == (
         "holdfast: ads is being drained, and that goes on; take it back with holdfast resume ads -n apps "
         "--context 'my test'\n"
@@ -186,18 +182,18 @@ def test_ctrl_c_says_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_app_that_is_not_there_or_may_not_be_changed_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Story(Trees()).run(DRAIN) == 1
+    assert Story(Trees()).run("drain") == 1
     assert "there is no StreamApp ads in namespace apps" in capsys.readouterr().err
-    assert Story(UserActionError("you may not")).run(RESUME) == 1
+    assert Story(UserActionError("you may not")).run("resume") == 1
     assert capsys.readouterr().err == "holdfast: you may not\n"
 
 
 def test_programs_get_a_line_for_each_change(capsys: pytest.CaptureFixture[str]) -> None:
     draining, rests = (Trees(ads(said, suspend=True), events=(ENDED,)) for said in (DRAINING, RESTS))
-    assert Story(Trees(ads(suspend=False)), draining, draining, rests).run(DRAIN, output="json") == 0
+    assert Story(Trees(ads(suspend=False)), draining, draining, rests).run("drain", output="json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["reason"], one["suspended"]) for one in lines] == [("Draining", False), ("Suspended", True)]
-    assert Story(Trees(ads(RESTS, suspend=True))).run(DRAIN, output="json") == 0
+    assert Story(Trees(ads(RESTS, suspend=True))).run("drain", output="json") == 0
     assert json.loads(capsys.readouterr().out)["suspended"] is True
 
 

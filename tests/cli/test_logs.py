@@ -1,28 +1,33 @@
 """What `holdfast logs` chooses and says, from pods as values. The real API server is in `tests/api`."""
 
-import io
 import queue
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-from holdfast.errors import RetrySoonError, WorldChangeError
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 from holdfast.moments import stamp
 from holdfast.protocol.names import app_id, attempt_name, executor_set
-from holdfast_cli.cluster.app import AppUnknownError, ClusterApp, app_of
-from holdfast_cli.cluster.log_pods import (
-    FollowedLogs,
+from holdfast_cli.cluster.app import AppUnknownError, app_of
+from holdfast_cli.cluster.logs_command import show_once
+from holdfast_cli.cluster.pod_logs import (
+    AppPods,
+    LogFollower,
     LogSelection,
+    NoLogError,
+    OpenLog,
     PodLog,
     attempts_in,
+    line_time,
     no_pods_message,
+    print_line,
     selected_logs,
 )
-from holdfast_cli.cluster.log_reader import LogLine, LogQuery, LogReaders, OpenLog, stamp_of, without_stamp
-from holdfast_cli.cluster.logs import AppPods, LogFollower, LogPrinter, LogRequest, NoLogError, show_once
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import NOW, app
 
@@ -83,63 +88,40 @@ def test_the_pods_meant(asked: LogSelection, found: list[tuple[int, str]]) -> No
 
 def test_a_new_run_counts_attempts_anew_and_is_the_newest() -> None:
     attempts = attempts_in([pod("driver", 1, run="2"), *PODS])
-    assert [(one.number, one.run) for one in attempts][-1] == (1, app_id("ads", "2"))
+    assert (attempts[-1][0].attempt, attempts[-1][0].run) == (1, app_id("ads", "2"))
     assert labels(selected_logs(attempts, LogSelection())) == [(1, "driver")]
 
 
 def test_what_is_not_there_is_said_with_what_is_and_how_the_app_is() -> None:
     said = {"Ready": ("False", "NoProgress", "10 records wait")}
-    text = no_pods_message(
-        app_of(app(said=said)), attempts_in(PODS), LogSelection(attempt=7), "holdfast status ads -n apps"
-    )
+    text = no_pods_message(seen(*PODS, said=said), LogSelection(attempt=7), "holdfast status ads -n apps")
     assert text == (
         "there is no pod of the driver of attempt 7 of ads in namespace apps: pods are there of attempt 1 (driver), "
         "attempt 2 (driver, 2 executors); ads is not ready, NoProgress: 10 records wait (holdfast status ads -n apps); "
         "a log goes with its pod; what collects the logs of this cluster may still have it"
     )
-    assert "it has no pods; ads is ready, Running" in no_pods_message(app_of(app()), (), LogSelection(), "")
-
-
-def test_a_follower_reads_each_attempt_once_and_in_order() -> None:
-    course = FollowedLogs(LogSelection())
-    first = attempts_in([pod("driver", 1)])
-    (one,) = course.due(first, ())
-    course.last["driver"] = one
-    assert course.due(first, {"driver"}) == []
-    assert [again.attempt for again in course.due(first, ())] == [1], "its log ended though it runs: read on"
-    ended = [pod("driver", 1, phase="Failed")]
-    assert course.due(attempts_in(ended), ()) == []
-    course.broken[one.pod.uid] = 1
-    assert [again.attempt for again in course.due(attempts_in(ended), ())] == [1], "its log broke off"
-    waits = attempts_in([*ended, pod("driver", 2, phase="Failed"), pod("driver", 3, phase="Pending")])
-    assert [again.attempt for again in course.due(waits, ())] == [1], "it is tried again before it is left"
-    course.broken[one.pod.uid] = 3
-    (two,) = course.due(waits, ())
-    assert two.attempt == 2, "an attempt between two looks is not left out"
-    course.last["driver"] = two
-    assert course.due(waits, ()) == []
-    assert course.overtaken(waits, {"driver"}) == {"driver"}
-    assert course.overtaken(first, ()) == frozenset()
+    assert "it has no pods; ads is ready, Running" in no_pods_message(seen(), LogSelection(), "")
 
 
 @pytest.mark.parametrize(
-    ("line", "nanos", "rest"),
+    ("line", "at", "rest"),
     [
-        (b"1970-01-01T00:00:01.5Z text", 1_500_000_000, b"text"),
-        (b"1970-01-01T01:00:01.000000007+01:00 2", 1_000_000_007, b"2"),
-        (b"1970-01-01T00:00:00Z", 0, b""),
-        (b"1970-13-01T00:00:00Z text", None, b"text"),
+        (b"1970-01-01T00:00:01.5Z text", "1970-01-01T00:00:01.5Z", b"text"),
+        (b"1970-01-01T01:00:01.000000007+01:00 2", "1970-01-01T01:00:01.000000007+01:00", b"2"),
+        (b"1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z", b""),
+        (b"1970-13-01T00:00:00Z text", None, b"1970-13-01T00:00:00Z text"),
         (b"text", None, b"text"),
     ],
 )
-def test_lines_and_their_moments(line: bytes, nanos: int | None, rest: bytes) -> None:
-    assert (stamp_of(line), without_stamp(line)) == (nanos, rest)
+def test_lines_and_when_they_were_written(line: bytes, at: str | None, rest: bytes) -> None:
+    when, text = line_time(line)
+    assert (when and when[1], text) == (at, rest)
 
 
-def test_a_log_is_asked_for_as_the_api_takes_it() -> None:
-    how = LogQuery(follow=True, tail=3, since_time=1_500_000_000, stamped=True)
-    asked = {"follow": "true", "tailLines": "3", "sinceTime": "1970-01-01T00:00:01Z", "timestamps": "true"}
-    assert how.query("driver") == {"container": "driver", **asked}
+def test_lines_are_in_order_of_time_wherever_the_host_is_and_within_a_microsecond() -> None:
+    texts = (b"00:59:59.9+01:00", b"00:00:00Z", b"01:00:00.000000001+01:00", b"01:00:00.000000002+01:00", b"00:00:01Z")
+    times = [line_time(b"2026-01-01T" + text)[0] for text in texts]
+    assert times == sorted(times, key=lambda at: at or ())
 
 
 class Log:
@@ -166,15 +148,15 @@ class Log:
 
 
 class Cluster:
-    """Logs by pod, each opened once, and how they were asked for."""
+    """Logs by pod, each opened once, and how they were asked for; a pod without one more is gone."""
 
     def __init__(self, **logs: list[Log]) -> None:
         self._logs = {name: list(some) for name, some in logs.items()}
-        self.asked: list[tuple[str, LogQuery]] = []
+        self.asked: list[tuple[str, Mapping[str, str]]] = []
 
-    def __call__(self, source: PodLog, how: LogQuery) -> OpenLog | None:
-        self.asked.append((f"a{source.attempt}_{source.label}", how))
-        left = self._logs.get(f"a{source.attempt}_{source.label}")
+    def __call__(self, log: PodLog, query: Mapping[str, str]) -> OpenLog | None:
+        self.asked.append((f"a{log.attempt}_{log.label}", query))
+        left = self._logs.get(f"a{log.attempt}_{log.label}")
         return left.pop(0) if left else None
 
 
@@ -182,36 +164,34 @@ def seen(*pods: Tree, **status: Any) -> AppPods:
     return AppPods(app_of(app(**status)), attempts_in(pods))
 
 
-def shown(look: AppPods, asked: LogSelection, cluster: Cluster) -> tuple[int, str]:
-    out = io.StringIO()
-    with closing(LogReaders(cluster)) as readings:
-        code = show_once(
-            look, LogRequest(asked, LogQuery(), "hint"), readings, LogPrinter(out, prefixed=asked.several, strips=False)
-        )
-    return code, out.getvalue()
+Capture = pytest.CaptureFixture[str]
 
 
-def test_lines_of_several_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def shown(look: AppPods, asked: LogSelection, cluster: Cluster) -> int:
+    return show_once(look, cluster, asked, {}, "hint")
+
+
+def test_lines_of_several_say_whose_they_are(capsys: Capture) -> None:
     logs = [Log(b"plans"), Log(b"works", b"on"), Log(error=WorldChangeError("the kubelet is away"))]
     cluster = Cluster(a2_driver=logs[:1], a2_9=logs[1:2], a2_10=logs[2:])
-    code, out = shown(seen(*PODS), ALL, cluster)
-    assert sorted(out.splitlines()) == ["[9] on", "[9] works", "[driver] plans"]
-    assert code == 1
-    assert capsys.readouterr().err.endswith("-10: the kubelet is away\n")
+    assert shown(seen(*PODS), ALL, cluster) == 1
+    out, err = capsys.readouterr()
+    assert out == "[driver] plans\n[9] works\n[9] on\n"
+    assert err.endswith("-10: the kubelet is away\n")
     assert [one.closed for one in logs] == [1, 1, 1]
 
 
-def test_the_log_of_an_older_attempt_is_not_taken_for_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_an_older_attempt_is_not_taken_for_the_newest(capsys: Capture) -> None:
     said = {"Ready": ("False", "Unschedulable", "no node is free")}
-    assert shown(seen(pod("driver", 1), said=said), LogSelection(), Cluster(a1_driver=[Log(b"x")])) == (0, "x\n")
+    assert shown(seen(pod("driver", 1), said=said), LogSelection(), Cluster(a1_driver=[Log(b"x")])) == 0
     expected = "holdfast: attempt 2 has no pod (Unschedulable: no node is free); this is attempt 1\n"
-    assert capsys.readouterr().err == expected
+    assert capsys.readouterr() == ("x\n", expected)
 
 
-def test_a_pod_that_waits_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_that_waits_says_for_what(capsys: Capture) -> None:
     waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     waits = pod("driver", 2, phase="Pending", containerStatuses=[waiting])
-    assert shown(seen(waits), LogSelection(), Cluster()) == (1, "")
+    assert shown(seen(waits), LogSelection(), Cluster()) == 1
     assert "has no log yet: ImagePullBackOff: no such image" in capsys.readouterr().err
 
 
@@ -220,8 +200,11 @@ def test_no_pod_at_all_is_an_error() -> None:
         shown(seen(), LogSelection(), Cluster())
 
 
-def followed(looks: list[AppPods | Exception | Callable[[], AppPods]], asked: LogSelection, cluster: Cluster) -> str:
-    """What is printed; the last look lasts."""
+Looks = list[AppPods | Exception | Callable[[], AppPods]]
+
+
+def follow(looks: Looks, asked: LogSelection, cluster: Cluster) -> None:
+    """Follow with these looks; the last one lasts."""
 
     def look() -> AppPods:
         now = looks.pop(0) if len(looks) > 1 else looks[0]
@@ -229,18 +212,15 @@ def followed(looks: list[AppPods | Exception | Callable[[], AppPods]], asked: Lo
             raise now
         return now() if callable(now) else now
 
-    out = io.StringIO()
-    with closing(LogReaders(cluster)) as readings:
-        paper = LogPrinter(out, prefixed=asked.several, strips=True)
-        LogFollower(look, LogRequest(asked, LogQuery(stamped=True, tail=9), "hint"), readings, paper).follow(0.05)
-    return out.getvalue()
+    with closing(LogFollower(cluster, asked, {"tailLines": "9"})) as follower:
+        follower.follow(look, 0.05, "hint")
 
 
 COMPLETED = {"Ready": ("True", "Completed", "all is written")}
 AT = b"2026-01-01T00:00:0%dZ "
 
 
-def test_a_follower_goes_on_where_a_log_broke_off(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_follower_goes_on_where_a_log_broke_off(capsys: Capture) -> None:
     broken = Log(AT % 1 + b"one", AT % 2 + b"two", error=RetrySoonError("the kubelet is away"))
     again = Log(AT % 2 + b"two", AT % 3 + b"three", over=False)
     cluster = Cluster(a1_driver=[broken, again])
@@ -251,74 +231,140 @@ def test_a_follower_goes_on_where_a_log_broke_off(capsys: pytest.CaptureFixture[
         again.cut()
         return seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
 
-    assert (
-        followed([seen(pod("driver", 1)), RetrySoonError("away"), over], LogSelection(), cluster) == "one\ntwo\nthree\n"
-    )
-    (_, first), (_, second) = cluster.asked
-    assert (first.tail, first.since_time) == (9, None)
-    assert (second.tail, second.since_time) == (None, stamp_of(AT % 2))
-    err = capsys.readouterr().err
+    follow([seen(pod("driver", 1)), RetrySoonError("away"), over], LogSelection(), cluster)
+    (_, first), (_, second), *_ = cluster.asked
+    assert first == {"tailLines": "9", "follow": "true", "timestamps": "true"}
+    assert second == {"sinceTime": "2026-01-01T00:00:02Z", "follow": "true", "timestamps": "true"}
+    out, err = capsys.readouterr()
+    assert out == "one\ntwo\nthree\n"
     assert "the kubelet is away; it is read on when it can be" in err
-    assert err.endswith("holdfast: away\nholdfast: ads is completed\n")
+    assert err.startswith("holdfast: away\n")
+    assert err.endswith("holdfast: ads is completed\n")
     assert (broken.closed, again.closed) == (1, 1)
 
 
-def test_a_follower_waits_for_the_next_attempt_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_follower_waits_for_the_next_attempt_and_says_so(capsys: Capture) -> None:
     failed = pod("driver", 1, phase="Failed")
     waits = seen(failed, said={"Ready": ("False", "WaitingToRestart", "the next attempt starts in 5 s")})
     second = pod("driver", 2, phase="Succeeded")
     cluster = Cluster(a1_driver=[Log(b"one")], a2_driver=[Log(b"two")])
-    looks: list[Any] = [seen(pod("driver", 1)), seen(failed), waits, waits, seen(failed, second)]
-    assert followed([*looks, AppUnknownError("gone")], LogSelection(), cluster) == "one\ntwo\n"
-    said = capsys.readouterr().err.splitlines()
+    looks: Looks = [seen(pod("driver", 1)), seen(failed), waits, waits, waits, seen(failed, second)]
+    follow([*looks, AppUnknownError("gone")], LogSelection(), cluster)
+    out, err = capsys.readouterr()
+    said = err.splitlines()
+    assert out == "one\ntwo\n"
     assert said.count("holdfast: waiting for the driver of ads: the next attempt starts in 5 s") == 1
     name = attempt_name("ads", "1", 2)
     assert f"holdfast: the driver of attempt 1 is over; attempt 2 goes on in {name}" in said
     assert said[-1] == "holdfast: ads is deleted"
-    assert cluster.asked[-1][1].tail is None, "a later attempt is read from its beginning"
+    assert "tailLines" not in cluster.asked[-1][1], "a later attempt is read from its beginning"
 
 
-def test_a_log_that_does_not_end_with_its_lost_node_is_left_for_the_next_attempts() -> None:
+def test_an_attempt_between_two_looks_is_not_left_out(capsys: Capture) -> None:
+    ended = [pod("driver", attempt, phase="Failed") for attempt in (1, 2)]
+    logs = {f"a{attempt}_driver": [Log(b"%d" % attempt)] for attempt in (1, 2, 3)}
+    last = seen(*ended, pod("driver", 3, phase="Succeeded"), said=COMPLETED)
+    follow([seen(pod("driver", 1)), last], LogSelection(), Cluster(**logs))
+    assert capsys.readouterr().out == "1\n2\n3\n"
+
+
+def test_a_log_that_ends_although_its_pod_runs_is_read_on(capsys: Capture) -> None:
+    one, two = Log(AT % 1 + b"one"), Log(AT % 1 + b"one", AT % 2 + b"two")
+    over = seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
+    follow([*[seen(pod("driver", 1))] * 9, over], LogSelection(), Cluster(a1_driver=[one, two]))
+    assert capsys.readouterr().out == "one\ntwo\n"
+
+
+def test_what_was_written_last_is_read_of_a_pod_that_ended_while_its_log_broke_off(capsys: Capture) -> None:
+    away = RetrySoonError("the kubelet is away")
+    logs = [Log(AT % 1 + b"one", error=away), Log(error=away), Log(AT % 1 + b"one", AT % 2 + b"two")]
+    cluster = Cluster(a1_driver=logs, a2_driver=[Log(b"three")])
+    pods = pod("driver", 1, phase="Failed"), pod("driver", 2, phase="Succeeded")
+    follow([seen(pod("driver", 1)), seen(*pods, said=COMPLETED)], LogSelection(), cluster)
+    out, err = capsys.readouterr()
+    assert out == "one\ntwo\nthree\n"
+    assert err.count("the kubelet is away") == 1, "it is said once"
+
+
+def test_a_log_that_can_not_be_read_any_more_is_left_for_the_next_attempts(capsys: Capture) -> None:
+    away = [Log(error=RetrySoonError("the kubelet is away")) for _ in range(99)]
+    cluster = Cluster(a1_driver=away, a2_driver=[Log(b"two")])
+    both = seen(pod("driver", 1), pod("driver", 2, phase="Succeeded"), said=COMPLETED)
+    follow([seen(pod("driver", 1)), both], LogSelection(), cluster)
+    assert capsys.readouterr().out == "two\n"
+    assert 2 < [name for name, _ in cluster.asked].count("a1_driver") < 9
+
+
+def test_a_log_that_does_not_end_with_its_lost_node_is_left_for_the_next_attempts(capsys: Capture) -> None:
     silent, second = Log(b"one", over=False), Log(b"two")
     cluster = Cluster(a1_driver=[silent], a2_driver=[second])
     both = seen(pod("driver", 1), pod("driver", 2))
 
     def over() -> AppPods:
-        done = len(cluster.asked) == 2
+        done = "a2_driver" in dict(cluster.asked)
         return seen(pod("driver", 2, phase="Succeeded"), said=COMPLETED) if done else both
 
-    assert followed([seen(pod("driver", 1)), over], LogSelection(), cluster) == "one\ntwo\n"
+    follow([seen(pod("driver", 1)), over], LogSelection(), cluster)
+    assert capsys.readouterr().out == "one\ntwo\n"
     assert (silent.closed, second.closed) == (1, 1)
 
 
-def test_following_an_attempt_ends_with_it(capsys: pytest.CaptureFixture[str]) -> None:
-    looks: list[Any] = [seen(pod("driver", 1, phase="Failed"), pod("driver", 2))]
-    assert followed(looks, LogSelection(attempt=1), Cluster(a1_driver=[Log(b"one")])) == "one\n"
-    assert capsys.readouterr().err == "holdfast: attempt 1 of ads has ended\n"
+def test_following_an_attempt_ends_with_it(capsys: Capture) -> None:
+    looks: Looks = [seen(pod("driver", 1, phase="Failed"), pod("driver", 2))]
+    follow(looks, LogSelection(attempt=1), Cluster(a1_driver=[Log(b"one")]))
+    assert capsys.readouterr() == ("one\n", "holdfast: attempt 1 of ads has ended\n")
     with pytest.raises(NoLogError, match="of attempt 7"):
-        followed(looks, LogSelection(attempt=7), Cluster())
+        follow(looks, LogSelection(attempt=7), Cluster())
 
 
-def test_a_reader_that_is_closed_lets_go_of_every_log() -> None:
+@pytest.mark.parametrize("error", [UserActionError("you may not get pods/log"), WorldChangeError("no such container")])
+def test_only_what_the_user_has_to_change_ends_it(error: HoldfastError, capsys: Capture) -> None:
+    over = seen(pod("driver", 1, phase="Succeeded"), said=COMPLETED)
+    looks: Looks = [seen(pod("driver", 1)), seen(pod("driver", 1)), over]
+    cluster = Cluster(a1_driver=[Log(error=error), Log(b"one")])
+    if isinstance(error, UserActionError):
+        with pytest.raises(UserActionError, match="you may not"):
+            follow(looks, LogSelection(), cluster)
+    else:
+        follow(looks, LogSelection(), cluster)
+        assert capsys.readouterr().out == "one\n"
+
+
+def test_nobody_reads_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: str) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys.stdout, "write", broken)
+    with pytest.raises(BrokenPipeError):
+        follow([seen(pod("driver", 1))], LogSelection(), Cluster(a1_driver=[Log(b"one")]))
+
+
+def test_a_follower_that_is_closed_lets_go_of_every_log(capsys: Capture) -> None:
     logs = [Log(*(b"x" for _ in range(5_000)), over=False), Log(over=False)]
     before = threading.active_count()
-    with closing(LogReaders(Cluster(a2_9=logs[:1], a2_10=logs[1:]))) as readings:
-        for source in selected_logs(attempts_in(PODS), LogSelection(driver=False, executors=None)):
-            readings.start(source, LogQuery())
-        item = readings.next(20)
-        assert isinstance(item, LogLine)
+
+    def interrupted() -> AppPods:
+        deadline = time.monotonic() + 20
+        while "x" not in capsys.readouterr().out and time.monotonic() < deadline:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow(
+            [seen(*PODS), interrupted],
+            LogSelection(driver=False, executors=None),
+            Cluster(a2_9=logs[:1], a2_10=logs[1:]),
+        )
     assert [one.closed for one in logs] == [1, 1]
     assert threading.active_count() == before
 
 
-def test_on_a_terminal_a_log_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    (source,) = selected_logs(attempts_in(PODS), LogSelection())
-    line = LogLine(source, b"\x1b[2J\ta\xff")
-    LogPrinter(out, prefixed=False, strips=False).line(line)
-    monkeypatch.setattr(out, "isatty", lambda: True)
-    LogPrinter(out, prefixed=False, strips=False).line(line)
-    assert out.getvalue() == "\x1b[2J\ta\ufffd\n [2J\ta\ufffd\n"
+def test_on_a_terminal_a_log_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    (log,) = selected_logs(attempts_in(PODS), LogSelection())
+    print_line(log, b"\x1b[2J\ta\xff", LogSelection())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_line(log, b"\x1b[2J\ta\xff", LogSelection())
+    assert capsys.readouterr().out == "\x1b[2J\ta\ufffd\n [2J\ta\ufffd\n"
 
 
 @pytest.mark.parametrize(
@@ -338,7 +384,3 @@ def test_what_cannot_be_asked_is_said(holdfast: Holdfast, arguments: tuple[str, 
     ran = holdfast("logs", "ads", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
-
-
-def test_an_app_is_a_value() -> None:
-    assert isinstance(seen(*PODS).app, ClusterApp)

@@ -15,8 +15,18 @@ from holdfast.errors import RetrySoonError, UserActionError
 from holdfast.moments import stamp
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.protocol.names import assignment_name, attempt_name, report_name
-from holdfast_cli.cluster.app import AppDetail, AppList, AppUnknownError, Missing, read_app, read_apps
-from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, ObjectKind
+from holdfast_cli.cluster.app import (
+    APPS,
+    CONFIG_MAPS,
+    EVENTS,
+    AppDetail,
+    AppList,
+    AppUnknownError,
+    Missing,
+    ObjectKind,
+    read_app,
+    read_apps,
+)
 from holdfast_cli.cluster.status_view import app_json, print_app, print_apps
 from holdfast_cli.output.live import ChangesView, LiveView, watch
 from holdfast_operator.decide.conditions import CONDITION_TYPES
@@ -302,9 +312,9 @@ def test_watching_shows_changes_alone_and_goes_on_while_the_cluster_is_away(caps
             raise answer
         return answer
 
-    drawn: list[int] = []
+    drawn: list[int | None] = []
     with pytest.raises(UserActionError, match="gone"):
-        watch(look, ChangesView(drawn.append), lambda: None)
+        list(watch(look, ChangesView(drawn.append), lambda: None))
     assert drawn == [1, 2]
     assert capsys.readouterr().err == "holdfast: the API server is away\n" * 2
 

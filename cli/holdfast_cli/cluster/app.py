@@ -1,7 +1,8 @@
 """One app as the cluster shows it: the object, the driver's report, the assignment, the events.
 
 A part that can't be read becomes a `Missing` with the reason. All texts come from other programs, so each is made
-one printable line here. Must not judge whether an app is healthy: the operator's conditions say that.
+one printable line here. Must not judge whether an app is healthy: the operator's conditions say that. Must not import
+the Kubernetes client, which takes half a second to load.
 """
 
 import re
@@ -25,7 +26,6 @@ from holdfast.protocol.names import assignment_name, attempt_name, report_name
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Condition, Status
 from holdfast.suggest import did_you_mean
-from holdfast_cli.cluster.requests import APPS, CONFIG_MAPS, EVENTS, ObjectKind
 from holdfast_cli.output.screen import one_line
 
 Tree = dict[str, Any]
@@ -34,6 +34,26 @@ _EVENTS = 5
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LONGEST = 253
 """Maximum length of a Kubernetes name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKind:
+    """A kind of Kubernetes object."""
+
+    api: str
+    """Path of its API group and version."""
+    plural: str
+
+    @property
+    def right(self) -> str:
+        """Return the resource name that RBAC and `kubectl auth can-i` use."""
+        return ".".join([self.plural, *self.api.split("/")[2:-1]])
+
+
+APPS = ObjectKind("/apis/holdfast.dev/v1alpha1", "streamapps")
+CONFIG_MAPS = ObjectKind("/api/v1", "configmaps")
+EVENTS = ObjectKind("/apis/events.k8s.io/v1", "events")
+PODS = ObjectKind("/api/v1", "pods")
 
 
 class ObjectReader(Protocol):
@@ -79,6 +99,11 @@ class Verdict:
     """None: the operator has not reported on it yet."""
     ready: bool = False
 
+    @property
+    def text(self) -> str:
+        """Return the verdict in a line, e.g. `not ready, Suspended: ...`."""
+        return f"{'ready' if self.ready else 'not ready'}{f', {self.reason}' if self.reason else ''}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterApp:
@@ -112,6 +137,16 @@ class ClusterApp:
             return None
         return attempt_name(self.name, status.run_id, status.attempt)
 
+    def holds(self, condition: str) -> bool:
+        """Return whether this condition is true."""
+        return any(one.type == condition and one.status == "True" for one in self.status.conditions)
+
+    def current(self, report: OrMissing[DriverReport]) -> OrMissing[DriverReport]:
+        """Return the report if the latest attempt wrote it, else `Missing`."""
+        if isinstance(report, Missing) or report.attempt == self.status.attempt:
+            return report
+        return Missing(f"attempt {self.status.attempt} has not reported yet, only attempt {report.attempt} has")
+
 
 @dataclass(frozen=True, slots=True)
 class AppDetail:
@@ -139,8 +174,8 @@ def read_app(reader: ObjectReader, namespace: str, name: str) -> AppDetail:
         return AppDetail(app, nothing, nothing, _tried(lambda: _events(reader, app)))
     return AppDetail(
         app,
-        _tried(lambda: report_of(reader.get(CONFIG_MAPS, namespace, report_name(name, run)))),
-        _tried(lambda: handed_of(reader.get(CONFIG_MAPS, namespace, assignment_name(name, run)))),
+        _tried(lambda: _report(reader.get(CONFIG_MAPS, namespace, report_name(name, run)))),
+        _tried(lambda: _handed(reader.get(CONFIG_MAPS, namespace, assignment_name(name, run)))),
         _tried(lambda: _events(reader, app)),
     )
 
@@ -168,12 +203,8 @@ def read_apps(reader: ObjectReader, namespace: str | None) -> AppList:
     if isinstance(found, Missing):
         return AppList(tuple((app, found) for app in apps))
     trees = {(one["metadata"].get("namespace"), one["metadata"].get("name")): one for one in found}
-
-    def report(app: ClusterApp) -> OrMissing[DriverReport]:
-        run = app.status.run_id
-        return report_of(None if run is None else trees.get((app.namespace, report_name(app.name, run))))
-
-    return AppList(tuple((app, report(app)) for app in apps))
+    names = [(app.namespace, report_name(app.name, app.status.run_id or "")) for app in apps]
+    return AppList(tuple((app, _report(trees.get(name))) for app, name in zip(apps, names, strict=True)))
 
 
 def app_of(tree: Tree) -> ClusterApp:
@@ -190,7 +221,7 @@ def app_of(tree: Tree) -> ClusterApp:
     )
 
 
-def report_of(tree: Tree | None) -> OrMissing[DriverReport]:
+def _report(tree: Tree | None) -> OrMissing[DriverReport]:
     """Return the driver's report from this ConfigMap."""
     if tree is None:
         return Missing("its driver has not reported yet")
@@ -200,7 +231,7 @@ def report_of(tree: Tree | None) -> OrMissing[DriverReport]:
     return replace(report, held_back=None if report.held_back is None else one_line(report.held_back))
 
 
-def handed_of(tree: Tree | None) -> OrMissing[VersionedAssignment]:
+def _handed(tree: Tree | None) -> OrMissing[VersionedAssignment]:
     """Return the assignment from this ConfigMap."""
     if tree is None:
         return Missing("no assignment has been handed to its driver")

@@ -1,14 +1,37 @@
 """The command `holdfast logs`: logs of an app's driver or executors, selected by app and attempt, not by pod.
 
-Must not import the Kubernetes client before it is needed: it takes half a second to load.
+Reads with the user's rights and writes nothing.
 """
 
 import argparse
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from functools import partial
 
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, duration_seconds, need_client
+from holdfast.errors import HoldfastError
+from holdfast.protocol.labels import APP_LABEL
+from holdfast_cli.cluster.app import PODS, ObjectReader, find_app
+from holdfast_cli.cluster.pod_logs import (
+    DRIVER,
+    AppPods,
+    LogFollower,
+    LogOpener,
+    LogSelection,
+    NoLogError,
+    OpenLog,
+    PodLog,
+    attempts_in,
+    no_pods_message,
+    print_line,
+    say,
+    selected_logs,
+)
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place, duration_seconds
 from holdfast_cli.output.failures import UsageError
 
-_INTERRUPTED = 130
+_FAILED = 1
+_EVERY = 2.0
+"""Seconds between two looks with -f."""
 _MOST = 999_999_999
 _EPILOG = """\
 Without options: the log of the driver of the newest attempt. Its lines go to stdout; what is about the log goes to
@@ -17,9 +40,10 @@ stderr.
 -f reads on, and goes over to the next attempt's driver when one ends, until the app is completed or deleted, or until
 Ctrl-C. With --attempt it ends with that attempt. A log that breaks off is read on from its last line.
 
-Logs of several pods are mixed as their lines arrive; each line begins with whose it is: [driver], or [3] for executor
-3. --previous: of a driver the attempt before the newest; of executors what ran in the pod before its container was
-restarted. A pod that is gone has taken its log with it: what collects the logs of the cluster may still have it.
+Of several pods each line begins with whose it is: [driver], or [3] for executor 3. Logs come one after the other; with
+-f lines are mixed as they arrive. --previous: of a driver the attempt before the newest; of executors what ran in the
+pod before its container was restarted. A pod that is gone has taken its log with it: what collects the logs of the
+cluster may still have it.
 
 The cluster, the user and the namespace are those of kubectl. It takes the rights to get streamapps.holdfast.dev, to
 list pods and to get pods/log.
@@ -65,23 +89,76 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(options: argparse.Namespace) -> int:
     """Find the logs and print them."""
-    only_driver = not (options.executor or options.executors or options.all)
+    asked = LogSelection(
+        driver=options.all or not (options.executors or options.executor),
+        executors=None if options.executors or options.all else frozenset(options.executor or ()),
+        attempt=options.attempt,
+        previous=options.previous,
+    )
     if options.previous and options.follow:
         message = "--previous is over and can't be followed; leave out -f, or --previous"
         raise UsageError(message)
     if options.previous and options.all:
         message = "--previous means another attempt of a driver, and the same pod of executors; leave out --all"
         raise UsageError(message)
-    if options.previous and only_driver and options.attempt is not None:
+    if options.previous and asked.driver and options.attempt is not None:
         message = f"--previous is the attempt before the newest; to see attempt {options.attempt}, leave it out"
         raise UsageError(message)
-    need_client("logs")
-    from holdfast_cli.cluster.logs import show_logs  # noqa: PLC0415 - needs the extra `cluster`
+    place = cluster_place("logs", options)
+    hint = place.command("holdfast", "status", options.app)
+    given = {"sinceSeconds": options.since, "tailLines": options.tail, "timestamps": options.timestamps or None}
+    query = {name: str(value).lower() for name, value in given.items() if value is not None}
+    with closing(place.connect()) as client:
 
-    try:
-        return show_logs(options)
-    except KeyboardInterrupt:
-        return 0 if options.follow else _INTERRUPTED
+        def opens(log: PodLog, query: Mapping[str, str]) -> OpenLog | None:
+            return client.log(place.namespace, log.pod.name, {"container": log.container, **query})
+
+        look = partial(_look, client, place.namespace, options.app)
+        try:
+            if not options.follow:
+                return show_once(look(), opens, asked, query, hint)
+            with closing(LogFollower(opens, asked, query)) as follower, suppress(KeyboardInterrupt):
+                follower.follow(look, _EVERY, hint)
+        except HoldfastError as error:
+            say(str(error))
+            return _FAILED
+    return 0
+
+
+def _look(reader: ObjectReader, namespace: str, name: str) -> AppPods:
+    app = find_app(reader, namespace, name)
+    return AppPods(app, attempts_in(reader.find(PODS, namespace, {"labelSelector": f"{APP_LABEL}={name}"})))
+
+
+def show_once(look: AppPods, opens: LogOpener, asked: LogSelection, query: Mapping[str, str], hint: str) -> int:
+    """Print the existing lines of the selected logs, one after the other; return the exit code."""
+    found = selected_logs(look.attempts, asked)
+    if not found:
+        raise NoLogError(no_pods_message(look, asked, hint))
+    code = 0
+    attempt, newest, verdict = found[0].attempt, look.app.status.attempt, look.app.verdict
+    if missing := sorted((asked.executors or frozenset()) - {int(log.label) for log in found if log.label != DRIVER}):
+        say(f"attempt {attempt} of {look.app.name} has no executor {', '.join(map(str, missing))}")
+        code = _FAILED
+    if asked.attempt is None and not asked.previous and look.app.driver is not None and attempt < (newest or 0):
+        # The log of an older attempt is easily mistaken for the newest.
+        say(f"attempt {newest} has no pod ({verdict.reason}: {verdict.message}); this is attempt {attempt}")
+    for log in found:
+        if not log.begun:
+            say(log.not_yet)
+            code = _FAILED
+            continue
+        before = {"previous": "true"} if asked.previous and log.label != DRIVER else {}
+        try:
+            stream = opens(log, {**query, **before})
+            if stream is not None:
+                with closing(stream):
+                    for line in stream:
+                        print_line(log, line, asked)
+        except HoldfastError as error:
+            say(f"{log.pod.name}: {error}")
+            code = _FAILED
+    return code
 
 
 def _number(text: str) -> int:

@@ -1,14 +1,26 @@
 """The command `holdfast status`: whether the apps on a cluster are healthy, and what to do about those that aren't.
 
-Must not import the Kubernetes client before it is needed: it takes half a second to load.
+Reads apps once or repeatedly, with the user's rights, and writes nothing.
 """
 
 import argparse
+import time
+from contextlib import closing, suppress
+from functools import partial
+from typing import Any
 
-from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, need_client
+from rich.console import Console
+
+from holdfast_cli.cluster.app import AppDetail, AppList, read_app, read_apps
+from holdfast_cli.cluster.status_view import app_json, list_json, print_app, print_apps
+from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, add_output_options, cluster_place
 from holdfast_cli.output.failures import UsageError
+from holdfast_cli.output.live import print_json, watch, watch_view
+from holdfast_cli.output.screen import screen
 
-_INTERRUPTED = 130
+_NOT_READY = 1
+_EVERY = 2.0
+"""Seconds between two looks with --watch."""
 _EPILOG = """\
 The cluster, the user and the namespace are those of kubectl: --kubeconfig, or the files of KUBECONFIG, or
 ~/.kube/config; in a pod without one, the pod's own. It takes the rights to get and list streamapps.holdfast.dev
@@ -42,8 +54,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     add_cluster_options(parser)
     parser.add_argument("--tasks", action="store_true", help="show every processor and every task")
     parser.add_argument("--watch", action="store_true", help="go on showing what changes, until Ctrl-C")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add_output_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -52,10 +63,35 @@ def run(options: argparse.Namespace) -> int:
     if options.app is not None and options.all_namespaces:
         message = f"-A shows the apps of all namespaces; to see {options.app}, give its namespace with -n"
         raise UsageError(message)
-    need_client("status")
-    from holdfast_cli.cluster.status import show_status  # noqa: PLC0415 - needs the extra `cluster`
+    place = cluster_place("status", options)
+    namespace = None if options.all_namespaces else place.namespace
 
-    try:
-        return show_status(options)
-    except KeyboardInterrupt:
-        return 0 if options.watch else _INTERRUPTED
+    def draw(console: Console, found: AppDetail | AppList) -> None:
+        now = time.time_ns() // 1_000_000
+        if isinstance(found, AppList):
+            print_apps(console, found, now, namespace=namespace)
+        else:
+            print_app(console, found, now, all_tasks=options.tasks)
+
+    with closing(place.connect()) as client:
+
+        def look() -> AppDetail | AppList:
+            return (
+                read_apps(client, namespace) if options.app is None else read_app(client, place.namespace, options.app)
+            )
+
+        if options.watch:
+            with watch_view(options.output, options.color, draw, _tree) as view, suppress(KeyboardInterrupt):
+                for _ in watch(look, view, partial(time.sleep, _EVERY)):
+                    pass
+            return 0
+        found = look()
+    if options.output == "json":
+        print_json(_tree(found), indent=1)
+    else:
+        draw(screen(options.color), found)
+    return 0 if isinstance(found, AppList) or found.app.verdict.ready else _NOT_READY
+
+
+def _tree(found: AppDetail | AppList) -> dict[str, Any]:
+    return list_json(found) if isinstance(found, AppList) else app_json(found)

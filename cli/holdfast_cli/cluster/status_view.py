@@ -7,6 +7,7 @@ app is ready.
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -17,14 +18,14 @@ from holdfast.protocol.assignment import VersionedAssignment
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition
-from holdfast_cli.cluster.app import AppDetail, AppEvent, AppList, ClusterApp, Missing, OrMissing
+from holdfast_cli.cluster.app import AppDetail, AppList, ClusterApp, Missing, OrMissing
 from holdfast_cli.output.amounts import count, many, span
 from holdfast_cli.output.screen import TextTable, styled
 
+Tree = dict[str, Any]
 _SHOWN_PROCESSORS, _SHOWN_TASKS = 20, 4
 _LABEL = 12
 _REASONS = frozenset(one.value for one in Reason)
-_GOOD_IF_FALSE = frozenset({"Reconciling", "Stalled"})
 _STYLES = ("bold red", "red", "yellow", "yellow", "green")
 """From worst to best, indexed by `_badness`."""
 _UNKNOWN, _FINE = 3, 4
@@ -39,17 +40,18 @@ def print_apps(console: Console, found: AppList, now: int, *, namespace: str | N
     where = ("NAMESPACE",) if namespace is None else ()
     table = TextTable(*where, "APP", "READY", "REASON", "RUN", *numbers, "LAST BATCH", "AGE", right=numbers)
     for app, said in found.apps:
-        status, verdict, report = app.status, app.verdict, current(app, said)
+        status, verdict, report = app.status, app.verdict, app.current(said)
+        known = None if isinstance(report, Missing) else report
         table.add(
             *((app.namespace,) if namespace is None else ()),
             app.name,
             ("True", "green") if verdict.ready else ("False", "red"),
             verdict.reason or "-",
             status.run_id or "-",
-            *map(_number, (status.attempt, status.restarts, status.tasks)),
+            *("-" if one is None else count(one) for one in (status.attempt, status.restarts, status.tasks)),
             status.placed or "-",
-            "-" if isinstance(report, Missing) else count(report.lag),
-            "-" if isinstance(report, Missing) else _ago(report.progressed, now),
+            count(known.lag) if known else "-",
+            _ago(known.progressed, now) if known else "-",
             _ago(app.created, now, ""),
         )
     table.print(console)
@@ -59,30 +61,29 @@ def print_apps(console: Console, found: AppList, now: int, *, namespace: str | N
 
 def print_app(console: Console, found: AppDetail, now: int, *, all_tasks: bool) -> None:
     """Print everything about one app."""
-    _head(console, found.app)
-    _conditions(console, found.app, now)
-    console.print()
-    for label, text in _facts(found, now):
-        console.print(styled((label.ljust(_LABEL), "dim"), text))
-    _places(console, found.handed, all_tasks=all_tasks)
-    _events(console, found, now)
-
-
-def current(app: ClusterApp, said: OrMissing[DriverReport]) -> OrMissing[DriverReport]:
-    """Return the report if the app's latest attempt wrote it, else `Missing`."""
-    if isinstance(said, Missing) or said.attempt == app.status.attempt:
-        return said
-    return Missing(f"attempt {app.status.attempt} has not reported yet, only attempt {said.attempt} has")
-
-
-def _head(console: Console, app: ClusterApp) -> None:
-    verdict = app.verdict
+    app, verdict = found.app, found.app.verdict
     how = ("ready", "bold green") if verdict.ready else ("not ready", "bold red")
     reason = f", {verdict.reason}" if verdict.reason else ""
     console.print(styled((app.name, "bold"), f"  in {app.namespace}: ", how, reason))
     console.print(styled(f"  {verdict.message}"))
     if not verdict.ready and verdict.reason in _REASONS:
         console.print(styled((f"  what it means: holdfast explain {verdict.reason}", "dim")))
+    _conditions(console, app, now)
+    console.print()
+    for label, text in _facts(found, now):
+        console.print(styled((label.ljust(_LABEL), "dim"), text))
+    _places(console, found.handed, all_tasks=all_tasks)
+    console.print()
+    if isinstance(found.events, Missing):
+        console.print(styled(("not known: ", "yellow"), f"events: {found.events.why}"))
+        return
+    if not found.events:
+        console.print(styled(("no events; a cluster forgets them after an hour", "dim")))
+        return
+    table = TextTable("EVENT", "WHEN", "WHAT")
+    for one in found.events:
+        table.add((one.reason, "yellow" if one.warning else ""), _ago(one.at, now), one.note)
+    table.print(console)
 
 
 def _conditions(console: Console, app: ClusterApp, now: int) -> None:
@@ -103,9 +104,9 @@ def _badness(one: Condition) -> int:
     """Return an index into `_STYLES`; 0 is worst: the user has to act."""
     if one.status == "Unknown":
         return _UNKNOWN
-    if (one.status == "False") == (one.type in _GOOD_IF_FALSE):
-        return _FINE
-    return ("Stalled", "", "Reconciling").index(one.type if one.type in _GOOD_IF_FALSE else "")
+    # These two are good if they are false.
+    bad = {"Stalled": 0, "Reconciling": 2}.get(one.type)
+    return _FINE if (one.status == "True") == (bad is None) else 1 if bad is None else bad
 
 
 def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
@@ -120,15 +121,15 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
         yield "ended", status.ended
     if (retry := moment(status.retry_at)) is not None and retry > now:
         yield "next", f"attempt in {span((retry - now) / 1000)}, at {status.retry_at}"
-    report = current(app, found.report)
+    report = app.current(found.report)
     if isinstance(report, Missing):
         yield "report", f"not known: {report.why}"
         return
     yield "report", _ago(report.at, now)
-    if report.progressed is None:
-        yield "last batch", "none committed yet"
-    else:
-        yield "last batch", f"{count(report.batch)}, committed {_ago(report.progressed, now)}"
+    batch = "none committed yet"
+    if report.progressed is not None:
+        batch = f"{count(report.batch)}, committed {_ago(report.progressed, now)}"
+    yield "last batch", batch
     yield "lag", f"{many(report.lag, 'record')} unread when the batch was planned"
     placed = f"{count(report.placed)} of them where their state is"
     yield "tasks", f"{count(report.tasks)}, {placed}; {many(report.partitions, 'input partition')}"
@@ -139,13 +140,14 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
 
 def _applied(handed: OrMissing[VersionedAssignment], report: DriverReport) -> str:
     applied = f"version {report.assignment}" if report.assignment else "the driver's own"
+    more = ""
     if isinstance(handed, Missing):
-        return f"{applied} is applied; the one handed over is not known: {handed.why}"
-    if handed.attempt != report.attempt:
-        return f"{applied} is applied; version {handed.version} below was for attempt {handed.attempt}"
-    if handed.version != report.assignment:
-        return f"{applied} is applied; version {handed.version} below is handed over and not applied yet"
-    return f"{applied} is applied"
+        more = f"; the one handed over is not known: {handed.why}"
+    elif handed.attempt != report.attempt:
+        more = f"; version {handed.version} below was for attempt {handed.attempt}"
+    elif handed.version != report.assignment:
+        more = f"; version {handed.version} below is handed over and not applied yet"
+    return f"{applied} is applied{more}"
 
 
 def _places(console: Console, handed: OrMissing[VersionedAssignment], *, all_tasks: bool) -> None:
@@ -172,30 +174,9 @@ def _named(tasks: Sequence[str], *, all_tasks: bool) -> str:
     return ", ".join(shown) + (f" and {count(len(tasks) - len(shown))} more" if len(tasks) > len(shown) else "")
 
 
-def _events(console: Console, found: AppDetail, now: int) -> None:
-    console.print()
-    if isinstance(found.events, Missing):
-        console.print(styled(("not known: ", "yellow"), f"events: {found.events.why}"))
-        return
-    if not found.events:
-        console.print(styled(("no events; a cluster forgets them after an hour", "dim")))
-        return
-    table = TextTable("EVENT", "WHEN", "WHAT")
-    for one in found.events:
-        table.add((one.reason, "yellow" if one.warning else ""), _ago(one.at, now), one.note)
-    table.print(console)
-
-
-def _number(number: int | None) -> str:
-    return "-" if number is None else count(number)
-
-
 def _ago(at: int | None, now: int, word: str = " ago") -> str:
     """Return the time since `at` in words. Clocks differ a little, so a time in the future counts as now."""
     return "-" if at is None else f"{span(max(0, now - at) / 1000)}{word}"
-
-
-Tree = dict[str, Any]
 
 
 def list_json(found: AppList) -> Tree:
@@ -209,8 +190,8 @@ def app_json(found: AppDetail) -> Tree:
     return {
         **_app(found.app),
         "report": _report(found.report),
-        "assignment": _handed(found.handed),
-        "events": None if isinstance(found.events, Missing) else [_event(one) for one in found.events],
+        "assignment": None if isinstance(found.handed, Missing) else _handed(found.handed),
+        "events": None if isinstance(found.events, Missing) else [asdict(one) for one in found.events],
         "missing": {name: part.why for name, part in parts.items() if isinstance(part, Missing)},
     }
 
@@ -229,21 +210,12 @@ def _app(app: ClusterApp) -> Tree:
 
 
 def _report(report: OrMissing[DriverReport]) -> Tree | None:
-    if isinstance(report, Missing):
-        return None
-    tree: Tree = json.loads(report.text())
-    return tree
+    return None if isinstance(report, Missing) else dict(json.loads(report.text()))
 
 
-def _handed(handed: OrMissing[VersionedAssignment]) -> Tree | None:
-    if isinstance(handed, Missing):
-        return None
+def _handed(handed: VersionedAssignment) -> Tree:
     processors = [
         {"processor": processor, "location": handed.processors[processor], "tasks": list(tasks)}
         for processor, tasks in handed.assignment.tasks_of.items()
     ]
     return {"version": handed.version, "attempt": handed.attempt, "processors": processors}
-
-
-def _event(event: AppEvent) -> Tree:
-    return {"at": event.at, "warning": event.warning, "reason": event.reason, "note": event.note}

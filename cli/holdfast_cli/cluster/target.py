@@ -3,7 +3,7 @@
 Of several kubeconfigs, the client library uses the current context of the last, kubectl that of the first; so the
 context is found here and passed to the library by name. All commands share these options, and hints repeat them: a
 hint without the `-n` of its command would lead to another namespace. Must not talk to a cluster, nor import the
-Kubernetes client: it takes half a second to load.
+Kubernetes client before a command needs it: it takes half a second to load.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -24,6 +24,9 @@ from holdfast.suggest import did_you_mean
 from holdfast_cli.cluster.app import is_name
 from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import FileUnreadableError, read_text
+
+if TYPE_CHECKING:
+    from holdfast_cli.cluster.client import ClusterClient
 
 _FILE = "~/.kube/config"
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -122,6 +125,28 @@ class ClusterPlace:
         """Return a command line for the same cluster and namespace."""
         return shlex.join((*words, *self.given))
 
+    def connect(self) -> "ClusterClient":
+        """Return a client, which the caller closes."""
+        from holdfast_cli.cluster.client import ClusterClient  # noqa: PLC0415 - needs the extra `cluster`
+
+        return ClusterClient(self.target.files, self.target.context)
+
+
+def cluster_place(command: str, options: argparse.Namespace) -> ClusterPlace:
+    """Return the cluster and namespace that the command line names."""
+    if find_spec("kubernetes") is None:
+        message = f"holdfast {command} needs kubernetes: pip install 'holdfast[cluster]'"
+        raise UsageError(message)
+    target = find_target(options.kubeconfig, options.context, os.environ)
+    namespace = options.namespace or target.namespace
+    if not is_name(namespace):
+        # Such a text could change the path of a request.
+        message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
+        raise UsageError(message)
+    names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
+    given = tuple(word for flag, value in names.items() if value for word in (flag, value))
+    return ClusterPlace(target, namespace, given)
+
 
 def add_namespace_option(parser: argparse._ActionsContainer) -> None:
     """Add `-n`."""
@@ -134,34 +159,15 @@ def add_cluster_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--kubeconfig", metavar="FILE", help="default: what KUBECONFIG says, or ~/.kube/config")
 
 
+def add_output_options(parser: argparse._ActionsContainer) -> None:
+    """Add `-o` and `--color`."""
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+
+
 def duration_seconds(text: str) -> int:
     """Parse a duration option into seconds, at least 1: the API takes no less."""
     if not is_duration(text) or millis(text) == 0:
         message = f"{text} is no duration; write 30s, 10m, 2h or 1h30m"
         raise argparse.ArgumentTypeError(message)
     return max(1, millis(text) // 1000)
-
-
-def need_client(command: str) -> None:
-    """Raise an error that says what to install if the Kubernetes client is missing."""
-    if find_spec("kubernetes") is None:
-        message = f"holdfast {command} needs kubernetes: pip install 'holdfast[cluster]'"
-        raise UsageError(message)
-
-
-def cluster_place(options: argparse.Namespace) -> ClusterPlace:
-    """Return the cluster and namespace that the command line names."""
-    target = find_target(options.kubeconfig, options.context, os.environ)
-    namespace = valid_namespace(options.namespace or target.namespace)
-    names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
-    return ClusterPlace(
-        target, namespace, tuple(word for flag, value in names.items() if value for word in (flag, value))
-    )
-
-
-def valid_namespace(namespace: str) -> str:
-    """Return the name if it is a valid one. Any other text could change the request path."""
-    if not is_name(namespace):
-        message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
-        raise UsageError(message)
-    return namespace

@@ -1,19 +1,21 @@
-"""Repeated looks at something that changes: a screen redrawn in place, or each change printed.
+"""Repeated looks at something that changes: a screen redrawn in place, or each change printed as text or JSON.
 
 For `--watch` and for waiting; continues while the cluster is unreachable. Must not know what is shown.
 """
 
 import io
+import json
 import sys
-from collections.abc import Callable
-from typing import Generic, NoReturn, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from holdfast.errors import RetrySoonError
-from holdfast_cli.output.screen import console_for, styled
+from holdfast_cli.output.screen import console_for, live_screen, screen, styled
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -26,18 +28,44 @@ class WatchView(Protocol[T_contra]):
         """Show the last result; `trouble` says why there is no newer one."""
 
 
-def watch(look: Callable[[], T], view: WatchView[T], pause: Callable[[], None]) -> NoReturn:
-    """Look and show until an error that retrying does not cure, or until `pause` raises."""
-    seen = look()
-    view.show(seen, None)
+def watch(
+    look: Callable[[], T], view: WatchView[T], pause: Callable[[], None], last: T | None = None
+) -> Iterator[T | None]:
+    """Look and show again and again; yield each result, None while retrying. `last`: what was seen before, if it was.
+
+    An error that retrying does not cure ends it, and so does any error before something was seen.
+    """
     while True:
-        pause()
         trouble = None
         try:
-            seen = look()
+            last = look()
         except RetrySoonError as error:
+            if last is None:
+                raise
             trouble = str(error)
-        view.show(seen, trouble)
+        view.show(last, trouble)
+        yield last if trouble is None else None
+        pause()
+
+
+@contextmanager
+def watch_view(
+    output: str, color: str, draw: Callable[[Console, T], None], tree: Callable[[T], object]
+) -> Iterator[WatchView[T]]:
+    """Yield the view for `-o` and `--color`: lines of JSON; on a terminal a screen; elsewhere each change as text."""
+    live, paper = live_screen(color), screen(color)
+    if output == "json":
+        yield ChangesView(lambda seen: print_json(tree(seen)))
+    elif sys.stdout.isatty() and not live.is_dumb_terminal:
+        with LiveView(live, draw) as view:
+            yield view
+    else:
+        yield ChangesView(lambda seen: draw(paper, seen))
+
+
+def print_json(tree: object, *, indent: int | None = None) -> None:
+    """Print a result for programs."""
+    sys.stdout.write(json.dumps(tree, indent=indent, ensure_ascii=False) + "\n")
 
 
 class LiveView(Generic[T]):
