@@ -133,9 +133,8 @@ def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
     if not brokers:
         return {}
     # Imported here, as they need the extra `runtime`.
-    from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
-
     from holdfast_runtime.checkpoint.data_dir import DataDir  # noqa: PLC0415
+    from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
 
     try:
         return kafka_counts(app.spec, DataDir(data).secrets)
