@@ -14,7 +14,7 @@ from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import ClusterCoordinator
 from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
-from holdfast_runtime.coordination.report_map import SupersededError
+from holdfast_runtime.coordination.reporter import SupersededError
 from holdfast_runtime.progress import Progress
 from holdfast_runtime.streams.generator import Pace
 from tests.api.drivers import Theatre

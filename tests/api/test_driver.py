@@ -20,7 +20,7 @@ from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.protocol.report import DriverReport
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.coordination.report_map import ReportMap
+from holdfast_runtime.coordination.reporter import ReportMap
 from holdfast_runtime.streams.log.embedded_log import MAP_SIZE, EmbeddedLog, open_partition
 from tests.api.drivers import USER, Theatre
 from tests.api.plane import Plane

@@ -12,7 +12,7 @@ import pytest
 from holdfast_cli.run import run_command
 from holdfast_cli.run.watcher import Engine, RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
-from holdfast_runtime.spark.java import JavaMissingError
+from holdfast_runtime.spark.session import JavaMissingError
 from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
 

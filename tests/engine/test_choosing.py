@@ -5,8 +5,7 @@ import pytest
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.coordination.coordinator import Placement, RunPlacement
-from holdfast_runtime.coordination.placements import count_in_place, misfit, own_placement
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement, count_in_place, misfit, own_placement
 
 TASKS = ["p-0", "p-1"]
 HANDED = VersionedAssignment(

@@ -11,7 +11,7 @@ import pytest
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast_runtime.checkpoint.places import CheckpointLocationError
 from holdfast_runtime.checkpoint.run_owner import claim_run
-from holdfast_runtime.driver.pod_files import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
+from holdfast_runtime.driver.pod import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
 from holdfast_runtime.state.storage import FolderStorage
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast_runtime.driver.log import DriverLog
+from holdfast_runtime.driver.pod import DriverLog
 from holdfast_runtime.progress import AttemptStarted, ClockJumped, EndCause, Progress, RunDraining, RunEnded
 
 

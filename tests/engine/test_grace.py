@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import NewPartition, Offsets
-from holdfast_runtime.loop.grace import after_grace, noticed_now, settled
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lag, next_offsets
-from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder, after_grace, noticed_now, settled
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition
 from holdfast_runtime.streams.records import OffsetBounds
 

@@ -6,10 +6,10 @@ from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.driver.growth import Growth, GrowthHaltedError
+from holdfast_runtime.driver.attempt import Growth, GrowthHaltedError
 from holdfast_runtime.progress import Event, GrowthRefused
 from holdfast_runtime.testing import TestDriver
-from holdfast_runtime.testing.apps import app_of
+from holdfast_runtime.testing.stand_ins import app_of
 
 TREE = {
     "apiVersion": "holdfast.dev/v1alpha1",

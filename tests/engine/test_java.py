@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.spark.java import JavaMissingError, require_java
+from holdfast_runtime.spark.session import JavaMissingError, require_java
 
 
 def java(home: Path, said: str) -> str:

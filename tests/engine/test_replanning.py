@@ -24,8 +24,7 @@ from holdfast_runtime.driver.replanning import (
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.testing import Crashed, TestDriver
-from holdfast_runtime.testing.apps import app_of
-from holdfast_runtime.testing.history import History
+from holdfast_runtime.testing.stand_ins import History, app_of
 from tests.engine.test_offset_log import done as entry_done
 from tests.engine.test_offset_log import planned as entry_planned
 from tests.engine.totals import app, orders, settled

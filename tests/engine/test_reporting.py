@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.protocol.report import REPORT_INTERVAL, DriverReport
-from holdfast_runtime.coordination.report_map import ReportMap
-from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, due, shortened
+from holdfast_runtime.coordination.reporter import APART, EVERY, Reporter, ReportMap, due, shortened
 
 SAID = DriverReport(1, 100_000, batch=7, progressed=99_000, lag=5, tasks=4, partitions=8, placed=4, assignment=1)
 

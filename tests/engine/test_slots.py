@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.protocol.assignment import Assignment
-from holdfast_runtime.coordination.placements import tasks_by_slot
+from holdfast_runtime.coordination.coordinator import tasks_by_slot
 
 
 def test_tasks_of_a_processor_are_dealt_to_its_cores() -> None:

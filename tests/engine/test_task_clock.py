@@ -6,9 +6,15 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.clock_messages import ClockResult, outgoing_messages
-from holdfast_runtime.slot.clock_plan import ClockPlan, ClockSource, ClockTarget
-from holdfast_runtime.slot.task_clock import ClockAdvance, ClockInput, StoredClock, advance_clock
+from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
+from holdfast_runtime.slot.task_clock import (
+    ClockAdvance,
+    ClockInput,
+    ClockResult,
+    StoredClock,
+    advance_clock,
+    outgoing_messages,
+)
 
 A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)
 PLAN = ClockPlan(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
-from holdfast_runtime.driver.pod_files import failure_message, success_message, write_termination
+from holdfast_runtime.driver.pod import failure_message, success_message, write_termination
 from holdfast_runtime.progress import EndCause, RunEnded
 
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.outputs import Outbox, OutputStream
-from holdfast_runtime.slot.record_limits import RecordTooLargeError, fitting
+from holdfast_runtime.slot.outputs import Outbox, OutputStream, RecordTooLargeError, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.records import WRITTEN, OffsetRange, RecordLimit

@@ -16,7 +16,7 @@ from holdfast_operator.decide.decision import (
     WaitForChange,
 )
 from holdfast_operator.decide.facts import AppFinding, AppObject, Unknown
-from holdfast_runtime.driver.pod_files import failure_message
+from holdfast_runtime.driver.pod import failure_message
 from holdfast_runtime.slot.report import Failure
 from holdfast_runtime.state.errors import StoreFullError
 from tests.operator.apps import (

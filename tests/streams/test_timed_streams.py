@@ -2,7 +2,7 @@
 
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast_runtime.streams.systems import is_timed
-from holdfast_runtime.testing.apps import app_of
+from holdfast_runtime.testing.stand_ins import app_of
 
 APP = """
 apiVersion: holdfast.dev/v1alpha1

@@ -151,8 +151,7 @@ def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namesp
     from holdfast_runtime.driver.app import RunOptions, run_app  # noqa: PLC0415
     from holdfast_runtime.loop.lost_positions import PositionLostError  # noqa: PLC0415
     from holdfast_runtime.loop.stopping import StopCondition  # noqa: PLC0415
-    from holdfast_runtime.spark.java import require_java  # noqa: PLC0415
-    from holdfast_runtime.spark.session import spark_log  # noqa: PLC0415
+    from holdfast_runtime.spark.session import require_java, spark_log  # noqa: PLC0415
     from holdfast_runtime.spark.settings import SparkSettingRefusedError, check_settings  # noqa: PLC0415
 
     try:

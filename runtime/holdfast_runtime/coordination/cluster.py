@@ -20,10 +20,15 @@ from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError,
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.tasks.record import PlacementRecord
 from holdfast_runtime.clocks import now
-from holdfast_runtime.coordination.coordinator import Placement, RunPlacement, kept_paces
-from holdfast_runtime.coordination.placements import count_in_place, misfit, own_placement
-from holdfast_runtime.coordination.report_map import ReportMap, SupersededError, owner_reference
-from holdfast_runtime.coordination.reporter import Reporter
+from holdfast_runtime.coordination.coordinator import (
+    Placement,
+    RunPlacement,
+    count_in_place,
+    kept_paces,
+    misfit,
+    own_placement,
+)
+from holdfast_runtime.coordination.reporter import Reporter, ReportMap, SupersededError, owner_reference
 from holdfast_runtime.progress import Event, Progress
 from holdfast_runtime.streams.generator import Pace
 

@@ -22,12 +22,13 @@ from holdfast_runtime.checkpoint.run_owner import claim_run
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator
-from holdfast_runtime.coordination.report_map import has_committed
+from holdfast_runtime.coordination.reporter import has_committed
 from holdfast_runtime.driver.app import run_at
+from holdfast_runtime.driver.arrangement import ProcessorShape, Site, shape_of
 from holdfast_runtime.driver.chores import PeriodicChore
-from holdfast_runtime.driver.log import DriverLog
-from holdfast_runtime.driver.pod_files import (
+from holdfast_runtime.driver.pod import (
     DriverFolder,
+    DriverLog,
     failure_message,
     old_runs_of,
     places_of,
@@ -35,7 +36,6 @@ from holdfast_runtime.driver.pod_files import (
     success_message,
     write_termination,
 )
-from holdfast_runtime.driver.site import ProcessorShape, Site, shape_of
 from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import AttemptStarted, Event, RunEnded
 

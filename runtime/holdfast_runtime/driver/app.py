@@ -22,12 +22,18 @@ from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.driver.arrangement import Arrangement, MoveActions, MovingJob, first_arrangement
-from holdfast_runtime.driver.attempt import Attempt, WritableAttempt
+from holdfast_runtime.driver.arrangement import (
+    Arrangement,
+    MoveActions,
+    MovingJob,
+    ProcessorShape,
+    Site,
+    first_arrangement,
+    shape_of,
+)
+from holdfast_runtime.driver.attempt import Attempt, Growth, WritableAttempt
 from holdfast_runtime.driver.chores import PositionChore, Positions
-from holdfast_runtime.driver.growth import Growth
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
-from holdfast_runtime.driver.site import ProcessorShape, Site, shape_of
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.query import LoopParts, Totals, run_query
 from holdfast_runtime.loop.source import serve_offsets

@@ -1,7 +1,8 @@
-"""The arrangement of an attempt's tasks in slots: the first one, and the job that follows tasks when they move.
+"""The arrangement of an attempt's tasks in slots at its site: the first one, and the job that follows moved tasks.
 
-An attempt begins when executors are up and its tasks have processors. Later, tasks may move and executors may come back
-elsewhere. No batch waits for that, and none runs under two arrangements:
+The site, a laptop or a cluster, is everything that depends on where the app runs, as one value. An attempt begins when
+executors are up and its tasks have processors. Later, tasks may move and executors may come back elsewhere. No batch
+waits for that, and none runs under two arrangements:
 
     in a thread:       look -> build the new job -> record where tasks will run
     between batches:   switch to it
@@ -11,10 +12,12 @@ goes to.
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -23,11 +26,59 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from holdfast.errors import RetrySoonError, WorldChangeError
-from holdfast_runtime.coordination.coordinator import Placement
-from holdfast_runtime.coordination.placements import tasks_by_slot
-from holdfast_runtime.driver.site import Site
+from holdfast_runtime.checkpoint.places import Places
+from holdfast_runtime.coordination.coordinator import Coordinator, Placement, tasks_by_slot
 from holdfast_runtime.job import Job
 from holdfast_runtime.spark.located import by_processor, registered
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorShape:
+    """The number of executors and their cores."""
+
+    executors: int
+    """0 if everything runs in the driver."""
+    cores: int
+    """Cores per executor, or of the driver."""
+
+    @property
+    def slots(self) -> int:
+        """The largest number of Spark tasks that run at once."""
+        return max(1, self.executors) * self.cores
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where an app runs."""
+
+    master: str
+    shape: ProcessorShape
+    places: Places
+    coordinator: Coordinator
+    shown: str
+    """Where data is kept, as shown to people."""
+    ui: bool = True
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that come with the site; users can't choose them."""
+    prints: Path | None = None
+    """Folder for Spark's output; None: it goes where this process prints."""
+    moving: bool = False
+    """Whether tasks may move, and executors come back elsewhere, while the app runs."""
+    executors_within: float = 120.0
+    """Seconds that executors have to come up."""
+    look_every: float = 0.1
+    """Seconds between checks for executors."""
+
+
+def shape_of(master: str) -> ProcessorShape | None:
+    """Return the shape that Spark's master URL gives; None if the cluster decides."""
+    cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
+    if cluster is not None:
+        return ProcessorShape(int(cluster[1]), int(cluster[2]))
+    if not master.startswith("local"):
+        return None
+    local = re.fullmatch(r"local\[(\d+)\]", master)
+    return ProcessorShape(0, 1 if local is None else int(local[1]))
 
 
 @dataclass(frozen=True, slots=True)

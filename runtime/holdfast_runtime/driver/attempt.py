@@ -1,16 +1,19 @@
-"""One attempt of one run, without Spark: plan, tasks, streams, and the program of its slots.
+"""One attempt of one run, without Spark: plan, tasks, streams, the program of its slots, growth of its inputs.
 
     app + record -> plan -> tasks -> program;   shut out: number the attempt, fence off earlier ones
                                                 take up:  check that outputs and checkpoint have one history
                                                 begin:    record where tasks run
                                                 move:     record where tasks run from now on
 
-Must not import Spark: users' tests run attempts without a JVM. Must not decide anything that the parts can decide.
+Growth that the app can't take is reported once; the attempt continues with the partitions it has. Growth is not applied
+here: the next attempt does that, starting where this one's last batch ended. Must not import Spark: users' tests run
+attempts without a JVM. Must not decide anything that the parts can decide.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlanningFacts, plan
@@ -20,13 +23,14 @@ from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
 from holdfast.tasks.expansion import ExpansionRules, child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import ParentEnd
+from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.checkpoint.life import take_up
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
 from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.progress import GrowthRefused, Listener
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
 from holdfast_runtime.state.place import quota_for
@@ -175,3 +179,56 @@ def _accepted(app: StreamApp, known: PlanningFacts) -> Plan:
         message = f"{app.name} can't run as it is: {told}"
         raise PlanRejectedError(message)
     return found
+
+
+PartitionCounts = Mapping[str, int]
+
+
+class GrowthHaltedError(UserActionError):
+    """An input has grown, and `spec.onPartitionGrowth` is `Halt`."""
+
+
+@dataclass(slots=True)
+class Growth:
+    """Watches the inputs of one attempt."""
+
+    app: StreamApp
+    plan: Plan
+    record: Callable[[], PlacementRecord | None]
+    listen: Listener
+    _planned: PartitionCounts = field(init=False)
+    """Stream of the spec -> partitions in the plan; streams that the app creates for itself are left out."""
+    _refused: PartitionCounts = field(default_factory=dict)
+    """The last growth that was refused."""
+
+    def __post_init__(self) -> None:
+        declared = {stream.name for stream in self.app.spec.streams}
+        self._planned = {
+            stream.name: stream.count.actual
+            for stream in self.plan.streams
+            if stream.count is not None and stream.name in declared
+        }
+
+    def taken(self, bounds: Collection[StreamPartition]) -> bool:
+        """Return whether inputs have grown and another attempt can read the new partitions."""
+        grown = self._grown(bounds)
+        if not grown or grown == self._refused:
+            return False
+        if self.app.spec.on_partition_growth == "Halt":
+            message = f"{self._said(grown)}; set spec.onPartitionGrowth to Restart or Live to go on"
+            raise GrowthHaltedError(message)
+        found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
+        if found.valid:
+            return True
+        self._refused = grown
+        told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
+        self.listen(GrowthRefused(f"{self._said(grown)}, and the app goes on with what it had: {told}"))
+        return False
+
+    def _grown(self, bounds: Collection[StreamPartition]) -> dict[str, int]:
+        there = Counter(partition.stream for partition in bounds)
+        return {name: there[name] for name, planned in self._planned.items() if there[name] > planned}
+
+    def _said(self, grown: PartitionCounts) -> str:
+        told = (f"{name} has grown from {self._planned[name]} to {now} partitions" for name, now in grown.items())
+        return ", ".join(told)

@@ -28,13 +28,12 @@ from holdfast_runtime.checkpoint.jumps import DueJump, Jump
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lag, next_offsets
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, TaskLedger, batch_to, lag, next_offsets
 from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import StopCondition, WaitEndedError, patiently
-from holdfast_runtime.loop.task_ledger import TaskLedger
 from holdfast_runtime.progress import BatchWaiting, ClockJumped, EndCause, Listener, Progress, RunDraining, RunEnded
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
-from holdfast_runtime.spark.java import java_causes
+from holdfast_runtime.spark.session import java_causes
 from holdfast_runtime.streams.records import OffsetBounds
 
 _LOOK_EVERY = 0.05

@@ -1,17 +1,24 @@
-"""Reports of slots to the driver: the result of each task's turn, times by phase, errors that keep their type.
+"""Reports of slots to the driver, and the notes about a task that one segment of a slot passes to the next.
 
-A slot's answer is one text: Spark carries nothing else out of the prepared job. Phases are for people; no decision may
-depend on them. Must not decide what follows.
+A slot's answer is one text: Spark carries nothing else out of the prepared job. It holds the result of each task's
+turn, times by phase, and errors that keep their type. Notes travel beside the rows, between processes of one Spark
+task, and must not outlive the batch. Phases are for people; no decision may depend on them. Must not decide what
+follows.
 """
 
 import json
+import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
+import pyarrow as pa
+
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast_runtime.slot.task_clock import PendingMessages
+from holdfast_runtime.steps.context import StepClock
 
 _LISTED = 8
 """How many tasks a message names."""
@@ -176,3 +183,46 @@ class PhaseTimes:
         """Return the times since the last call."""
         spent, self._spent = self._spent, {}
         return spent
+
+
+TableChanges = Sequence[tuple[bytes, bytes | None]]
+
+
+@dataclass(slots=True)
+class TurnNote:
+    """What is known of a task's turn so far."""
+
+    report: TaskReport
+    decided: bool = False
+    """An earlier try has written the delta of this turn, so nothing is computed."""
+    failure: Failure | None = None
+    changes: dict[str, TableChanges] = field(default_factory=dict)
+    """State table -> the changes that steps made in it."""
+    clocks: Mapping[str, StepClock] = field(default_factory=dict)
+    """Step -> its event time in this turn."""
+    unfired: dict[str, int] = field(default_factory=dict)
+    """Step -> the time of its first event-time timer that is due and waits for the next batch."""
+    telling: PendingMessages | None = None
+    """The messages that follow the rows, before it is known which timers have not fired."""
+    says: Sequence[tuple[str, tuple[int, ...], bytes]] = ()
+    """Control messages to write: stream, partitions, message."""
+    letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    """Dead letter stream -> the dead letters of this turn."""
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
+        """Add the dead letters of a step to those of this turn."""
+        self.letters.setdefault(stream, []).append(letters)
+        self.report.failed[step] = self.report.failed.get(step, 0) + letters.num_rows
+
+    def packed(self) -> bytes:
+        """Return the note as bytes."""
+        return pickle.dumps(self, protocol=5)
+
+    @classmethod
+    def unpacked(cls, notes: Sequence[bytes]) -> "TurnNote":
+        """Return the one note that came with a task's rows."""
+        (only,) = notes
+        note = pickle.loads(only)  # noqa: S301 - from the process before this one in the same Spark task
+        assert isinstance(note, cls)  # noqa: S101
+        return note

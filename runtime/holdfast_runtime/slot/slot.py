@@ -16,13 +16,18 @@ from functools import partial
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
-from holdfast_runtime.slot.clock_messages import MARKS, outgoing_messages
+from holdfast_runtime.slot.batch_plan import (
+    BatchPlan,
+    Turn,
+    check_delta,
+    check_offsets,
+    check_outputs,
+    keep_offsets,
+    keep_outputs,
+)
 from holdfast_runtime.slot.outputs import TaskOutput, write
-from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport
-from holdfast_runtime.slot.task_clock import ClockInput, StoredClock, advance_clock
-from holdfast_runtime.slot.task_positions import check_delta, check_offsets, check_outputs, keep_offsets, keep_outputs
-from holdfast_runtime.slot.turn_note import TurnNote
+from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
+from holdfast_runtime.slot.task_clock import MARKS, ClockInput, StoredClock, advance_clock, outgoing_messages
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
 from holdfast_runtime.state.delta import Delta

@@ -14,13 +14,11 @@ from holdfast.spec.kept_state import state_name
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.segments.graph import PYTHON_VERBS, GraphNode, failed_rows
 from holdfast_runtime.slot.batch_plan import Turn
-from holdfast_runtime.slot.clock_messages import held, waits
-from holdfast_runtime.slot.clock_plan import ClockPlan, clock_plan, kept_event_time
 from holdfast_runtime.slot.inputs import InputReader, readers
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
-from holdfast_runtime.slot.program import Program, count_of, typed_streams
-from holdfast_runtime.slot.report import TaskReport
-from holdfast_runtime.slot.turn_note import TurnNote
+from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, kept_event_time, typed_streams
+from holdfast_runtime.slot.report import TaskReport, TurnNote
+from holdfast_runtime.slot.task_clock import held, waits
 from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.context import TaskTables
 from holdfast_runtime.steps.failures import letters_of

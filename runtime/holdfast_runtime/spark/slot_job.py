@@ -30,8 +30,8 @@ from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
 from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
-from holdfast_runtime.spark.java import java_causes
 from holdfast_runtime.spark.located import LocatedJob, Segment, SlotLocation, batch_plan_text
+from holdfast_runtime.spark.session import java_causes
 from holdfast_runtime.streams.systems import Streams
 
 

@@ -23,22 +23,19 @@ from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.checkpoint.jumps import DueJump, JumpFile
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.clocks import BatchClock, Instant
+from holdfast_runtime.coordination.coordinator import tasks_by_slot
 from holdfast_runtime.coordination.local import LocalCoordinator
-from holdfast_runtime.coordination.placements import tasks_by_slot
 from holdfast_runtime.driver.attempt import Attempt
-from holdfast_runtime.loop.next_batch import batch_to, next_offsets
-from holdfast_runtime.loop.task_ledger import TaskLedger
+from holdfast_runtime.loop.next_batch import TaskLedger, batch_to, next_offsets
 from holdfast_runtime.segments.graph import compile_graph
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.place import drop
 from holdfast_runtime.steps.key_state import Timer
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
-from holdfast_runtime.testing.apps import AppLike, app_of, grown, offline
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
-from holdfast_runtime.testing.history import History
-from holdfast_runtime.testing.jobs import columns_of_selects, job_of
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record
+from holdfast_runtime.testing.stand_ins import AppLike, History, app_of, columns_of_selects, grown, job_of, offline
 from holdfast_runtime.testing.states import TaskStates
 
 if TYPE_CHECKING:

@@ -1,0 +1,223 @@
+"""The stand-ins of a test: embedded log for Kafka, a job in this process for Spark's, plain files for Spark's two logs.
+
+A test's app is read from a file, YAML text, a tree or a `StreamApp`, and refused where `holdfast` would refuse it.
+Planned and finished batches are kept on disk as Spark keeps them, so that a batch that was cut off runs again as it was
+planned, even in another process. A batch is planned once: if its file exists already, another driver is using the
+directory. Must not sync to disk: tests lose processes, not machines.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from ruamel.yaml import YAML
+
+from holdfast.spec.app import KIND, AppSpec, StreamApp
+from holdfast.spec.parse import parse_app
+from holdfast.spec.streams import LogSystem, System
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState
+from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
+from holdfast_runtime.job import Job
+from holdfast_runtime.segments.graph import SQL_VERBS, SelectSchema
+from holdfast_runtime.slot.batch_plan import BatchPlan
+from holdfast_runtime.slot.program import Program
+from holdfast_runtime.slot.slot import Slot
+from holdfast_runtime.slot.worker_tools import WorkerTools
+from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.streams.systems import Streams
+from holdfast_runtime.testing.failures import SparkNeededError, TestMisuseError
+
+AppLike = StreamApp | Mapping[str, Any] | Path | str
+
+
+def app_of(given: AppLike) -> StreamApp:
+    """Return the app, which is given as itself, as a tree, as the path of its file, or as YAML text."""
+    if isinstance(given, StreamApp):
+        return given
+    if isinstance(given, Mapping):
+        return parse_app(dict(given))
+    is_path = isinstance(given, Path) or "\n" not in given
+    text = Path(given).read_text(encoding="utf-8") if is_path else str(given)
+    trees = [tree for tree in YAML(typ="safe", pure=True).load_all(StringIO(text)) if isinstance(tree, dict)]
+    apps = [tree for tree in trees if tree.get("kind") == KIND]
+    if len(apps) != 1:
+        message = f"{given if is_path else 'the text'} holds {len(apps)} StreamApps; a TestDriver runs one"
+        raise TestMisuseError(message)
+    return parse_app(apps[0])
+
+
+def offline(app: StreamApp) -> StreamApp:
+    """Return the app with its Kafka topics moved to the embedded log; inputs without a partition count get one each."""
+    spec = app.spec
+    kafka = {system.name for system in spec.systems if system.kafka is not None}
+    if not kafka:
+        return app
+    systems = tuple(
+        System(name=system.name, log=LogSystem()) if system.name in kafka else system for system in spec.systems
+    )
+    written = {step.to for step in spec.steps}
+    streams = tuple(
+        stream.model_copy(update={"partitions": stream.partitions or 1})
+        if stream.system in kafka and stream.name not in written
+        else stream
+        for stream in spec.streams
+    )
+    return app.model_copy(update={"spec": spec.model_copy(update={"systems": systems, "streams": streams})})
+
+
+def grown(app: StreamApp, stream: str, partitions: int) -> StreamApp:
+    """Return the app with this many partitions of a stream."""
+    streams = tuple(
+        one.model_copy(update={"partitions": partitions}) if one.name == stream else one for one in app.spec.streams
+    )
+    return app.model_copy(update={"spec": app.spec.model_copy(update={"streams": streams})})
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Slots = Mapping[str, tuple[str, ...]]
+"""Slot -> its tasks."""
+
+
+class JobHere:
+    """A job that runs all slots in this process."""
+
+    def __init__(self, shop: WorkerTools, slots: Slots, at: Callable[[str], None]) -> None:
+        self._shop, self._slots, self._at = shop, slots, at
+
+    def run(self, batch: str) -> list[str]:
+        """Run one slot after the other and return their answers."""
+        plan = BatchPlan.parse(batch)
+        return [
+            _answer(Slot(self._shop, plan, number, tasks, self._at))
+            for number, tasks in enumerate(self._slots.values())
+        ]
+
+
+def job_of(
+    program: Program,
+    slots: Slots,
+    spark: "SparkSession | None",
+    clock: Callable[[], int],
+    at: Callable[[str], None],
+) -> Job:
+    """Return a job that runs in this process, or through Spark if the app has SQL steps."""
+    if not program.compiled.has_sql or spark is None:
+        return JobHere(
+            WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
+        )
+    from holdfast_runtime.spark.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
+
+    return slot_job(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
+
+
+def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:
+    """Return what computes the columns of a `select`; raise `SparkNeededError` if SQL steps have no session."""
+    if spark is not None:
+        from holdfast_runtime.segments.catalyst import select_schema  # noqa: PLC0415 - as above
+
+        return select_schema(spark)
+    if steps := [f"{step.name} ({step.verb})" for step in spec.steps if step.verb in SQL_VERBS]:
+        message = (
+            f"Spark SQL computes {', '.join(steps)}: give the driver a session, TestDriver(app, spark=spark), as "
+            'SparkSession.builder.master("local[1]").getOrCreate() makes it; apps without filter and select need none'
+        )
+        raise SparkNeededError(message)
+    return _nobody_asks
+
+
+def _nobody_asks(given: pa.Schema, _: tuple[str, ...]) -> pa.Schema:
+    return given
+
+
+def _answer(slot: Slot) -> str:
+    (batch,) = slot.only()
+    return str(batch.column("result")[0].as_py())
+
+
+_KEPT = 3
+
+
+class History:
+    """The offsets of the planned and finished batches of one run."""
+
+    def __init__(self, directory: Path) -> None:
+        if (directory / "metadata").exists():
+            message = (
+                f"{directory} was written by Spark (`holdfast run`), whose offsets a TestDriver does not read; give "
+                "the test a directory of its own"
+            )
+            raise TestMisuseError(message)
+        self._planned, self._done = directory / "test-offsets", directory / "test-commits"
+        for folder in (self._planned, self._done):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def done(self) -> Offsets:
+        """Return the offsets after the last finished batch."""
+        batch = _last(self._done)
+        return Offsets() if batch == 0 else self._read(batch)
+
+    def unfinished(self) -> Offsets | None:
+        """Return the batch that is planned but not done; None if there is none."""
+        batch = _last(self._planned)
+        return self._read(batch) if batch > _last(self._done) else None
+
+    def logged(self) -> OffsetLogState:
+        """Return `done` and `unfinished` as the state of an offset log."""
+        return OffsetLogState(self.done(), self.unfinished())
+
+    def plan(self, offsets: Offsets) -> None:
+        """Write the plan of a batch; from now on the batch is run with these offsets."""
+        draft = self._planned / f".{os.getpid()}"
+        draft.write_text(offsets.text(), encoding="utf-8")
+        try:
+            (self._planned / str(offsets.batch)).hardlink_to(draft)
+        except FileExistsError as error:
+            message = (
+                f"batch {offsets.batch} was planned by another driver on {self._planned.parent}; this one must end"
+            )
+            raise TestMisuseError(message) from error
+        finally:
+            draft.unlink()
+
+    def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
+        """Remove the plan of a batch, or replace it by `instead`."""
+        path = self._planned / str(planned.batch)
+        if instead is None:
+            path.unlink()
+            return
+        draft = self._planned / f".{os.getpid()}"
+        draft.write_text(instead.text(), encoding="utf-8")
+        draft.replace(path)
+
+    def finish(self, offsets: Offsets) -> None:
+        """Mark a batch as done."""
+        (self._done / str(offsets.batch)).touch()
+        for folder in (self._done, self._planned):
+            for batch in _batches(folder):
+                if batch <= offsets.batch - _KEPT:
+                    (folder / str(batch)).unlink(missing_ok=True)
+
+    def _read(self, batch: int) -> Offsets:
+        path = self._planned / str(batch)
+        try:
+            found = Offsets.parse(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            message = f"{path} can't be read ({error.strerror}), though its batch is done: put the directory back"
+            raise CheckpointUnavailableError(message) from error
+        if found.batch != batch:
+            message = f"{path} is of batch {found.batch}: put the directory back"
+            raise OffsetsUnreadableError(message)
+        return found
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(name) for name in os.listdir(folder) if name.isdecimal()]  # noqa: PTH208 - half the time
+
+
+def _last(folder: Path) -> int:
+    return max(_batches(folder), default=0)
