@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import HoldfastError
+from holdfast.planning import run_checks
 from holdfast_runtime.testing import Crashed, TestDriver
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -255,3 +257,13 @@ def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str
         driver.run_until_idle()
         assert driver.rows("b") == driver.rows("a")
         assert len(driver.rows("b")) == 10
+
+
+def test_a_verb_that_slots_do_not_know_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_checks, "BUILT_VERBS", (*run_checks.BUILT_VERBS, "deduplicate"))
+    steps: list[dict[str, Any]] = [
+        {"name": "once", "from": ["events"], "deduplicate": {"by": ["k"], "within": "1h"}},
+        {"name": "out", "from": ["once"], "to": "numbered"},
+    ]
+    with pytest.raises(HoldfastError, match="step once: slots can't run the verb deduplicate"):
+        TestDriver(app([stream("events")], *steps), tmp_path)

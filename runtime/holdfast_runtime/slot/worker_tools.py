@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from holdfast.control.producers import Delivery
+from holdfast.errors import HoldfastError
 from holdfast.spec.kept_state import state_name
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.segments.graph import PYTHON_VERBS, GraphNode, failed_rows
+from holdfast_runtime.segments.graph import FAILED, FAILURES, SINK_VERBS, SOURCE, SQL_VERBS, GraphNode, failed_rows
 from holdfast_runtime.slot.batch_plan import Turn
 from holdfast_runtime.slot.inputs import InputReader, readers
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
@@ -29,7 +30,8 @@ from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.user_functions import load_function
 
 StepRun = Callable[[list[TimedRows], TurnNote, TaskTables], TimedRows]
-_RUN_HERE = (*PYTHON_VERBS, "merge")
+_RUN_ELSEWHERE = (SOURCE, *SQL_VERBS, FAILED, FAILURES, *SINK_VERBS)
+"""The verbs of nodes that are read, computed by Spark SQL, or written; `_prepared` must know all others."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,9 @@ class WorkerTools:
         )
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
         self._targets = {node.index: self._target(node) for node in program.compiled.sinks}
-        self._runs = {node.index: self._prepared(node) for node in program.compiled.nodes if node.verb in _RUN_HERE}
+        self._runs = {
+            node.index: self._prepared(node) for node in program.compiled.nodes if node.verb not in _RUN_ELSEWHERE
+        }
         self._clock_plans: dict[str, ClockPlan] = {}
 
     def fetch(self, turn: Turn, now: int, report: TaskReport) -> TurnInput:
@@ -150,7 +154,11 @@ class WorkerTools:
             called = load_function(step.process.function, code)
             process = ProcessStep(step.name, step.process, called, given[0], node.schema, inherited)
             return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
-        return lambda rows, _, __: merge(rows, node.schema)
+        if node.verb == "merge":
+            return lambda rows, _, __: merge(rows, node.schema)
+        # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
+        message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
+        raise HoldfastError(message)
 
     def _processed(
         self, process: ProcessStep, letters: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
