@@ -45,8 +45,10 @@ spark.stop()
 HINDERED = """
 import json, sys
 from holdfast_runtime.spark.session import open_session
+from holdfast_runtime.spark.settings import SessionRequest
 given = json.loads(sys.argv[1])
-open_session("ads", given.pop("spark.master"), None, ui=False, conf=json.loads(sys.argv[2]), given=given)
+wanted = SessionRequest("ads", given.pop("spark.master"), ui=False, conf=json.loads(sys.argv[2]), given=given)
+open_session(wanted, None)
 """
 
 

@@ -16,6 +16,7 @@ from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.run.watcher import RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
 from holdfast_runtime.spark.session import open_session
+from holdfast_runtime.spark.settings import SessionRequest
 from tests.cli.run_events import FIRST, STARTED
 
 ROWS = 20
@@ -31,7 +32,7 @@ def slow(folder: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 def engine(folder: Path, listen: Listener, drain: threading.Event) -> RunEnded:
     """Batches until it is drained; each must be whole."""
-    spark = open_session("probe", "local[1]", folder, ui=False, conf={})
+    spark = open_session(SessionRequest("probe", "local[1]", ui=False, conf={}), folder)
     (folder / "jvm").write_text(str(spark.sparkContext._gateway.proc.pid), encoding="utf-8")  # type: ignore[union-attr]  # noqa: SLF001
     listen(STARTED)
     done = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.spark.located import executors
+from holdfast_runtime.spark.located import registered
 
 EXECUTORS = 3
 DEADLINE = 180.0
@@ -30,8 +30,8 @@ def spark() -> Iterator[SparkSession]:
     )
     session.sparkContext.setLogLevel("OFF")
     deadline = time.monotonic() + DEADLINE
-    while len(executors(session)) < EXECUTORS:
-        assert time.monotonic() < deadline, f"only {executors(session)} came up in {DEADLINE} s"
+    while len(registered(session)) < EXECUTORS:
+        assert time.monotonic() < deadline, f"only {registered(session)} came up in {DEADLINE} s"
         time.sleep(0.1)  # asking without a pause would take the time that executors need to come up
     yield session
     session.stop()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast_runtime.spark.session import open_session
+from holdfast_runtime.spark.settings import SessionRequest
 
 
 def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -22,7 +23,8 @@ def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def main(data: Path, code: Path) -> None:
     """Two sessions, one after the other, in one JVM."""
     answer_ours = signal.getsignal(signal.SIGINT)
-    spark = open_session("first", "local[1]", data, ui=True, conf={"spark.ui.port": "0"}, code=[code])
+    conf = {"spark.ui.port": "0", "spark.executorEnv.PYTHONPATH": str(code)}
+    spark = open_session(SessionRequest("first", "local[1]", ui=True, conf=conf), data)
     python, path, group = (
         row.said for row in spark.range(1, numPartitions=1).mapInArrow(workers, "said STRING").collect()
     )
@@ -39,7 +41,7 @@ def main(data: Path, code: Path) -> None:
         "environment_is_as_before": "PYSPARK_PYTHON" not in os.environ and "SPARK_LOCAL_IP" not in os.environ,
     }
     spark.stop()
-    again = open_session("second", "local[1]", data, ui=False, conf={})
+    again = open_session(SessionRequest("second", "local[1]", ui=False, conf={}), data)
     told["second"] = [again.sparkContext.appName, again.sparkContext.uiWebUrl, again.range(3).count()]
     again.stop()
     sys.stdout.write(json.dumps(told))

@@ -16,7 +16,7 @@ from holdfast_runtime.checkpoint.jumps import DueJump, Jump, JumpFile, JumpStale
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, next_offsets
-from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
@@ -63,7 +63,7 @@ def test_a_jump_to_where_nothing_is_has_a_range_for_every_task_that_reads_the_pa
 
 
 def test_a_jump_is_made_also_where_the_partition_has_to_wait_for_another() -> None:
-    reading = replace(READING, order=ReadOrder({A1: ParentEnd(A0, 15)}))
+    reading = replace(READING, after={A1: ParentEnd(A0, 15)})
     after = next_offsets(STOOD, reading, seen(), jump(a1=3))
     assert (after.starts, after.positions[A1]) == ({A1: 3}, 3)
 

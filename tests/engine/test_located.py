@@ -10,7 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.spark.located import ExchangeError, LocatedJob, SlotLocation, batch_plan_text, executors
+from holdfast_runtime.spark.located import (
+    ExchangeError,
+    LocatedJob,
+    SlotLocation,
+    batch_plan_text,
+    by_processor,
+    registered,
+)
 
 
 def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -25,7 +32,7 @@ def through_sql(frame: DataFrame) -> DataFrame:
 
 
 def test_slots_run_on_the_executors_they_name_in_any_arrangement(spark: SparkSession) -> None:
-    names = executors(spark)
+    names = by_processor(registered(spark))
     for arrangement in itertools.permutations(sorted(names)):
         slots = [SlotLocation(f"slot-{i}", names[executor]) for i, executor in enumerate(arrangement)]
         job = LocatedJob(spark, slots, through_sql)
@@ -50,7 +57,7 @@ def test_steps_that_would_move_rows_are_refused_before_they_run(spark: SparkSess
 
 def test_a_slot_whose_executor_is_gone_runs_elsewhere(spark: SparkSession) -> None:
     job = LocatedJob(spark, [SlotLocation("slot-0", "127.0.0.1_99")], through_sql)
-    assert json.loads(job.run("plan")[0])[2] in executors(spark)
+    assert json.loads(job.run("plan")[0])[2] in by_processor(registered(spark))
 
 
 def test_the_plan_of_a_batch_is_known_only_inside_a_batch() -> None:

@@ -12,7 +12,7 @@ from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Offsets, OffsetsUnreadableError
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, lag, next_offsets
-from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.slot.batch_plan import BatchPlan, Turn
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 
@@ -93,7 +93,7 @@ def test_a_partition_that_appears_later_begins_at_its_oldest_record() -> None:
 
 
 def test_a_child_waits_for_its_parent() -> None:
-    reading = replace(READING, order=ReadOrder({A1: ParentEnd(A0, 150)}))
+    reading = replace(READING, after={A1: ParentEnd(A0, 150)})
     world = seen(first=True, a_0=(0, 150), a_1=(0, 9))
     first = next_offsets(Offsets(), reading, world)
     assert A1 not in first.starts

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.loop.ranges import Backlog, BatchLimits, ReadOrder, plan_ranges
+from holdfast_runtime.loop.ranges import Backlog, BatchLimits, plan_ranges
 
 BACKLOGS = st.dictionaries(
     st.builds(StreamPartition, st.sampled_from("ab"), st.integers(0, 5)),
@@ -27,19 +27,19 @@ def counts(ranges: dict[StreamPartition, tuple[int, int]]) -> dict[str, int]:
 
 
 def test_a_batch_reads_from_where_the_last_one_stopped() -> None:
-    assert plan_ranges(backlogs(s_0=5), BatchLimits(100)) == {StreamPartition("s", 0): (10, 15)}
+    assert plan_ranges(backlogs(s_0=5), BatchLimits(100), {}) == {StreamPartition("s", 0): (10, 15)}
 
 
 def test_partitions_without_unread_records_are_left_out() -> None:
-    assert plan_ranges(backlogs(s_0=0), BatchLimits(100)) == {}
+    assert plan_ranges(backlogs(s_0=0), BatchLimits(100), {}) == {}
 
 
 def test_no_partition_gives_more_than_its_limit() -> None:
-    assert counts(plan_ranges(backlogs(s_0=500, s_1=3), BatchLimits(100))) == {"s/0": 100, "s/1": 3}
+    assert counts(plan_ranges(backlogs(s_0=500, s_1=3), BatchLimits(100), {})) == {"s/0": 100, "s/1": 3}
 
 
 def test_bytes_are_shared_so_that_the_small_are_served_and_the_lagging_get_more() -> None:
-    got = counts(plan_ranges(backlogs(s_0=1_000, s_1=3_000, s_2=2), BatchLimits(10_000, bytes_in_all=100_000)))
+    got = counts(plan_ranges(backlogs(s_0=1_000, s_1=3_000, s_2=2), BatchLimits(10_000, bytes_in_all=100_000), {}))
     assert got["s/2"] == 2
     assert got["s/1"] > got["s/0"] > 200
     assert sum(got.values()) <= 1_000
@@ -47,11 +47,11 @@ def test_bytes_are_shared_so_that_the_small_are_served_and_the_lagging_get_more(
 
 def test_a_record_larger_than_the_limit_is_read_alone() -> None:
     many = {StreamPartition("s", i): Backlog(0, 10 + i, 1_000.0) for i in range(3)}
-    assert counts(plan_ranges(many, BatchLimits(100, bytes_in_all=10))) == {"s/2": 1}
+    assert counts(plan_ranges(many, BatchLimits(100, bytes_in_all=10), {})) == {"s/2": 1}
 
 
 def test_a_child_is_not_read_before_its_parent_is_processed_to_where_it_ended() -> None:
-    order = ReadOrder({parse_partition("s/1"): ParentEnd(parse_partition("s/0"), 12)})
+    order = {parse_partition("s/1"): ParentEnd(parse_partition("s/0"), 12)}
     assert counts(plan_ranges(backlogs(s_0=5, s_1=5), BatchLimits(2), order)) == {"s/0": 2}
     after = {**backlogs(s_1=5), parse_partition("s/0"): Backlog(12, 15)}
     assert counts(plan_ranges(after, BatchLimits(2), order)) == {"s/0": 2, "s/1": 2}
@@ -62,7 +62,7 @@ def test_large_records_are_not_starved_by_streams_that_never_rest() -> None:
     position = 0
     for _ in range(20):
         now = {large: Backlog(position, 10, 5_000.0), busy: Backlog(0, 4, 100.0)}
-        position = plan_ranges(now, BatchLimits(100, bytes_in_all=1_000)).get(large, (0, position))[1]
+        position = plan_ranges(now, BatchLimits(100, bytes_in_all=1_000), {}).get(large, (0, position))[1]
     assert position == 10
 
 
@@ -70,7 +70,7 @@ def test_large_records_are_not_starved_by_streams_that_never_rest() -> None:
 def test_ranges_are_exact_within_bounds_and_never_empty(
     given_: dict[StreamPartition, Backlog], records: int, most: int | None
 ) -> None:
-    ranges = plan_ranges(given_, BatchLimits(records, most))
+    ranges = plan_ranges(given_, BatchLimits(records, most), {})
     for partition, (start, end) in ranges.items():
         assert start == given_[partition].position
         assert start < end <= min(given_[partition].end, start + records)
@@ -86,6 +86,6 @@ def test_ranges_are_exact_within_bounds_and_never_empty(
 def test_every_record_is_read_in_the_end(given_: dict[StreamPartition, Backlog], records: int, most: int) -> None:
     now = {p: Backlog(b.position, min(b.end, b.position + 50), b.record_bytes) for p, b in given_.items()}
     for _ in range(50 * len(now) + 1):
-        ranges = plan_ranges(now, BatchLimits(records, most))
+        ranges = plan_ranges(now, BatchLimits(records, most), {})
         now = {p: Backlog(ranges.get(p, (0, b.position))[1], b.end, b.record_bytes) for p, b in now.items()}
     assert all(not backlog.lag for backlog in now.values())

@@ -90,6 +90,20 @@ def test_what_can_be_neither_kept_nor_taken_back_is_refused() -> None:
         replan(DONE, PLANNED, dict.fromkeys(INPUTS, OPEN), {"partition-0": (A0,)})
 
 
+class PlanFiles:
+    """The plans of a TestDriver, as the log that is changed."""
+
+    def __init__(self, query: Path) -> None:
+        self.folder = query / "test-offsets"
+
+    def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
+        path = self.folder / str(planned.batch)
+        if instead is None:
+            path.unlink()
+        else:
+            path.write_text(instead.text(), encoding="utf-8")
+
+
 def taken_back(data: Path, spec: dict[str, Any], at: Callable[[str], None] = lambda _: None) -> Replan | None:
     """As `holdfast offsets --replan` does it, on the log of a TestDriver; None: nothing is planned."""
     run = DataDir(data).app("totals").run("1")
@@ -104,7 +118,7 @@ def taken_back(data: Path, spec: dict[str, Any], at: Callable[[str], None] = lam
         attempt.take_up(number, OffsetLogState(history.done(), planned))
         found = BatchRollback(attempt, number, places, ("totals", "1"), at)
         what = found.decide(history.done(), planned)
-        found.do(planned, what, history)
+        found.do(planned, what, PlanFiles(run.query))
     return what
 
 

@@ -18,9 +18,9 @@ PACKAGE = Path(str(holdfast_runtime.__file__)).parent
 LOGGING = f"-Dlog4j2.configurationFile={(PACKAGE / 'spark' / 'log4j2.properties').as_uri()}"
 
 
-def settings(master: str = "local[2]", code: tuple[Path, ...] = (), **conf: str) -> dict[str, str]:
+def settings(master: str = "local[2]", **conf: str) -> dict[str, str]:
     named = {name.replace("__", "."): value for name, value in conf.items()}
-    return session_settings(SessionRequest("ad-clicks", master, ui=False, conf=named, code=code))
+    return session_settings(SessionRequest("ad-clicks", master, ui=False, conf=named))
 
 
 def test_what_the_engine_stands_on_is_set() -> None:
@@ -55,11 +55,10 @@ def test_users_settings_are_kept_and_added_to() -> None:
         spark__task__maxFailures="7",
         spark__driver__extraJavaOptions="-Xss4m",
         spark__executorEnv__PYTHONPATH="/lib",
-        code=(Path("/code"),),
     )
     assert found["spark.task.maxFailures"] == "7"
     assert found["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
-    assert found["spark.executorEnv.PYTHONPATH"] == "/code:/lib"
+    assert found["spark.executorEnv.PYTHONPATH"] == "/lib"
 
 
 def test_an_app_whose_rows_stay_in_python_needs_one_compiler_of_java_unless_users_say_otherwise() -> None:

@@ -28,7 +28,7 @@ from holdfast_runtime.coordination.coordinator import (
     misfit,
     own_placement,
 )
-from holdfast_runtime.coordination.reporter import Reporter, ReportMap, SupersededError, owner_reference
+from holdfast_runtime.coordination.reporter import Reporter, ReportMap, SupersededError, check_newest, owner_reference
 from holdfast_runtime.progress import Event, Progress
 from holdfast_runtime.streams.generator import Pace
 
@@ -50,7 +50,6 @@ class ClusterCoordinator:
         self._told, self._maps, self._patience, self._seconds = told, maps, patience, seconds
         self._store = ConfigMapStore(maps, told.app, owner_reference(told))
         self._records = RecordStore(self._store, told.app)
-        self._reports = ReportMap(maps, told)
         self._reporter = Reporter(ReportMap(maps, told), told.attempt, now)
         self._known: PlacementRecord | None = None
         self._counts = (0, 0, 0)
@@ -139,7 +138,7 @@ class ClusterCoordinator:
 
     def _check_newest(self) -> None:
         try:
-            self._reports.check()
+            check_newest(self._maps, self._told)
         except SupersededError as error:
             self._reporter.superseded = error
             raise

@@ -121,12 +121,15 @@ def own_placement(tasks: Sequence[str], up: Collection[str], record: PlacementRe
     Each is at its last known location, or else at one of its own: a processor is a pod with a stable name, and its disk
     follows the name. If that is not so, state is restored.
     """
-    if record is None:
-        locations = {processor: processor for processor in up}
-        return Placement(0, locations, assign(tasks, locations, {}, {}))
-    known = {processor: record.task_location.get(task) for task, processor in sorted(record.task_processor.items())}
-    locations = {processor: known.get(processor) or processor for processor in up}
-    return Placement(0, locations, assign(tasks, locations, record.task_location, record.task_processor))
+    ran = [] if record is None else sorted(record.task_processor.items())
+    known = {} if record is None else {processor: record.task_location.get(task) for task, processor in ran}
+    return best_placement(tasks, {processor: known.get(processor) or processor for processor in up}, record)
+
+
+def best_placement(tasks: Sequence[str], locations: Mapping[str, str], record: PlacementRecord | None) -> Placement:
+    """Return the best assignment over processors at these locations, given where tasks ran last."""
+    was, ran_on = ({}, {}) if record is None else (record.task_location, record.task_processor)
+    return Placement(0, locations, assign(tasks, locations, was, ran_on))
 
 
 def count_in_place(before: PlacementRecord | None, what: RunPlacement) -> int:

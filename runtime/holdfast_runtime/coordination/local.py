@@ -9,12 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.placement.assignment import assign
 from holdfast.placement.file_store import FileStore
-from holdfast.placement.metadata_store import MetadataStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.coordination.coordinator import Placement, RunPlacement, kept_paces
+from holdfast_runtime.coordination.coordinator import Placement, RunPlacement, best_placement, kept_paces
 from holdfast_runtime.progress import Event
 from holdfast_runtime.streams.generator import Pace
 
@@ -30,8 +28,7 @@ class LocalCoordinator:
         directory.mkdir(parents=True, exist_ok=True)
         self._topics = topics or {}
         self._run = run_id
-        self._files = FileStore(directory)
-        self._store: MetadataStore = self._files
+        self._store = FileStore(directory)
         self._records = RecordStore(self._store, app)
 
     def __enter__(self) -> Self:
@@ -40,7 +37,7 @@ class LocalCoordinator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._files.close()
+        self._store.close()
 
     @property
     def owner(self) -> str:
@@ -68,10 +65,7 @@ class LocalCoordinator:
         if len(up) < wanted:
             return None
         # One host has one disk, so state is where it was, whatever the processor.
-        locations = dict.fromkeys(up, _HERE)
-        record = self.record()
-        was, ran_on = ({}, {}) if record is None else (record.task_location, record.task_processor)
-        return Placement(0, locations, assign(tasks, locations, was, ran_on))
+        return best_placement(tasks, dict.fromkeys(up, _HERE), self.record())
 
     def newer(self, than: Placement, tasks: Sequence[str], up: Collection[str]) -> Placement | None:  # noqa: ARG002
         """Return None: on one host tasks never move."""

@@ -43,6 +43,21 @@ def has_committed(maps: ConfigMaps, told: AttemptOrders) -> bool:
     return report is not None and (report.batch > 0 or report.progressed is not None)
 
 
+def check_newest(maps: ConfigMaps, told: AttemptOrders) -> str | None:
+    """Return the version of the report's ConfigMap; raise `SupersededError` if a newer attempt has reported."""
+    tree = maps.get(told.report)
+    if tree is None:
+        return None
+    said = report_in(tree)
+    if said is not None and said.attempt > told.attempt:
+        message = (
+            f"attempt {said.attempt} of {told.app} is at work, as ConfigMap {told.report} shows. "
+            f"This is attempt {told.attempt}: it ends, and you need not do anything"
+        )
+        raise SupersededError(message)
+    return version_of(tree)
+
+
 class ReportMap:
     """The report of one run. Not thread-safe."""
 
@@ -55,7 +70,7 @@ class ReportMap:
         """Replace the report; raise `SupersededError` if the present one is of a newer attempt."""
         for _ in range(_TRIES):
             if self._version is None:
-                self._version = self._there()
+                self._version = check_newest(self._maps, self._told)
             try:
                 written = self._written(report)
             except ConfigMapConflictError:
@@ -66,23 +81,6 @@ class ReportMap:
                 return
         message = f"ConfigMap {self._told.report} was written by others {_TRIES} times while the driver reported"
         raise ReportContendedError(message)
-
-    def check(self) -> None:
-        """Raise `SupersededError` if a newer attempt has reported."""
-        self._there()
-
-    def _there(self) -> str | None:
-        tree = self._maps.get(self._told.report)
-        if tree is None:
-            return None
-        said = report_in(tree)
-        if said is not None and said.attempt > self._told.attempt:
-            message = (
-                f"attempt {said.attempt} of {self._told.app} is at work, as ConfigMap {self._told.report} says: "
-                f"this is attempt {self._told.attempt}, it ends"
-            )
-            raise SupersededError(message)
-        return version_of(tree)
 
     def _written(self, report: DriverReport) -> Tree | None:
         tree: Tree = {

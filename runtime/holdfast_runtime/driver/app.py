@@ -31,10 +31,11 @@ from holdfast_runtime.driver.arrangement import (
     first_arrangement,
     shape_of,
 )
-from holdfast_runtime.driver.attempt import Attempt, Growth, WritableAttempt
+from holdfast_runtime.driver.attempt import Attempt, Growth
 from holdfast_runtime.driver.chores import PositionChore, Positions
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.job import Job
+from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.query import LoopParts, Totals, run_query
 from holdfast_runtime.loop.source import serve_offsets
 from holdfast_runtime.loop.stopping import StopCondition
@@ -44,7 +45,8 @@ from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_gr
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import open_session, stopped_after
-from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, slot_job
+from holdfast_runtime.spark.settings import SessionRequest
+from holdfast_runtime.spark.slot_job import PackedProgram, PreparingJob, SlotJob
 from holdfast_runtime.streams.systems import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
 
@@ -94,16 +96,15 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
     require_functions(app.spec)
     outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
     with _session(app, site) as spark:
-        totals = Totals()
         while True:
-            ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside, totals)
+            ended = _run_attempt(_Wiring(app, site, attempt, spark, _compiled(spark, app, attempt)), outside)
             if ended.ending is not EndCause.GROWN:
                 return ended
             topics = kafka_counts(app.spec, site.places.secrets)
             attempt = Attempt(app, site.places, site.coordinator, steady, topics)
 
 
-def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> RunEnded:
+def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
     site, attempt = wiring.site, wiring.attempt
     with serve_offsets(wiring.spark) as questions:
         # Brokers and object stores are slow, so this is done while executors come up.
@@ -115,17 +116,18 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside", totals: Totals) -> RunE
             wiring.take_back(number, logged.done, logged.planned, SparkPlanLog(query.folder))
         arrangement = first_arrangement(wiring.spark, site, list(attempt.tasks), outside.drain)
         if arrangement is None:
+            totals = outside.totals
             return RunEnded(EndCause.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
-        begun = attempt.begin(number, arrangement.placement)
+        reading = attempt.begin(arrangement.placement)
 
         def processed(positions: Positions) -> None:
             # Done first: a batch not known to be done would be read again, and its records may be deleted below.
             query.done()
             attempt.processed(positions)
 
-        with wiring.job(arrangement, begun) as job, PositionChore(processed) as chores:
-            outside.listen(wiring.started(arrangement, begun))
-            return run_query(questions, wiring.loop(begun, query, job, chores, outside, totals))
+        with wiring.job(arrangement, number) as job, PositionChore(processed) as chores:
+            outside.listen(wiring.started(arrangement, number))
+            return run_query(questions, wiring.loop(number, reading, query, job, chores, outside))
 
 
 def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> CompiledGraph:
@@ -135,27 +137,28 @@ def _compiled(spark: SparkSession, app: StreamApp, attempt: Attempt) -> Compiled
 @contextmanager
 def _session(app: StreamApp, site: Site) -> Iterator[SparkSession]:
     runtime = app.spec.runtime
-    spark = open_session(
+    wanted = SessionRequest(
         app.name,
         site.master,
-        site.prints,
         ui=site.ui,
         conf=runtime.spark_conf,
         memory=runtime.driver.memory,
         given=site.spark,
         rows_in_spark=any(step.verb in SQL_VERBS for step in app.spec.steps),
     )
+    spark = open_session(wanted, site.prints)
     with stopped_after(spark, site.prints):
         yield spark
 
 
 @dataclass(frozen=True, slots=True)
 class _Outside:
-    """What the caller of the run gave: when to stop, who listens, the request to drain."""
+    """What all attempts of a run share: when to stop, who listens, the request to drain, counts."""
 
     until: StopCondition
     listen: Listener
     drain: threading.Event
+    totals: Totals = field(default_factory=Totals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +171,14 @@ class _Wiring:
     spark: SparkSession
     compiled: CompiledGraph
 
-    def job(self, arrangement: Arrangement, begun: WritableAttempt) -> MovingJob:
+    def job(self, arrangement: Arrangement, number: int) -> MovingJob:
         """Return the job of the batches, which follows tasks when they move."""
         program = PackedProgram.of(self.attempt.program(self.compiled))
 
         def build(wanted: Arrangement) -> Job:
-            return slot_job(self.spark, program, wanted.slots, wanted.places)
+            return SlotJob(self.spark, program, wanted.slots, wanted.places)
 
-        nothing = BatchPlan(batch=0, epoch=begun.number, now=0, first=True, turns={})
+        nothing = BatchPlan(batch=0, epoch=number, now=0, first=True, turns={})
         first = PreparingJob(lambda: build(arrangement), nothing.text())
         moves = MoveActions(self._look, build, self.attempt.move, self.site.coordinator.applied)
         return MovingJob(first, arrangement, moves if self.site.moving else None)
@@ -193,12 +196,12 @@ class _Wiring:
         taking.do(planned, decided, log)
         _LOG.warning("batch %d is planned anew for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
 
-    def started(self, arrangement: Arrangement, begun: WritableAttempt) -> AttemptStarted:
+    def started(self, arrangement: Arrangement, number: int) -> AttemptStarted:
         """Return the event that is sent before the first batch."""
         return AttemptStarted(
             self.app.name,
             self.app.spec.run_id,
-            begun.number,
+            number,
             len(self.attempt.tasks),
             len(arrangement.slots),
             self.site.shown,
@@ -209,12 +212,12 @@ class _Wiring:
 
     def loop(
         self,
-        begun: WritableAttempt,
+        number: int,
+        reading: AttemptInputs,
         query: Query,
         job: MovingJob,
         chores: PositionChore,
         outside: _Outside,
-        totals: Totals,
     ) -> LoopParts:
         """Return the parts of the batch loop."""
         growth = Growth(self.app, self.attempt.plan, self.site.coordinator.record, outside.listen)
@@ -223,8 +226,8 @@ class _Wiring:
             name=self.app.name,
             checkpoint=query.folder,
             interval=millis(self.app.spec.runtime.trigger.interval),
-            epoch=begun.number,
-            reading=begun.reading,
+            epoch=number,
+            reading=reading,
             bounds=self.attempt.bounds,
             assumed_bytes=self.attempt.assumed_bytes,
             # On a cluster the operator ends an attempt whose inputs have grown, unless the spec says Live.
@@ -237,7 +240,7 @@ class _Wiring:
             until=outside.until,
             listen=outside.listen,
             drain=outside.drain,
-            totals=totals,
+            totals=outside.totals,
         )
 
     def _look(self, now: Arrangement) -> Arrangement:

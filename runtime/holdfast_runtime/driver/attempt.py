@@ -29,7 +29,7 @@ from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
 from holdfast_runtime.loop.next_batch import AttemptInputs
-from holdfast_runtime.loop.ranges import BatchLimits, ReadOrder
+from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.progress import GrowthRefused, Listener
 from holdfast_runtime.segments.graph import CompiledGraph
 from holdfast_runtime.slot.program import Program, StatePlaces, written_streams
@@ -45,15 +45,6 @@ _BYTES_PER_BATCH = 256 << 20
 
 class PlanRejectedError(UserActionError):
     """The app's plan has problems, so it can't run."""
-
-
-@dataclass(frozen=True, slots=True)
-class WritableAttempt:
-    """An attempt that has fenced off earlier ones and may write."""
-
-    number: int
-    """Its fencing epoch."""
-    reading: AttemptInputs
 
 
 class Attempt:
@@ -129,16 +120,16 @@ class Attempt:
         placed = self._before.last.get(task)
         return placed is not None and placed.marker.batch >= turn
 
-    def begin(self, number: int, placement: Placement) -> WritableAttempt:
-        """Record where tasks run and return the attempt, ready to write. `number`: the result of `shut_out`."""
+    def begin(self, placement: Placement) -> AttemptInputs:
+        """Record where tasks run; return what the attempt reads. Call it after `take_up`."""
         spec, self._child_after = self._app.spec, self._order()
         self.move(placement)
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
         limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
-        order, grace = ReadOrder(self._child_after), millis(spec.expansion.grace)
+        grace = millis(spec.expansion.grace)
         own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
-        return WritableAttempt(number, AttemptInputs(self.tasks, bounded, limits, order, grace, own))
+        return AttemptInputs(self.tasks, bounded, limits, self._child_after, grace, own)
 
     def move(self, placement: Placement) -> None:
         """Record where tasks run, before their first batch there."""
@@ -172,11 +163,14 @@ class Attempt:
         return child_after(self._record, parents, ends)
 
 
+def _problems(found: Plan) -> str:
+    return "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
+
+
 def _accepted(app: StreamApp, known: PlanningFacts) -> Plan:
     found = plan(app, known)
     if not found.valid:
-        told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
-        message = f"{app.name} can't run as it is: {told}"
+        message = f"{app.name} can't run as it is: {_problems(found)}"
         raise PlanRejectedError(message)
     return found
 
@@ -221,8 +215,7 @@ class Growth:
         if found.valid:
             return True
         self._refused = grown
-        told = "; ".join(f"{problem.reason}: {problem.message}" for problem in found.problems)
-        self.listen(GrowthRefused(f"{self._said(grown)}, and the app goes on with what it had: {told}"))
+        self.listen(GrowthRefused(f"{self._said(grown)}, and the app goes on with what it had: {_problems(found)}"))
         return False
 
     def _grown(self, bounds: Collection[StreamPartition]) -> dict[str, int]:

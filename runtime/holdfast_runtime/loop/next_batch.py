@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.jumps import Jump, jumped
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.clocks import BatchTime
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
-from holdfast_runtime.loop.ranges import Backlog, BatchLimits, ReadOrder, after_grace, noticed_now, plan_ranges, settled
+from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, Turn
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
@@ -52,7 +53,8 @@ class AttemptInputs:
     bounded: frozenset[str]
     """Bounded streams: they end where they ended when the app first looked."""
     limits: BatchLimits
-    order: ReadOrder = field(default_factory=ReadOrder)
+    after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
+    """New partition -> its parent, and where it has to be processed to before the new one is read."""
     grace: int = 0
     """Milliseconds that new partitions wait for producers that do not know them yet."""
     own: frozenset[str] = frozenset()
@@ -77,12 +79,12 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
     sizes = {**found.record_bytes, **{stream: ceil(size) for stream, size in seen.record_bytes.items()}}
     backlogs = _backlogs(reading, seen, positions, ends, {**seen.assumed_bytes, **sizes, **seen.record_bytes})
     now = max(seen.now, before.now)
-    new = {child: first for child, first in reading.order.after.items() if child in fresh}
+    new = {child: first for child, first in reading.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
-    order = ReadOrder(after_grace(reading.order.after, noticed, ends))
+    after = after_grace(reading.after, noticed, ends)
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
-    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, order)}
+    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after)}
     taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
     if not taking_part:
         return before

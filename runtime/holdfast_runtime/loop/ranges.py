@@ -11,7 +11,7 @@ that replays and later attempts know them. Must not read streams.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from holdfast.tasks.expansion import may_be_read
 from holdfast.tasks.partitions import StreamPartition
@@ -46,26 +46,18 @@ class Backlog:
         return max(0, self.end - self.position)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOrder:
-    """Which partitions have to wait for others: new ones for their parents, after a stream has grown."""
-
-    after: Mapping[StreamPartition, ParentEnd] = field(default_factory=dict)
-
-    def admits(self, partition: StreamPartition, processed: Mapping[StreamPartition, int]) -> bool:
-        """Return whether a partition may be read in a batch that starts when these positions are processed."""
-        return may_be_read(partition, self.after, processed)
-
-
 def plan_ranges(
-    backlogs: Mapping[StreamPartition, Backlog], limits: BatchLimits, order: ReadOrder | None = None
+    backlogs: Mapping[StreamPartition, Backlog], limits: BatchLimits, after: Mapping[StreamPartition, ParentEnd]
 ) -> dict[StreamPartition, tuple[int, int]]:
-    """Return partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out."""
+    """Return partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out.
+
+    `after`: new partitions that wait until their parents are processed to there.
+    """
     processed = {partition: backlog.position for partition, backlog in backlogs.items()}
     wanted = {
         partition: min(backlogs[partition].lag, limits.records_per_partition)
         for partition in sorted(backlogs)
-        if backlogs[partition].lag and (order is None or order.admits(partition, processed))
+        if backlogs[partition].lag and may_be_read(partition, after, processed)
     }
     if limits.bytes_in_all is not None:
         wanted = _within_bytes(wanted, backlogs, limits.bytes_in_all)

@@ -5,7 +5,7 @@ ahead of the batch clock than `maxAhead` does not move the watermark: otherwise 
 make all later rows late. Bad records are set aside. Must not know steps or state, nor decide what becomes of bad rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -233,12 +233,3 @@ def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch
         records = records.filter(users)
     bare = pc.binary_slice(records.column("value"), 1, _LONGEST)
     return records.set_column(records.schema.get_field_index("value"), "value", bare), deliveries
-
-
-def readers(
-    declared: Mapping[str, Stream], schemas: Mapping[str, pa.Schema], typed: frozenset[str]
-) -> dict[str, InputReader]:
-    """Return a reader for each stream in `schemas`."""
-    return {
-        name: InputReader(name, declared.get(name), schema, typed=name in typed) for name, schema in schemas.items()
-    }

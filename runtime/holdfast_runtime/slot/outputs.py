@@ -234,22 +234,14 @@ class Outbox:
         self._parts.setdefault(partition, []).append(records)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
-    """What one task writes, with its marker."""
-
-    marker: Marker
-    outputs: Mapping[str, bytes]
-
-
 def write(
-    sent: Sequence[TaskOutput], streams: StreamAccess, sender: AttemptSlot, at: Callable[[str], None] = lambda _: None
+    sent: Mapping[Marker, Mapping[str, bytes]], streams: StreamAccess, sender: AttemptSlot, at: Callable[[str], None]
 ) -> None:
-    """Write the outputs of tasks; those already written are skipped. `at` is called with each step."""
+    """Write the outputs of tasks, by their markers, unless already written. `at` is called with each step."""
     writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
-    for one in sent:
-        for partition, content in one.outputs.items():
-            writes.setdefault(partition, []).append((_unpacked(content), one.marker))
+    for marker, outputs in sent.items():
+        for partition, content in outputs.items():
+            writes.setdefault(partition, []).append((_unpacked(content), marker))
     if writes:
         streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at)
 

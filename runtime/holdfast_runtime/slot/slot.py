@@ -25,7 +25,7 @@ from holdfast_runtime.slot.batch_plan import (
     keep_offsets,
     keep_outputs,
 )
-from holdfast_runtime.slot.outputs import TaskOutput, write
+from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.task_clock import MARKS, ClockInput, StoredClock, advance_clock, outgoing_messages
 from holdfast_runtime.slot.worker_tools import WorkerTools
@@ -65,13 +65,13 @@ class Slot:
         self._restored: set[str] = set()
         """Tasks whose stores were restored from their durable copies in this batch."""
 
-    def first(self) -> Batches:
+    def first(self, batches: Batches) -> Batches:
         """Run the first of several segments."""
-        self._expect()
+        self._begin(batches)
         for task in self._turns:
             yield from self._passed_on(0, task, *self._shielded(task, partial(self._started, task)))
 
-    def between(self, level: int, batches: Batches) -> Batches:
+    def between(self, batches: Batches, level: int) -> Batches:
         """Run a segment between two others."""
         for number, rows, notes in self._shop.layouts[level - 1].gathered(batches):
             task, note = self._shop.names[number], TurnNote.unpacked(notes)
@@ -98,9 +98,9 @@ class Slot:
         reports = {task: note.report for task, (note, _) in arrived.items()}
         yield _text(failures[0].text() if failures else self._answer(compute, reports))
 
-    def only(self) -> Batches:
+    def only(self, batches: Batches) -> Batches:
         """Run the only segment of an app without Spark SQL, and commit."""
-        self._expect()
+        self._begin(batches)
         reports = {task: TaskReport(task) for task in self._turns}
 
         def compute(store: TaskStore) -> tuple[TurnNote, Rows]:
@@ -108,8 +108,11 @@ class Slot:
 
         yield _text(self._answer(compute, reports))
 
-    def _expect(self) -> None:
-        """Announce all ranges that the slot will fetch, so that they can be read ahead. Errors show at the fetch."""
+    def _begin(self, batches: Batches) -> None:
+        """Consume the one row that made Spark run the slot, and announce what the slot will fetch, to be read ahead."""
+        for _ in batches:
+            pass
+        # Errors show at the fetch.
         with suppress(HoldfastError):
             self._shop.streams.expect([wanted for turn in self._turns.values() for wanted in turn.fetched])
 
@@ -201,10 +204,10 @@ class Slot:
         def written(deltas: Sequence[Delta]) -> None:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
-            sent = [TaskOutput(self._marker(delta), delta.outputs) for delta in deltas]
+            sent = {self._marker(delta): delta.outputs for delta in deltas}
             # Before any write: if one partition has this batch with other content, no partition may get ours.
-            for one in sent:
-                self._check_sent(one.marker)
+            for marker in sent:
+                self._check_sent(marker)
             with self._phases.measured("write"):
                 write(sent, self._shop.streams, self._sender, self._at)
 

@@ -15,7 +15,7 @@ from holdfast.spec.kept_state import state_name
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 from holdfast_runtime.segments.graph import FAILED, FAILURES, SINK_VERBS, SOURCE, SQL_VERBS, GraphNode, failed_rows
 from holdfast_runtime.slot.batch_plan import Turn
-from holdfast_runtime.slot.inputs import InputReader, readers
+from holdfast_runtime.slot.inputs import InputReader
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, kept_event_time, typed_streams
 from holdfast_runtime.slot.report import TaskReport, TurnNote
@@ -61,14 +61,15 @@ class WorkerTools:
         """The nodes whose rows travel from each level to the next."""
         self._declared = {stream.name: stream for stream in spec.streams}
         self._typed = typed_streams(spec, plan)
-        self._readers: dict[str, InputReader] = readers(
-            self._declared, {node.name: node.schema for node in program.compiled.sources}, self._typed
-        )
-        self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
-        self._targets = {node.index: self._target(node) for node in program.compiled.sinks}
-        self._runs = {
-            node.index: self._prepared(node) for node in program.compiled.nodes if node.verb not in _RUN_ELSEWHERE
+        self._readers = {
+            node.name: InputReader(
+                node.name, self._declared.get(node.name), node.schema, typed=node.name in self._typed
+            )
+            for node in compiled.sources
         }
+        self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
+        self._targets = {node.index: self._target(node) for node in compiled.sinks}
+        self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
         self._clock_plans: dict[str, ClockPlan] = {}
 
     def fetch(self, turn: Turn, now: int, report: TaskReport) -> TurnInput:

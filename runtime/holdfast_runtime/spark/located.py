@@ -100,11 +100,6 @@ def batch_plan_text() -> str:
     return str(plan)
 
 
-def executors(spark: SparkSession) -> dict[str, str]:
-    """Return executor id -> the name by which a slot asks for it; empty if everything runs in the driver."""
-    return {one.id: one.place for one in registered(spark)}
-
-
 def registered(spark: SparkSession) -> tuple[Executor, ...]:
     """Return the live executors, with their pods on a cluster; none if everything runs in the driver."""
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no way to ask

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -115,26 +115,11 @@ def spark_log(data: Path) -> Path:
     return data / "spark.log"
 
 
-def open_session(  # noqa: PLR0913 - each is a different thing
-    app_name: str,
-    master: str,
-    data: Path | None,
-    *,
-    ui: bool,
-    conf: Mapping[str, str],
-    code: Sequence[Path] = (),
-    memory: str = "1g",
-    given: Mapping[str, str] | None = None,
-    rows_in_spark: bool = True,
-) -> SparkSession:
-    """Return a session for one app, with `memory` of Java heap. Without `data`, Spark prints where this process prints.
-
-    `conf` are the user's settings and are checked; `given` come with the site where the app runs, and override them.
-    `rows_in_spark`: whether rows pass through Spark SQL.
+def open_session(wanted: SessionRequest, data: Path | None) -> SparkSession:
+    """Return a session for one app. Without `data`, Spark prints where this process prints.
 
     A JVM that this process already has is used again; it keeps its heap size and output.
     """
-    wanted = SessionRequest(app_name, master, ui, conf, code, memory, given or {}, rows_in_spark)
     settings = SparkConf(loadDefaults=False).setAll(list(session_settings(wanted).items()))
     try:
         with _environment(wanted), _interrupts_stay_ours():

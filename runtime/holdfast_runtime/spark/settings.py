@@ -3,7 +3,7 @@
 A setting that would break the engine is refused by name, with the reason. Must not know a session.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,13 +82,11 @@ class SessionRequest:
     master: str
     ui: bool
     conf: Mapping[str, str]
-    """The app's own settings."""
-    code: Sequence[Path] = ()
-    """Folders whose Python modules the steps use."""
+    """The app's own settings, as the user gave them; they are checked."""
     memory: str = "1g"
     """Java heap of the driver, as Spark or Kubernetes writes it."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """Settings that come with the site where the app runs."""
+    """Settings that come with the site where the app runs, and override the app's."""
     rows_in_spark: bool = True
     """Whether rows pass through Spark SQL, or only through Python."""
 
@@ -127,10 +125,7 @@ def session_settings(wanted: SessionRequest) -> dict[str, str]:
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
         "spark.speculation": "false",
     }
-    settings |= _java_options(wanted)
-    if path := _python_path(wanted):
-        settings["spark.executorEnv.PYTHONPATH"] = path
-    return settings
+    return settings | _java_options(wanted)
 
 
 def check_settings(conf: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
@@ -166,8 +161,3 @@ def _java_options(wanted: SessionRequest) -> dict[str, str]:
         # In Java the last of two equal options counts, so the user's come last.
         found[name] = " ".join([logging, *options, *filter(None, [wanted.conf.get(name)])])
     return found
-
-
-def _python_path(wanted: SessionRequest) -> str:
-    given = wanted.conf.get("spark.executorEnv.PYTHONPATH")
-    return ":".join([*(str(folder.resolve()) for folder in wanted.code), *([given] if given else [])])

@@ -8,12 +8,11 @@ segments to Spark. Must not know what segments do, nor decide what becomes of a 
 
 import gc
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
-import pyarrow as pa
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -28,7 +27,7 @@ from holdfast_runtime.job import Job, start_early
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
-from holdfast_runtime.slot.slot import Slot
+from holdfast_runtime.slot.slot import Batches, Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.spark.located import LocatedJob, Segment, SlotLocation, batch_plan_text
 from holdfast_runtime.spark.session import java_causes
@@ -123,21 +122,36 @@ class PackedProgram:
         return cls(program, pickle.dumps(program, protocol=5))
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What the worker processes of a job get."""
-
-    content: bytes
-    """The pickled program."""
-    slots: Sequence[tuple[str, ...]]
-    """The tasks of each slot, in the order of the job."""
-
-
 class SlotJob:
     """The job that runs the slots of an app."""
 
-    def __init__(self, job: LocatedJob, texts: Mapping[str, str]) -> None:
-        self._job, self._texts = job, texts
+    def __init__(
+        self,
+        spark: SparkSession,
+        packed: PackedProgram,
+        slots: Mapping[str, tuple[str, ...]],
+        places: Mapping[str, str | None],
+    ) -> None:
+        """Prepare the job for an assignment; `slots`: slot -> its tasks, `places`: slot -> where it should run."""
+        compiled, content, tasks = packed.program.compiled, packed.content, tuple(slots.values())
+
+        def segment(run: Callable[[Slot, Batches], Batches]) -> Segment:
+            return lambda batches: run(_slot(content, tasks), batches)
+
+        def build(frame: DataFrame) -> DataFrame:
+            if not compiled.has_sql:
+                return frame.mapInArrow(segment(Slot.only), _RESULT)
+            frame = frame.mapInArrow(segment(Slot.first), compiled.layout(0).spark_schema)
+            for level in range(1, compiled.last):
+                if level % 2:
+                    frame = sql_segment(frame, compiled, level)
+                else:
+                    between = segment(partial(Slot.between, level=level))
+                    frame = frame.mapInArrow(between, compiled.layout(level).spark_schema)
+            return frame.mapInArrow(segment(Slot.last), _RESULT)
+
+        self._job = LocatedJob(spark, [SlotLocation(name, places[name]) for name in slots], build)
+        self._texts = sql_texts(packed.program.spec.steps)
 
     def run(self, batch: str) -> list[str]:
         """Run all slots with this plan and return their answers; raise `ExpressionFailedError` if Spark SQL fails."""
@@ -149,74 +163,13 @@ class SlotJob:
             raise
 
 
-def slot_job(
-    spark: SparkSession,
-    packed: PackedProgram,
-    slots: Mapping[str, tuple[str, ...]],
-    places: Mapping[str, str | None],
-) -> SlotJob:
-    """Return the job for an assignment; `slots`: slot -> its tasks, `places`: slot -> where it should run."""
-    work = _Work(packed.content, tuple(slots.values()))
-
-    def build(frame: DataFrame) -> DataFrame:
-        compiled = packed.program.compiled
-        if not compiled.has_sql:
-            return frame.mapInArrow(_only(work), _RESULT)
-        frame = frame.mapInArrow(_first(work), compiled.layout(0).spark_schema)
-        for level in range(1, compiled.last):
-            if level % 2:
-                frame = sql_segment(frame, compiled, level)
-            else:
-                frame = frame.mapInArrow(_between(work, level), compiled.layout(level).spark_schema)
-        return frame.mapInArrow(_last(work), _RESULT)
-
-    job = LocatedJob(spark, [SlotLocation(name, places[name]) for name in slots], build)
-    return SlotJob(job, sql_texts(packed.program.spec.steps))
-
-
-def _only(work: _Work) -> Segment:
-    def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _drain(batches)
-        yield from _slot(work).only()
-
-    return segment
-
-
-def _first(work: _Work) -> Segment:
-    def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _drain(batches)
-        yield from _slot(work).first()
-
-    return segment
-
-
-def _between(work: _Work, level: int) -> Segment:
-    def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _slot(work).between(level, batches)
-
-    return segment
-
-
-def _last(work: _Work) -> Segment:
-    def segment(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _slot(work).last(batches)
-
-    return segment
-
-
-def _drain(batches: Iterator[pa.RecordBatch]) -> None:
-    """Consume the one row that makes Spark run the slot; the slot is known by its number."""
-    for _ in batches:
-        pass
-
-
-def _slot(work: _Work) -> Slot:
+def _slot(content: bytes, slots: Sequence[tuple[str, ...]]) -> Slot:
     """Return the slot that this Spark task runs; slots are numbered in the order of the job."""
     from pyspark import TaskContext  # noqa: PLC0415 - only inside a Spark task
 
-    shop = _worker_tools(work.content)
+    shop = _worker_tools(content)
     plan = BatchPlan.parse(batch_plan_text())
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - `batch_plan_text` says so better
     number = context.partitionId()
-    return Slot(shop, plan, number, work.slots[number])
+    return Slot(shop, plan, number, slots[number])

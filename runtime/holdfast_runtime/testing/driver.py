@@ -288,13 +288,13 @@ class TestDriver:
             assert placement is not None  # noqa: S101 - the one processor is up
             number = attempt.shut_out(self._slots)
             attempt.take_up(number, self._history.logged())
-            begun = attempt.begin(number, placement)
+            reading = attempt.begin(placement)
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))
             slots = tasks_by_slot(placement.assignment, self._slots)
             job = job_of(program, slots, self._spark, lambda: self._now, self._reached)
-        self._program, self._job, self._epoch, self._reading = program, job, begun.number, begun.reading
+        self._program, self._job, self._epoch, self._reading = program, job, number, reading
         self._bounds, self._assumed_bytes = attempt.bounds, attempt.assumed_bytes
         self._log = EmbeddedLog(self._data.log, sync=program.where.sync)
         self._records = AppStreams(spec, program.plan, compiled, self._log)

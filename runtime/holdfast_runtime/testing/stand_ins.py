@@ -110,9 +110,9 @@ def job_of(
         return JobHere(
             WorkerTools(program, Streams(program.app, program.spec, program.plan, program.where, clock)), slots, at
         )
-    from holdfast_runtime.spark.slot_job import PackedProgram, slot_job  # noqa: PLC0415 - tests without SQL need no Spark
+    from holdfast_runtime.spark.slot_job import PackedProgram, SlotJob  # noqa: PLC0415 - tests without SQL need no Spark
 
-    return slot_job(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
+    return SlotJob(spark, PackedProgram.of(program), slots, dict.fromkeys(slots))
 
 
 def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSchema:
@@ -135,7 +135,7 @@ def _nobody_asks(given: pa.Schema, _: tuple[str, ...]) -> pa.Schema:
 
 
 def _answer(slot: Slot) -> str:
-    (batch,) = slot.only()
+    (batch,) = slot.only(iter(()))
     return str(batch.column("result")[0].as_py())
 
 
@@ -183,16 +183,6 @@ class History:
             raise TestMisuseError(message) from error
         finally:
             draft.unlink()
-
-    def take_back(self, planned: Offsets, instead: Offsets | None) -> None:
-        """Remove the plan of a batch, or replace it by `instead`."""
-        path = self._planned / str(planned.batch)
-        if instead is None:
-            path.unlink()
-            return
-        draft = self._planned / f".{os.getpid()}"
-        draft.write_text(instead.text(), encoding="utf-8")
-        draft.replace(path)
 
     def finish(self, offsets: Offsets) -> None:
         """Mark a batch as done."""
