@@ -83,7 +83,7 @@ def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) -> None:
     there = folder(tmp_path)
     (there / name).write_text("{")
-    with pytest.raises(DriverFolderError, match="one release"):
+    with pytest.raises(DriverFolderError, match="image of the release whose operator wrote"):
         read_folder(there)
     (there / name).unlink()
     with pytest.raises(DriverFolderError, match=name):

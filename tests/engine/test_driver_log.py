@@ -55,7 +55,7 @@ def test_rows_from_the_future_are_counted_and_the_first_is_named(
     clock[0] += 60_000
     log.listen(progress(4))
     said = [line for line in caplog.messages if "future" in line]
-    assert said == ["5 rows from the future since the last line, as clicks/0 at offset 7: ts is 2099-01-01"]
+    assert said == ["5 rows from the future since the last line, for example clicks/0 at offset 7: ts is 2099-01-01"]
 
 
 def test_a_clock_that_was_set_is_said_at_once(log: DriverLog, caplog: pytest.LogCaptureFixture) -> None:
@@ -70,7 +70,7 @@ def test_begin_and_end_are_said(log: DriverLog, caplog: pytest.LogCaptureFixture
     log.listen(RunEnded(EndCause.DRAINED, 3, 30, 27, 1.0))
     assert caplog.messages == [
         "ads run 1 attempt 2: 4 tasks in 2 slots, data /shared",
-        "draining: the batch at hand is finished",
+        "draining: the current batch is finished first",
         "drained: 3 batches, 30 rows in, 27 out",
     ]
 

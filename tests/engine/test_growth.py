@@ -71,7 +71,10 @@ def test_what_is_no_multiple_is_said_once_and_what_becomes_one_is_taken() -> Non
     assert not growth.taken(clicks(3))
     (refused,) = told
     assert isinstance(refused, GrowthRefused)
-    assert "clicks has grown from 2 to 3 partitions, and the app goes on with what it had: NotAMultiple" in refused.why
+    assert (
+        "clicks has grown from 2 to 3 partitions, and the app continues with the partitions it had: NotAMultiple"
+        in refused.why
+    )
     assert growth.taken(clicks(4))
 
 

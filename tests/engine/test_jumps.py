@@ -88,7 +88,7 @@ def test_a_jump_takes_the_id_of_a_topic_that_was_made_anew() -> None:
     assert stopped.value.settings == ("a=oldest",)
     after = next_offsets(STOOD, READING, world, jump({"a": "two"}, a0=0, a1=0))
     assert (after.positions, after.ids) == ({A0: 3, A1: 0, B0: 30}, {"a": "two"})
-    with pytest.raises(PositionLostError, match="it has the id three"):
+    with pytest.raises(PositionLostError, match="its id is three"):
         next_offsets(STOOD, READING, seen({"a": "three"}), jump({"a": "two"}, a0=0, a1=0))
 
 
@@ -112,12 +112,12 @@ def test_a_jump_from_elsewhere_is_refused(before: Offsets, reading: AttemptInput
 
 
 def test_a_jump_to_records_that_are_gone_by_now_stops_the_app_with_the_choice() -> None:
-    with pytest.raises(PositionLostError, match=r"offset 4, but the oldest record kept is 6: 2 records are gone"):
+    with pytest.raises(PositionLostError, match=r"is 4, but the oldest record kept is 6: 2 records are gone"):
         next_offsets(STOOD, READING, seen(a0=(6, 10)), jump(a0=4))
 
 
 def test_all_partitions_that_are_lost_are_named() -> None:
-    with pytest.raises(PositionLostError, match="Lost, too: a/1, b/0") as stopped:
+    with pytest.raises(PositionLostError, match="Also lost: a/1, b/0") as stopped:
         next_offsets(STOOD, READING, seen(a0=(12, 15), a1=(0, 7), b0=(31, 31)))
     assert stopped.value.settings == ("a/0=oldest", "a/1=end", "b/0=oldest")
 

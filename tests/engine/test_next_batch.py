@@ -113,7 +113,7 @@ def test_a_bounded_stream_ends_where_it_ended_when_it_was_first_looked_at() -> N
 
 @pytest.mark.parametrize(
     ("bounds", "message"),
-    [((50, 60), "40 records are gone unread"), ((0, 5), "it was created anew or put back to an older copy")],
+    [((50, 60), "40 records are gone unread"), ((0, 5), "it was created again, or put back to an older copy")],
 )
 def test_records_that_are_gone_are_never_skipped_in_silence(bounds: tuple[int, int], message: str) -> None:
     before = next_offsets(Offsets(), READING, seen(first=True, a_0=(0, 10)))
@@ -174,7 +174,7 @@ def test_a_topic_that_was_made_anew_is_not_read_on_as_if_it_were_the_old_one() -
     first = next_offsets(Offsets(), READING, replace(seen(first=True, a_0=(0, 5)), ids={"a": "one"}))
     assert Offsets.parse(first.text()).ids == {"a": "one"}
     assert next_offsets(first, READING, replace(seen(a_0=(0, 5)), ids={"a": "one"})) is first
-    with pytest.raises(PositionLostError, match="stream a was deleted and made anew: it has the id two"):
+    with pytest.raises(PositionLostError, match="stream a was deleted and created again: its id is two"):
         next_offsets(first, READING, replace(seen(a_0=(0, 9)), ids={"a": "two"}))
 
 

@@ -74,7 +74,7 @@ def test_of_a_batch_that_is_written_in_part_that_part_stays() -> None:
 
 
 def test_a_batch_that_is_written_needs_no_plan() -> None:
-    with pytest.raises(ReplanRefusedError, match="written already: run the app"):
+    with pytest.raises(ReplanRefusedError, match="written already. Run the app"):
         decided(PLANNED, SEEN, SEEN)
 
 
@@ -198,7 +198,7 @@ def test_outputs_without_what_was_decided_are_not_taken_back(tmp_path: Path) -> 
     state = DataDir(tmp_path).app("totals").run("1").durable
     for delta in state.rglob("delta-*2-*"):
         delta.unlink()
-    with pytest.raises(ReplanRefusedError, match="has written its batch 2, but what it has written is not in"):
+    with pytest.raises(ReplanRefusedError, match="has written its batch 2, but the delta of that batch is missing in"):
         taken_back(tmp_path, app())
 
 

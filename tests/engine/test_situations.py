@@ -314,7 +314,7 @@ def test_a_checkpoint_of_another_time_than_the_state_is_refused(tmp_path: Path) 
     with TestDriver(app(), data) as driver:
         driver.feed("orders", orders(8))
         with pytest.raises(
-            SlotUserError, match=r"orders/\d up to offset 3, but what was written of it read up to 2.*of one history"
+            SlotUserError, match=r"orders/\d up to offset 3, but its delta read up to 2.*of one history"
         ):
             driver.run_until_idle()
         assert driver.rows("totals") == []
@@ -484,7 +484,7 @@ def test_what_other_slots_committed_before_a_function_failed_stays_and_is_named(
         )
         driver.feed("orders", [{"customer": good, "n": 4, "amount": 1}, {"customer": bad, "n": 5, "amount": -1}])
         with pytest.raises(
-            SlotUserError, match=r"a negative amount[\s\S]*other slots have .* as it is: partition-0; the"
+            SlotUserError, match=r"a negative amount[\s\S]*Other slots have .* it stays: partition-0. The"
         ):
             driver.run()
         stays = [row for row in driver.rows("totals") if row["n"] in (4, 5)]

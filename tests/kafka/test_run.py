@@ -172,7 +172,7 @@ def test_a_topic_that_was_made_anew_or_lost_records_stops_the_app_with_the_choic
     counted.feed(2_000)
     with Run(app, tmp_path / "data", "--until-idle") as run:
         said = run.until("failed")["message"]
-    assert "the topic of stream rows was deleted and made anew" in said
+    assert "the topic of stream rows was deleted and created again" in said
     assert "spec.runId" in said
     assert troubles(app, tmp_path) == {"rows/0": "recreated", "rows/1": "recreated"}
     go_on(said)

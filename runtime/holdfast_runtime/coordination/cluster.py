@@ -150,7 +150,7 @@ class ClusterCoordinator:
         why = misfit(handed, self._told.attempt, tasks, up)
         if why is None:
             return Placement(handed.version, handed.processors, handed.assignment)
-        self._say(f"assignment {handed.version} is not applied (yet): {why}")
+        self._say(f"assignment {handed.version} is not applied for now: {why}")
         return None
 
     def _read(self) -> VersionedAssignment | None:
@@ -159,7 +159,7 @@ class ClusterCoordinator:
             text = None if tree is None else (tree.get("data") or {}).get(ASSIGNMENT_KEY)
             return None if text is None else read_assignment(text)
         except (RetrySoonError, WorldChangeError, AssignmentInvalidError) as error:
-            self._say(f"the assignment can't be read, it is looked at again: {error}")
+            self._say(f"the assignment can't be read; it is tried again: {error}")
             return None
 
     def _say(self, text: str) -> None:

@@ -36,9 +36,9 @@ from holdfast_runtime.driver.chores import PositionChore, Positions
 from holdfast_runtime.driver.replanning import AllWrittenError, BatchRollback, PlanLog
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.next_batch import AttemptInputs
-from holdfast_runtime.loop.query import LoopParts, Totals, run_query
+from holdfast_runtime.loop.query import LoopParts, run_query
 from holdfast_runtime.loop.source import serve_offsets
-from holdfast_runtime.loop.stopping import StopCondition
+from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
 from holdfast_runtime.segments.catalyst import select_schema
 from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_graph, require_built
@@ -194,7 +194,7 @@ class _Wiring:
         except AllWrittenError:
             return
         taking.do(planned, decided, log)
-        _LOG.warning("batch %d is planned anew for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
+        _LOG.warning("batch %d is replanned for %s (runtime.replan)", planned.batch, ", ".join(decided.taken_back))
 
     def started(self, arrangement: Arrangement, number: int) -> AttemptStarted:
         """Return the event that is sent before the first batch."""

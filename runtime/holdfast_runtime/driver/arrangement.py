@@ -175,7 +175,7 @@ class MovingJob:
                 failing = ""
             except (RetrySoonError, WorldChangeError, Py4JError, PySparkException) as error:
                 if failing != str(error) and not self._over.is_set():
-                    _LOG.warning("tasks stay where they are, it is looked at again: %s", error)
+                    _LOG.warning("tasks stay where they are until this succeeds; it is tried again: %s", error)
                 failing = str(error)
             except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
                 self._failure = error
@@ -192,7 +192,7 @@ class MovingJob:
             moves.remember(wanted.placement)
         with self._handing:
             self._coming = wanted, job
-        _LOG.info("from the next batch on, tasks run so: %s", _said(wanted))
+        _LOG.info("from the next batch on, tasks run as follows: %s", _said(wanted))
 
 
 def _said(arrangement: Arrangement) -> str:

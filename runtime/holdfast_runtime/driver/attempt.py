@@ -209,13 +209,15 @@ class Growth:
         if not grown or grown == self._refused:
             return False
         if self.app.spec.on_partition_growth == "Halt":
-            message = f"{self._said(grown)}; set spec.onPartitionGrowth to Restart or Live to go on"
+            message = f"{self._said(grown)}; to continue, set spec.onPartitionGrowth to Restart or Live"
             raise GrowthHaltedError(message)
         found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
         if found.valid:
             return True
         self._refused = grown
-        self.listen(GrowthRefused(f"{self._said(grown)}, and the app goes on with what it had: {_problems(found)}"))
+        self.listen(
+            GrowthRefused(f"{self._said(grown)}, and the app continues with the partitions it had: {_problems(found)}")
+        )
         return False
 
     def _grown(self, bounds: Collection[StreamPartition]) -> dict[str, int]:

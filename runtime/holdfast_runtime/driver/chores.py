@@ -49,7 +49,7 @@ class RetriedChore:
 
     def _say(self, what: str, *, foreign: bool) -> None:
         if what != self._said:
-            _LOG.warning("it is tried again: %s", what, exc_info=foreign)
+            _LOG.warning("background work failed and is tried again: %s", what, exc_info=foreign)
         self._said = what
 
 

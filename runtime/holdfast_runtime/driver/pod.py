@@ -58,8 +58,8 @@ def read_folder(folder: Path) -> DriverFolder:
         return DriverFolder(parse_app(json.loads(app)), read_orders(told), json.loads(spark))
     except (ValueError, KeyError, TypeError) as error:
         message = (
-            f"{folder} does not hold what a driver is told ({type(error).__name__}: {error}): the operator that wrote "
-            f"it and this image are to be of one release"
+            f"{folder} does not hold the files of a driver ({type(error).__name__}: {error}). Use the runtime image of "
+            f"the release whose operator wrote them"
         )
         raise DriverFolderError(message) from error
 
@@ -184,7 +184,7 @@ class DriverLog:
             case GrowthRefused() | ClockJumped():
                 _LOG.warning("%s", event.why)
             case RunDraining():
-                _LOG.info("draining: the batch at hand is finished")
+                _LOG.info("draining: the current batch is finished first")
             case RunEnded():
                 _LOG.info(
                     "%s: %d batches, %d rows in, %d out", event.ending, event.batches, event.rows_in, event.rows_out
@@ -213,7 +213,9 @@ class DriverLog:
             for step, rows in self._failed.items():
                 _LOG.warning("%d rows on which step %s failed became dead letters", rows, step)
             if self._ahead:
-                _LOG.warning("%d rows from the future since the last line, as %s", self._ahead, self._first_ahead)
+                _LOG.warning(
+                    "%d rows from the future since the last line, for example %s", self._ahead, self._first_ahead
+                )
             self._misplaced.clear()
             self._failed.clear()
             self._ahead = 0

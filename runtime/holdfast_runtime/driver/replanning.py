@@ -65,16 +65,16 @@ def replan(done: Offsets, planned: Offsets, states: Mapping[str, TurnState], inp
     """Decide about the batch that leads from `done` to `planned`; raise `ReplanRefusedError` if that is impossible."""
     if unknown := sorted(set(planned.taking_part) - inputs.keys()):
         message = (
-            f"batch {planned.batch} was planned for {', '.join(unknown)}, which the app does not have as it is now: "
-            "plan it anew with the spec it was planned with, then change the spec"
+            f"batch {planned.batch} was planned for {', '.join(unknown)}, which the app does not have any more. "
+            "Replan it with the spec that it was planned with, then change the spec"
         )
         raise ReplanRefusedError(message)
     stay = tuple(task for task in planned.taking_part if states[task] is TurnState.SEEN)
     back = tuple(task for task in planned.taking_part if task not in stay)
     if not back:
         message = (
-            f"all that batch {planned.batch} does is written already: run the app, and it is done (holdfast run "
-            "--batches 1)"
+            f"everything of batch {planned.batch} is written already. Run the app, which then marks it as done: "
+            "holdfast run --batches 1"
         )
         raise AllWrittenError(message)
     found = {task: states[task] for task in planned.taking_part}
@@ -152,8 +152,8 @@ class BatchRollback:
         seen = self._attempt.is_written(task, turn) or self._is_in_state(task, turn, durable)
         if delta is None and seen:
             message = (
-                f"{task} has written its batch {turn}, but what it has written is not in "
-                f"{durable.storage.directory} any more: put the checkpoint back, or start under a new spec.runId"
+                f"{task} has written its batch {turn}, but the delta of that batch is missing in "
+                f"{durable.storage.directory}. Put the checkpoint back, or start under a new spec.runId"
             )
             raise ReplanRefusedError(message)
         if delta is None:

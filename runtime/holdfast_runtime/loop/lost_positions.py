@@ -53,14 +53,14 @@ class LostPosition:
         """What is wrong, and what to do."""
         if self.trouble is PositionTrouble.BEYOND_END:
             return (
-                f"{self.partition} is to be read on at offset {self.position}, but it ends at {self.bounds.end}: it "
-                "was created anew or put back to an older copy. Bring back the stream as it was, or start a new run "
+                f"the next offset to read of {self.partition} is {self.position}, but it ends at {self.bounds.end}: it "
+                "was created again, or put back to an older copy. Bring back the stream as it was, or start a new run "
                 "(another spec.runId)"
             )
         return (
-            f"{self.partition} is to be read on at offset {self.position}, but the oldest record kept is "
-            f"{self.bounds.oldest}: {self.gone} records are gone unread. Start a new run (another spec.runId) to go on "
-            "without them, and keep records longer than the app may stand still"
+            f"the next offset to read of {self.partition} is {self.position}, but the oldest record kept is "
+            f"{self.bounds.oldest}: {self.gone} records are gone unread. Start a new run (another spec.runId) to "
+            "continue without them, and keep records longer than the app may be stopped"
         )
 
 
@@ -77,14 +77,14 @@ def find_lost(
 def lost_error(found: Sequence[LostPosition]) -> PositionLostError:
     """Return one error for all lost positions."""
     first, *more = sorted(found, key=lambda lost: lost.partition)
-    told = f". Lost, too: {', '.join(str(lost.partition) for lost in more)}" if more else ""
+    told = f". Also lost: {', '.join(str(lost.partition) for lost in more)}" if more else ""
     return PositionLostError(f"{first.sentence}{told}", [lost.setting for lost in (first, *more)])
 
 
 def recreated_error(stream: str, found: str, known: str) -> PositionLostError:
     """Return the error for a topic that has another id than the one that was read."""
     message = (
-        f"the topic of stream {stream} was deleted and made anew: it has the id {found}, and what was read so "
-        f"far came from {known}. Start a new run (another spec.runId) to read the new one from its beginning"
+        f"the topic of stream {stream} was deleted and created again: its id is {found}, and the records read so far "
+        f"came from {known}. Start a new run (another spec.runId) to read the new topic from its beginning"
     )
     return PositionLostError(message, [f"{stream}=oldest"])

@@ -30,7 +30,7 @@ from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, TaskLedger, batch_to, lag, next_offsets
 from holdfast_runtime.loop.source import OffsetServer
-from holdfast_runtime.loop.stopping import StopCondition, WaitEndedError, patiently
+from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
 from holdfast_runtime.progress import BatchWaiting, ClockJumped, EndCause, Listener, Progress, RunDraining, RunEnded
 from holdfast_runtime.slot.report import SlotReport, TaskReport, read_reports
 from holdfast_runtime.spark.session import java_causes
@@ -89,7 +89,7 @@ class LoopParts:
     until: StopCondition
     listen: Listener
     drain: threading.Event
-    totals: "Totals"
+    totals: Totals
     """Counts over all attempts of this driver."""
 
 
@@ -109,32 +109,6 @@ def run_query(questions: OffsetServer, loop: LoopParts) -> RunEnded:
     finally:
         query.stop()
     return runner.ended()
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts of what a driver has done so far."""
-
-    batches: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    began: float | None = None
-    """When the first query began, by the monotonic clock."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the first query began."""
-        return 0.0 if self.began is None else time.monotonic() - self.began
-
-    def begin(self) -> None:
-        """Start counting seconds, unless already started."""
-        self.began = time.monotonic() if self.began is None else self.began
-
-    def add(self, rows_in: int, rows_out: int) -> None:
-        """Count one more batch."""
-        self.batches += 1
-        self.rows_in += rows_in
-        self.rows_out += rows_out
 
 
 class _Runner:
@@ -199,7 +173,7 @@ class _Runner:
                     return
                 raise self._failure or _why_it_died(error) from error
             if over and not self._between.is_set():
-                message = "Spark ended the query without saying why; see its log"
+                message = "Spark ended the query without giving a reason. Look into Spark's log"
                 raise self._failure or QueryDiedError(message)
         if self._failure is not None:
             raise self._failure
@@ -284,8 +258,8 @@ class _Runner:
             return patiently(lambda: read_reports(self._job.run(plan)), self._waits, self._loop.drain)
         except (PySparkException, Py4JError) as error:
             message = (
-                f"Spark could not run the batch; nothing of it is lost. The next run repeats it, except for what "
-                f"slots had committed: {_said(error)}"
+                f"Spark could not run the batch. Nothing is lost: the next run repeats it, except for what slots have "
+                f"committed. Spark says: {_said(error)}"
             )
             raise SlotDiedError(message) from error
 
@@ -332,15 +306,15 @@ class _Runner:
 def _why_it_died(error: StreamingQueryException) -> HoldfastError:
     if _NOT_IN_TIME in str(error):
         message = (
-            "Spark gives a Python process ten seconds to start, and on this host one took longer; nothing is lost. "
-            "Start again; if this comes often, give the driver more CPU or the host less to do"
+            "a Python process took longer to start than the ten seconds that Spark waits. Nothing is lost. Start "
+            "again. If it happens often, give the driver more CPU, or run less on this host"
         )
         return HostTooBusyError(message)
     if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
         return QueryDiedError(_said(error))
     message = (
-        "another attempt of this app ended the batch that this one was at, and one of the two has to go; nothing is "
-        "lost or doubled. If no other attempt runs, start again"
+        "another attempt of this app has finished the batch that this attempt was running. Nothing is lost or doubled. "
+        "Stop one of the two. If no other attempt runs, start again"
     )
     return AttemptOvertakenError(message)
 

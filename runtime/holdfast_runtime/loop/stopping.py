@@ -1,4 +1,4 @@
-"""When the loop ends and when it waits: stop conditions of a run, and retries of a batch that can't run now.
+"""When the loop ends and when it waits: totals and stop conditions of a run, retries of a batch that can't run now.
 
 Outside systems (brokers, checkpoint storage) are waited for without limit, a lost race is retried only for a while. A
 run that is asked to drain while it waits leaves its batch planned: the next run repeats it. Must not know what is run,
@@ -59,3 +59,29 @@ class StopCondition:
         if self.seconds is not None and seconds >= self.seconds:
             return EndCause.ENOUGH
         return EndCause.IDLE if self.idle and idle else None
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of what a driver has done so far."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    began: float | None = None
+    """When the first query began, by the monotonic clock."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first query began."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
+
+    def begin(self) -> None:
+        """Start counting seconds, unless already started."""
+        self.began = time.monotonic() if self.began is None else self.began
+
+    def add(self, rows_in: int, rows_out: int) -> None:
+        """Count one more batch."""
+        self.batches += 1
+        self.rows_in += rows_in
+        self.rows_out += rows_out

@@ -114,8 +114,8 @@ def check_offsets(store: TaskStore, turn: Turn) -> None:
         if stored is not None and stored != begins:
             message = (
                 f"the state of {store.place.identity} has read {wanted.partition} up to offset {stored}, but the "
-                f"checkpoint wants it to go on at {begins}: they are not of one history. Put back state and "
-                f"checkpoint from the same time, or start under a new spec.runId"
+                f"checkpoint continues at {begins}: they are not of one history. Put back state and checkpoint from "
+                f"the same time, or start under a new spec.runId"
             )
             raise StateOffsetsError(message)
 
@@ -131,9 +131,9 @@ def check_delta(delta: Delta, turn: Turn) -> None:
         stays = wanted is not None and key not in found and _stood(turn, wanted) == end
         if not stays and found.get(key) != end:
             message = (
-                f"batch {delta.batch} of {delta.identity} is to read {key.decode()} up to offset {end}, "
-                f"but what was written of it read up to {found.get(key)}: state and checkpoint are not of one history. "
-                f"Put back both from the same time, or start under a new spec.runId"
+                f"batch {delta.batch} of {delta.identity} has to read {key.decode()} up to offset {end}, but its "
+                f"delta read up to {found.get(key)}: state and checkpoint are not of one history. Put back both from "
+                f"the same time, or start under a new spec.runId"
             )
             raise StateOffsetsError(message)
 

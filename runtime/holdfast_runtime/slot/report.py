@@ -150,8 +150,8 @@ def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
 def _staying(committed: Sequence[str]) -> str:
     more = f" and {len(committed) - _LISTED} more" if len(committed) > _LISTED else ""
     return (
-        f"other slots have committed their part of this batch, which stays as it is: "
-        f"{', '.join(committed[:_LISTED])}{more}; the next run computes the others"
+        f"Other slots have committed their part of this batch, and it stays: {', '.join(committed[:_LISTED])}{more}. "
+        f"The next run computes the rest"
     )
 
 
