@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from holdfast.protocol.labels import REPORT_LABEL
+from holdfast.protocol.names import REPORT_LABEL
 from holdfast.protocol.report import REPORT_INTERVAL, REPORT_KEY, DriverReport
 from tests.api.plane import ADMIN, Plane
 

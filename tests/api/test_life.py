@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.protocol.labels import ASSIGNMENT_LABEL
+from holdfast.protocol.names import ASSIGNMENT_LABEL
 from tests.api.admin import APPS, CONFIG_MAPS, PODS, RefusedError
 from tests.api.conftest import Site
 from tests.kafka.broker import wait_until

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.assignment import Assignment, VersionedAssignment
-from holdfast.protocol.labels import ASSIGNMENT_LABEL
-from holdfast.protocol.names import app_id, assignment_name, executor_set
+from holdfast.protocol.names import ASSIGNMENT_LABEL, app_id, assignment_name, executor_set
 from holdfast_cli.main import main
 from tests.api.admin import APPS, CONFIG_MAPS
 from tests.api.conftest import Site

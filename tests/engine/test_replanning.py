@@ -74,7 +74,7 @@ def test_of_a_batch_that_is_written_in_part_that_part_stays() -> None:
 
 
 def test_a_batch_that_is_written_needs_no_plan() -> None:
-    with pytest.raises(ReplanRefusedError, match="written already. Run the app"):
+    with pytest.raises(ReplanRefusedError, match=r"written already\. Run the app"):
         decided(PLANNED, SEEN, SEEN)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL, REPORT_LABEL, ROLE_LABEL
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, REPORT_LABEL, ROLE_LABEL
 from holdfast.protocol.report import report_in
 from tests.cluster.cluster import Cluster, Tree
 from tests.cluster.steps import ClusterError

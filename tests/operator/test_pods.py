@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL
 from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, pod_state
 from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of

@@ -21,8 +21,7 @@ from holdfast.protocol.assignment import (
     VersionedAssignment,
     read_assignment,
 )
-from holdfast.protocol.labels import REPORT_LABEL
-from holdfast.protocol.names import assignment_name, attempt_name, report_name
+from holdfast.protocol.names import REPORT_LABEL, assignment_name, attempt_name, report_name
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Condition, Status
 from holdfast.suggest import did_you_mean

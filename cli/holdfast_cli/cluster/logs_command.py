@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from functools import partial
 
-from holdfast.errors import HoldfastError
 from holdfast.protocol.labels import APP_LABEL
+
+from holdfast.errors import HoldfastError
 from holdfast_cli.cluster.app import PODS, ObjectReader, find_app
 from holdfast_cli.cluster.pod_logs import (
     DRIVER,

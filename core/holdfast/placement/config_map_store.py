@@ -22,7 +22,7 @@ from holdfast.placement.metadata_store import (
     check_size,
     object_name,
 )
-from holdfast.protocol.labels import APP_LABEL, STORE_LABEL
+from holdfast.protocol.names import APP_LABEL, STORE_LABEL
 
 Tree = dict[str, Any]
 _VALUE, _KEY, _WRITTEN = "value", "holdfast.dev/key", "holdfast.dev/written"

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.moments import moment
-from holdfast.protocol.labels import ATTEMPT_LABEL, ROLE_LABEL
+from holdfast.protocol.names import ATTEMPT_LABEL, ROLE_LABEL
 
 
 class PodPhase(StrEnum):

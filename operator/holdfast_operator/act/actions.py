@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL, FINALIZER, SPARK_APP_LABEL
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
 from holdfast_operator.cluster.client import (
     APP,

@@ -13,8 +13,17 @@ from typing import Any
 
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, VersionedAssignment
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders
-from holdfast.protocol.labels import APP_ID_LABEL, APP_LABEL, ASSIGNMENT_LABEL, ATTEMPT_LABEL, ROLE_LABEL
-from holdfast.protocol.names import app_id, assignment_name, attempt_name, report_name
+from holdfast.protocol.names import (
+    APP_ID_LABEL,
+    APP_LABEL,
+    ASSIGNMENT_LABEL,
+    ATTEMPT_LABEL,
+    ROLE_LABEL,
+    app_id,
+    assignment_name,
+    attempt_name,
+    report_name,
+)
 from holdfast.protocol.pods import MAIN, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis

@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, TypeAdapter
 
-from holdfast.protocol.labels import APP_LABEL, ROLE_LABEL
-from holdfast.protocol.names import api_policy_name, policy_name
+from holdfast.protocol.names import APP_LABEL, ROLE_LABEL, api_policy_name, policy_name
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import KafkaSystem
 from holdfast_operator.manifests.driver_pod import AppOwner

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from holdfast.bounded_json import UNREAD
-from holdfast.protocol.labels import APP_LABEL
+from holdfast.protocol.names import APP_LABEL
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast_operator.cluster.nodes import Nodes

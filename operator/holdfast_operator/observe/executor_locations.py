@@ -17,8 +17,7 @@ from holdfast.placement.location import (
     location_of,
 )
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
-from holdfast.protocol.labels import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL
-from holdfast.protocol.names import assignment_name
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast_operator.cluster.client import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
 from holdfast_operator.cluster.nodes import HOST, Nodes

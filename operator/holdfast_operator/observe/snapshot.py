@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.moments import moment
-from holdfast.protocol.labels import APP_LABEL, FINALIZER
-from holdfast.protocol.names import attempt_name, report_name
+from holdfast.protocol.names import APP_LABEL, FINALIZER, attempt_name, report_name
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp

@@ -13,7 +13,7 @@ from typing import Any
 
 import kopf
 
-from holdfast.protocol.labels import APP_LABEL, REPORT_LABEL
+from holdfast.protocol.names import APP_LABEL, REPORT_LABEL
 from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import API_VERSION
 from holdfast_operator.cluster.client import APP, Cluster, ClusterUnreachableError
