@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from functools import partial
 
-from holdfast.protocol.labels import APP_LABEL
-
 from holdfast.errors import HoldfastError
+from holdfast.protocol.names import APP_LABEL
 from holdfast_cli.cluster.app import PODS, ObjectReader, find_app
 from holdfast_cli.cluster.pod_logs import (
     DRIVER,

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from holdfast.protocol.labels import APP_ID_LABEL
-
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.protocol.names import APP_ID_LABEL
 from holdfast.protocol.pods import MAIN, PodPhase, PodState, pod_state
 from holdfast.reasons import Reason
 from holdfast_cli.cluster.app import AppUnknownError, ClusterApp
