@@ -28,8 +28,8 @@ from bench.cluster.newest import BLOB
 from bench.cluster.subject import BLOB_BYTES, INTERVAL, NO_ARCHIVE, PARTITIONS, PER_PARTITION, killed
 from bench.engine.peers import TUNED, rocksdb
 from bench.kafka.jars import jars
-from holdfast_operator.cluster.nodes import with_node_tolerations
 from holdfast_operator.manifests.driver_pod import USER
+from holdfast_operator.manifests.pod_templates import with_node_tolerations
 from tests.cluster.cluster import Cluster, Tree
 from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted

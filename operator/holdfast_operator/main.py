@@ -20,26 +20,22 @@ from dataclasses import dataclass, field
 import kopf
 from kubernetes.aio import client, config
 
-from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.act.events import EventSubject, EventWriter
+from holdfast_operator.act.actions import ActionRunner, EventSubject, EventWriter
 from holdfast_operator.act.lease import LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
 from holdfast_operator.brokers.partition_counts import read_counts
 from holdfast_operator.brokers.topic_counts import AskBrokers, TopicCounts
-from holdfast_operator.cluster.client import LEASE, CallListener, Cluster
-from holdfast_operator.cluster.nodes import Nodes
-from holdfast_operator.decide.decision import DecisionLimits
-from holdfast_operator.decide.facts import AppKey
-from holdfast_operator.examine.examiner import Examiner
-from holdfast_operator.examine.lanes import ExaminerLanes
+from holdfast_operator.cluster import LEASE, CallListener, Cluster
+from holdfast_operator.decide.facts import AppKey, DecisionLimits
+from holdfast_operator.examine.examiner import Examiner, ExaminerLanes
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork, read_app_network
 from holdfast_operator.manifests.pod_policy import ANY_ACCOUNT, PodPolicy
 from holdfast_operator.manifests.pod_security import PodProfile
 from holdfast_operator.observe.cache import WatchCache
-from holdfast_operator.observe.records import PlacementRecords
-from holdfast_operator.observe.snapshot import SnapshotSources
-from holdfast_operator.observe.storage_class import StorageClasses
+from holdfast_operator.observe.nodes import Nodes
+from holdfast_operator.observe.placement import PlacementRecords
+from holdfast_operator.observe.snapshot import SnapshotSources, StorageClasses
 from holdfast_operator.reconcile import Reconciler
 from holdfast_operator.service.look_queue import LookQueue
 from holdfast_operator.service.monitoring import Health, Metrics, health_server, late_looks, silent_watch

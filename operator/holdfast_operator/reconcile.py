@@ -17,10 +17,9 @@ from typing import Any
 
 from holdfast.spec.app import Status
 from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.cluster.client import APP, ConflictError
+from holdfast_operator.cluster import APP, ConflictError
 from holdfast_operator.decide.decision import (
     Decision,
-    DecisionLimits,
     HandOver,
     LookAgain,
     NextLook,
@@ -28,7 +27,7 @@ from holdfast_operator.decide.decision import (
     StartDriver,
     WaitForChange,
 )
-from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, Snapshot
+from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, DecisionLimits, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
 from holdfast_operator.observe.snapshot import SnapshotSources, gather

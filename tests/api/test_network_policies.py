@@ -13,13 +13,13 @@ from kubernetes.aio import client, config
 from holdfast.protocol.names import api_policy_name, policy_name
 from holdfast.reasons import Reason
 from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.cluster.client import POD, ApiKind, Cluster, ClusterUnreachableError
-from holdfast_operator.cluster.nodes import Nodes
+from holdfast_operator.cluster import POD, ApiKind, Cluster, ClusterUnreachableError
 from holdfast_operator.decide.decision import StartDriver
 from holdfast_operator.decide.facts import AppFinding, read_spec
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
 from holdfast_operator.observe.cache import WatchCache
+from holdfast_operator.observe.nodes import Nodes
 from holdfast_operator.observe.snapshot import app_object
 from tests.api.admin import APPS, Admin
 from tests.api.conftest import NAMESPACE, RESTRICTED, Site

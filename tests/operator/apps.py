@@ -7,8 +7,8 @@ from holdfast.protocol.names import attempt_name
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.spec.app import Status
-from holdfast_operator.decide.decision import Decision, DecisionLimits
-from holdfast_operator.decide.facts import AppObject, Snapshot, StartVerdict, read_spec
+from holdfast_operator.decide.decision import Decision
+from holdfast_operator.decide.facts import AppObject, DecisionLimits, Snapshot, StartVerdict, read_spec
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.start_checks import judge
 from holdfast_operator.manifests.driver_pod import Installation

@@ -7,13 +7,7 @@ from holdfast.reasons import Reason
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.attempt_endings import AttemptOutcome
-from holdfast_operator.decide.decision import (
-    CollectAttempts,
-    EndPod,
-    LookAgain,
-    StartDriver,
-    WaitForChange,
-)
+from holdfast_operator.decide.decision import CollectAttempts, EndPod, LookAgain, StartDriver, WaitForChange
 from holdfast_operator.decide.facts import AppObject, Snapshot, Unknown
 from tests.operator.apps import LIMITS, NOW, TREE, after, app, condition, decided, driver, report, seen, started
 

@@ -8,9 +8,14 @@ import pytest
 
 from holdfast.reasons import Reason
 from holdfast_operator.decide.facts import AppKey, Grounds, read_spec
-from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
-from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
-from holdfast_operator.examine.questions import AnswerFault
+from holdfast_operator.examine.examiner import (
+    ExaminationPendingError,
+    Examiner,
+    ExaminerLanes,
+    NotAnsweredError,
+    TooExpensive,
+)
+from holdfast_operator.examine.sandbox import AnswerFault
 from tests.operator.apps import POLICY, tree
 
 KEY = AppKey("apps", "ads")

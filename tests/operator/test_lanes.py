@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast_operator.decide.facts import Grounds, ParsedSpec, StartVerdict, read_spec
-from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
-from holdfast_operator.examine.questions import AnswerFault
-from holdfast_operator.examine.sandbox import ExaminerLane
+from holdfast_operator.examine.examiner import ExaminerLanes, NotAnsweredError, TooExpensive
+from holdfast_operator.examine.sandbox import AnswerFault, ExaminerLane
 from tests.kafka.broker import wait_until
 from tests.operator.apps import POLICY, tree
 
@@ -127,7 +126,7 @@ def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None
     async def work(lanes: ExaminerLanes) -> Any:
         before = await asked_of(lanes, "a", "spec", tree())
         killed = _sandboxes(os.getpid())
-        assert len(killed) == 3  # the root, a keeper and its worker
+        assert len(killed) == 2  # the root and its worker
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(NotAnsweredError):
@@ -143,7 +142,7 @@ def test_processes_that_are_killed_are_made_anew_and_who_asked_is_told() -> None
 def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
     program = """
         import asyncio
-        from holdfast_operator.examine.lanes import ExaminerLanes
+        from holdfast_operator.examine.examiner import ExaminerLanes
         async def main():
             lanes = ExaminerLanes()
             running = asyncio.create_task(lanes.run())
@@ -157,7 +156,7 @@ def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == b"answered\n"
         # The spare worker of each lane is forked behind the first answer.
-        wait_until(lambda: len(_sandboxes(child.pid)) == 5, 20, "both lanes have their workers")
+        wait_until(lambda: len(_sandboxes(child.pid)) == 3, 20, "both lanes have their workers")
         left = _sandboxes(child.pid)
         child.send_signal(how)
         child.wait(20)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast_operator.cluster.nodes import HOST, Nodes, with_node_tolerations
-from holdfast_operator.observe.executor_locations import MADE_FOR, out_of_reach
+from holdfast_operator.manifests.pod_templates import with_node_tolerations
+from holdfast_operator.observe.nodes import HOST, MADE_FOR, Nodes, out_of_reach
 from tests.operator.apps import NOW
 
 LOST_AFTER = 60_000

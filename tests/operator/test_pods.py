@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL
 from holdfast.protocol.pods import ContainerEnd, PodController, PodPhase, pod_state
-from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.attempt_endings import AttemptOutcome, ending_of
 from holdfast_operator.decide.decision import LookAgain, StartDriver, WaitForChange
 from holdfast_operator.decide.facts import AppKey
 from holdfast_operator.observe.cache import WatchCache
+from holdfast_operator.observe.nodes import Nodes
 from tests.operator.apps import app, decided, driver, report, seen, started
 
 NAME = driver().name

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_operator.observe.storage_class import default_of
+from holdfast_operator.observe.snapshot import default_of
 
 
 def of(name: str, default: str | None = None, created: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:

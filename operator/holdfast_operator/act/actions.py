@@ -1,19 +1,26 @@
-"""Execution of a decision's actions on the cluster. Each action is idempotent, also after a partial run.
+"""All that the operator changes in the cluster for an app: its status, the actions of a decision, events.
 
-Names come from the decision, and deletes name the uid they mean, so that a late call can't hit a successor. Must not
+Each action is idempotent, also after a partial run. Names come from the decision, and deletes name the uid they mean,
+so that a late call can't hit a successor. An event that can't be written does no harm: the failure is logged. Must not
 decide, nor read anything but the objects of the action.
 """
 
+import logging
+import secrets
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.errors import HoldfastError
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
-from holdfast_operator.cluster.client import (
+from holdfast.spec.app import API_VERSION, KIND
+from holdfast_operator.cluster import (
     APP,
     CLAIM,
     CONFIG_MAP,
+    EVENT,
     NETWORK_POLICY,
     POD,
     STATEFUL_SET,
@@ -32,6 +39,7 @@ from holdfast_operator.decide.decision import (
     GiveUpClaim,
     GiveUpRunClaims,
     HandOver,
+    OperatorEvent,
     RemoveFinalizer,
     StartDriver,
 )
@@ -163,3 +171,59 @@ def _anothers(kind: ApiKind, tree: Tree) -> AppFinding:
 
 def _owned(tree: Tree, app: AppObject) -> bool:
     return any(one.get("uid") == app.uid for one in tree["metadata"].get("ownerReferences") or [])
+
+
+_LOG = logging.getLogger("holdfast.events")
+_LONGEST = 1000
+"""Maximum bytes of a note; the API server takes 1024."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSubject:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventWriter:
+    """Writes events."""
+
+    cluster: Cluster
+    who: str
+
+    async def say(self, app: AppObject, told: OperatorEvent) -> None:
+        """Write an event about this app."""
+        regarding = EventSubject(API_VERSION, KIND, app.namespace, app.name, app.uid)
+        await self.tell(regarding, told.reason.value, told.message, warning=told.warning)
+
+    async def tell(self, of: EventSubject, reason: str, message: str, *, warning: bool) -> None:
+        """Write and log an event about any object."""
+        _LOG.info("%s/%s: %s: %s", of.namespace, of.name, reason, message)
+        tree = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{of.name}.{secrets.token_hex(8)}", "namespace": of.namespace},
+            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": "holdfast.dev/operator",
+            "reportingInstance": self.who,
+            "action": "Reconcile",
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "note": message.encode(errors="replace")[:_LONGEST].decode(errors="ignore"),
+            "regarding": {
+                "apiVersion": of.api_version,
+                "kind": of.kind,
+                "name": of.name,
+                "namespace": of.namespace,
+                **({"uid": of.uid} if of.uid else {}),
+            },
+        }
+        try:
+            await self.cluster.create(EVENT, of.namespace, tree)
+        except HoldfastError as error:
+            _LOG.warning("%s/%s: the event %s could not be written: %s", of.namespace, of.name, reason, error)

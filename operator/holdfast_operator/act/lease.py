@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast_operator.cluster.client import LEASE, Cluster, ConflictError
+from holdfast_operator.cluster import LEASE, Cluster, ConflictError
 
 _LOG = logging.getLogger("holdfast")
 _SECONDS, _RETRY = 8.0, 2.0

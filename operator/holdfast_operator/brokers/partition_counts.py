@@ -18,8 +18,14 @@ from typing import Any
 from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.spec.kafka_settings import login_keys, unacceptable_when_asking, without_values
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressRule, Server, servers
-from holdfast_operator.brokers.login import Login, LoginInvalidError
-from holdfast_operator.brokers.protocol import BrokerConnection, LoginRefusedError, NoAnswerError, TopicAnswers
+from holdfast_operator.brokers.connection import (
+    BrokerConnection,
+    Login,
+    LoginInvalidError,
+    LoginRefusedError,
+    NoAnswerError,
+    TopicAnswers,
+)
 
 _LOOKING_UP = 0.3
 """Maximum share of the time for resolving names."""

@@ -12,8 +12,14 @@ from holdfast.protocol.pods import PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition, Status
-from holdfast_operator.decide.decision import ConditionUpdates
-from holdfast_operator.decide.facts import StartVerdict
+from holdfast_operator.decide.decision import (
+    Action,
+    ConditionUpdates,
+    Decision,
+    NextLook,
+    OperatorEvent,
+)
+from holdfast_operator.decide.facts import PENDING_REASONS, Case, StartVerdict
 
 CONDITION_TYPES = (
     "Ready",
@@ -173,3 +179,83 @@ def is_ready(status: Status) -> bool:
 def last_words(status: Status) -> str:
     """Return the last message about the driver."""
     return next((one.message for one in status.conditions if one.type == "DriverRunning"), "")
+
+
+def decision(
+    case: Case,
+    said: ConditionUpdates,
+    wake: NextLook,
+    actions: tuple[Action, ...] = (),
+    *,
+    uid: str | None = None,
+    draining: str | None = None,
+) -> Decision:
+    """Return a decision with these conditions and actions; `uid` and `draining` go into the status if given."""
+    return Decision(status_with(case, said, uid=uid, draining=draining), wake, actions)
+
+
+def status_with(case: Case, said: ConditionUpdates, *, uid: str | None = None, draining: str | None = None) -> Status:
+    """Return the status with these conditions of the current generation."""
+    generation = case.seen.app.generation
+    update: dict[str, object] = {
+        "observed_generation": generation,
+        "conditions": updated_conditions(case.status.conditions, said, generation, case.now),
+    }
+    if uid is not None:
+        update["driver_uid"] = uid
+    if draining is not None:
+        update["draining"] = draining
+    return case.status.model_copy(update=update)
+
+
+_BAD: Mapping[str, str] = {
+    "PlanValid": "False",
+    "StateCompatible": "False",
+    "Stalled": "True",
+    "DriverRunning": "False",
+    "Ready": "False",
+}
+"""Condition -> its status when something is wrong. The first of these gives the event's message. `Assigned` gives no
+events, as executors come and go."""
+_NO_FAULT = PENDING_REASONS | {
+    Reason.NOT_YET_KNOWN,
+    Reason.STARTING,
+    Reason.SUSPENDED,
+    Reason.COMPLETED,
+    Reason.DRAINING,
+    Reason.DELETING,
+    Reason.WAITING_TO_RESTART,
+    Reason.PREVIOUS_ATTEMPT_ALIVE,
+}
+"""Reasons for not being ready that are no problem, unless the app is stalled."""
+
+
+_REASONS = {reason.value: reason for reason in Reason}
+
+
+def condition_events(before: Status, decided: Decision) -> tuple[OperatorEvent, ...]:
+    """Return events for problems that are new in a decision's conditions and not in its own events."""
+    known = {_problem(one) for one in before.conditions if _bad(one)} | {(told.reason, None) for told in decided.events}
+    now = {one.type: one for one in decided.status.conditions if _bad(one)}
+    fresh: dict[tuple[str, int | None], Condition] = {}
+    for one in (now[kind] for kind in _BAD if kind in now):
+        if _problem(one) not in known:
+            fresh.setdefault(_problem(one), one)
+    if any(generation is not None for _, generation in fresh):
+        # The plan is rejected: the other conditions only repeat that.
+        fresh = {said: one for said, one in fresh.items() if said[1] is not None}
+    # A reason unknown to this release comes from a condition that another release wrote, not from this decision.
+    return tuple(
+        OperatorEvent(_REASONS[one.reason], one.message, warning=True)
+        for one in fresh.values()
+        if one.reason in _REASONS
+    )
+
+
+def _bad(one: Condition) -> bool:
+    return one.status == _BAD.get(one.type) and (one.type == "Stalled" or one.reason not in _NO_FAULT)
+
+
+def _problem(one: Condition) -> tuple[str, int | None]:
+    # Each generation's rejected plan is news; a driver's problem is not tied to a generation.
+    return one.reason, one.observed_generation if one.type == "PlanValid" else None

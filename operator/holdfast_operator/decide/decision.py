@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.protocol.assignment import VersionedAssignment
+from holdfast.protocol.pods import PodState
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
+from holdfast_operator.decide.facts import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,25 +153,24 @@ ConditionUpdates = dict[str, tuple[bool | None, Reason, str]]
 """Condition -> whether it holds (None: unknown), reason, message."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionLimits:
-    """Time limits, in milliseconds."""
+def given_up(case: Case, pod: PodState, since: int | None) -> bool:
+    """Return whether to stop waiting for this pod. If only the pod reports a lost node, wait first."""
+    if not pod.node_lost:
+        return False
+    return pod.silent_since is not None or (since is not None and case.now - since > case.limits.lost_after)
 
-    start: int = 300_000
-    """A driver that has not started after this is reported as stuck; it is left alone, as the cause may go away."""
-    silence: int = 150_000
-    """A driver that has reported nothing for this long is not healthy."""
-    triggers: int = 30
-    """This many trigger intervals without a batch while records wait mean no progress."""
-    lost_after: int = 60_000
-    """A node that has not answered for this long is lost."""
-    settle: int = 15_000
-    """Executors get tasks when all are up, or when no other has come up for this long."""
-    missing: int = 60_000
-    """How long to wait for a missing executor before its tasks go to others."""
-    look: int = 30_000
-    """Interval of looks while only the environment can change."""
-    soon: int = 2_000
-    """Interval of looks while something is under way."""
-    jitter: float = 0.0
-    """Random number between 0 and 1, drawn by the caller; spreads restarts."""
+
+def actions_to_end(case: Case, pods: list[PodState]) -> tuple[Action, ...]:
+    """Return actions that ask each pod once to end, and force-delete it if its node is lost: its attempt is fenced.
+
+    StatefulSets that would recreate the pods go first. Otherwise only Spark's normal end or the driver pod's deletion
+    removes them.
+    """
+    makers = dict.fromkeys(pod.made_by for pod in pods if pod.made_by is not None and pod.deleting_since is None)
+    actions: list[Action] = [EndExecutorSet(maker.name, maker.uid) for maker in makers]
+    for pod in pods:
+        if pod.deleting_since is None:
+            actions.append(EndPod(pod.name, pod.uid))
+        elif given_up(case, pod, pod.deleting_since + pod.grace):
+            actions.append(ForceDeletePod(pod.name, pod.uid))
+    return tuple(actions)

@@ -17,6 +17,7 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import Status, StreamApp
 from holdfast.spec.diff import fingerprint
 from holdfast.spec.parse import SpecInvalidError, parse_app
+from holdfast.spec.runtime import Restart
 from holdfast.tasks.record import PlacementRecord
 
 
@@ -187,3 +188,47 @@ class AppKey:
 
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLimits:
+    """Time limits, in milliseconds."""
+
+    start: int = 300_000
+    """A driver that has not started after this is reported as stuck; it is left alone, as the cause may go away."""
+    silence: int = 150_000
+    """A driver that has reported nothing for this long is not healthy."""
+    triggers: int = 30
+    """This many trigger intervals without a batch while records wait mean no progress."""
+    lost_after: int = 60_000
+    """A node that has not answered for this long is lost."""
+    settle: int = 15_000
+    """Executors get tasks when all are up, or when no other has come up for this long."""
+    missing: int = 60_000
+    """How long to wait for a missing executor before its tasks go to others."""
+    look: int = 30_000
+    """Interval of looks while only the environment can change."""
+    soon: int = 2_000
+    """Interval of looks while something is under way."""
+    jitter: float = 0.0
+    """Random number between 0 and 1, drawn by the caller; spreads restarts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The facts that a rule examines."""
+
+    seen: Snapshot
+    judged: StartVerdict
+    now: int
+    limits: DecisionLimits
+
+    @property
+    def status(self) -> Status:
+        """Return the app's status as written by the operator."""
+        return self.seen.app.status
+
+    @property
+    def restart(self) -> Restart:
+        """Return the restart settings; the defaults if the spec can't be read."""
+        return self.judged.app.spec.restart if self.judged.app is not None else Restart()

@@ -9,26 +9,43 @@ event: a problem that the conditions already showed gives none, even if numbers 
 the API.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
+from holdfast.moments import moment
 from holdfast.protocol.names import app_id
 from holdfast.reasons import Reason
-from holdfast.spec.app import Condition, Status
-from holdfast_operator.decide import with_driver, without_driver
-from holdfast_operator.decide.case import Case, actions_to_end, decision
-from holdfast_operator.decide.conditions import not_ready, unreadable
+from holdfast.tasks.record import PlacementRecord
+from holdfast_operator.decide import with_driver
+from holdfast_operator.decide.attempt_endings import FAILURES, AttemptOutcome
+from holdfast_operator.decide.conditions import (
+    condition_events,
+    decision,
+    growth_conditions,
+    last_words,
+    no_driver,
+    not_ready,
+    plan_conditions,
+    settled,
+    status_with,
+    unreadable,
+)
 from holdfast_operator.decide.decision import (
+    Action,
     AddFinalizer,
     Decision,
-    DecisionLimits,
     GiveUpRunClaims,
     LookAgain,
+    NextLook,
     OperatorEvent,
     RemoveFinalizer,
+    StartDriver,
     WaitForChange,
+    actions_to_end,
 )
-from holdfast_operator.decide.facts import PENDING_REASONS, Snapshot, StartVerdict, Unknown
+from holdfast_operator.decide.facts import PENDING_REASONS, Case, DecisionLimits, Snapshot, StartVerdict, Unknown
+from holdfast_operator.decide.running_checks import growth_halts
 
 
 def decide(seen: Snapshot, judged: StartVerdict, now: int, limits: DecisionLimits) -> Decision:
@@ -88,6 +105,173 @@ def _leftovers(case: Case) -> Decision | None:
     return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, alive))
 
 
+def forgives(case: Case) -> Decision | None:
+    """The app was changed after a failure: forget the failure, as the change may be the fix."""
+    status = case.status
+    held = status.ended in (*FAILURES, AttemptOutcome.REFUSED)
+    if not held or status.observed_generation == case.seen.app.generation:
+        return None
+    update = {"ended": AttemptOutcome.DRAINED.value, "failures": 0, "retry_at": None}
+    return Decision(status_with(case, {}).model_copy(update=update), LookAgain(0))
+
+
+def executors_left(case: Case) -> Decision | None:
+    """End the executors of an ended driver first: two sets of executors would write the same state."""
+    executors, status = case.seen.executors, case.status
+    assert not isinstance(executors, Unknown)  # noqa: S101 - checked by an earlier rule
+    alive = [pod for pod in executors if not pod.over]
+    if not alive or (status.ended is None and status.attempt is not None):
+        return None
+    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, f"waiting for {len(alive)} executors to end", moving=True)
+    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, alive))
+
+
+def suspended(case: Case) -> Decision | None:
+    """The app is suspended."""
+    if case.judged.app is None or not case.judged.app.spec.suspend:
+        return None
+    said = not_ready(Reason.SUSPENDED, Reason.SUSPENDED.sentence, moving=False)
+    return decision(case, said | no_driver(Reason.SUSPENDED), WaitForChange("spec.suspend is false"))
+
+
+def completed(case: Case) -> Decision | None:
+    """The app is completed: nothing is left to do."""
+    if case.status.ended != AttemptOutcome.COMPLETED or case.judged.differs(case.status):
+        return None
+    said = settled(Reason.COMPLETED, Reason.COMPLETED.sentence)
+    return decision(case, said | no_driver(Reason.COMPLETED), WaitForChange("the spec changes"))
+
+
+def stays_refused(case: Case) -> Decision | None:
+    """The driver reported that the user has to act; the same spec would end the same way."""
+    if case.status.ended != AttemptOutcome.REFUSED or case.judged.differs(case.status):
+        return None
+    message = last_words(case.status) or Reason.DRIVER_REFUSED.sentence
+    said = not_ready(Reason.DRIVER_REFUSED, message, moving=False, stalled=True)
+    return decision(case, said, WaitForChange("the spec changes"))
+
+
+def stays_halted(case: Case) -> Decision | None:
+    """An input has grown, and the spec says to halt on growth."""
+    found = growth_halts(case.seen, case.judged)
+    if found is None:
+        return None
+    said = not_ready(found.reason, found.message, moving=False, stalled=True)
+    return decision(case, said | no_driver(found.reason), LookAgain(case.limits.look))
+
+
+def may_not_restart(case: Case) -> Decision | None:
+    """The restart policy allows no further attempt."""
+    ended, policy = case.status.ended, case.restart.policy
+    if ended not in (*FAILURES, AttemptOutcome.LOST) or policy == "Always" or case.judged.differs(case.status):
+        return None
+    if policy == "OnFailure" and ended != AttemptOutcome.STOPPED:
+        return None
+    message = f"{last_words(case.status)}; spec.restart.policy is {policy}"
+    said = not_ready(Reason.RESTART_NEVER, message, moving=False, stalled=True)
+    return decision(case, said, WaitForChange("the spec changes"))
+
+
+def cannot_start(case: Case) -> Decision | None:
+    """Something prevents the start: report it, and look again if it can go away by itself."""
+    against = case.judged.against
+    if against is None:
+        return None
+    soon = against.reason in PENDING_REASONS
+    said = plan_conditions(case.judged) | growth_conditions(case.judged)
+    said |= not_ready(against.reason, against.message, moving=soon, stalled=not soon)
+    wake: NextLook = LookAgain(case.limits.soon if soon else case.limits.look)
+    if not case.judged.may_change and not _needs_topics(case):
+        wake = WaitForChange("the spec changes")
+    return decision(case, said | no_driver(against.reason), wake)
+
+
+def waits(case: Case) -> Decision | None:
+    """The last attempt failed, and the wait is not over."""
+    until = moment(case.status.retry_at)
+    if until is None or until <= case.now:
+        return None
+    message = f"{last_words(case.status)}; the next attempt starts at {case.status.retry_at}"
+    said = not_ready(Reason.WAITING_TO_RESTART, message, moving=True)
+    return decision(case, said, LookAgain(until - case.now))
+
+
+def strangers_there(case: Case) -> Decision | None:
+    """A foreign driver of an app of this name exists: it would write the same streams."""
+    names = [pod.name for pod in case.seen.strangers if not pod.over]
+    if not names:
+        return None
+    message = f"{names[0]} drives an app of this name and is not this one's; delete it if nobody else does"
+    said = not_ready(Reason.PREVIOUS_ATTEMPT_ALIVE, message, moving=False, stalled=True)
+    return decision(case, said, LookAgain(case.limits.look))
+
+
+def starts(case: Case) -> Decision:
+    """Start an attempt, with its number in the status first: after a crash, the next look starts the same one."""
+    app, status = case.judged.app, case.status
+    assert app is not None  # noqa: S101 - checked by an earlier rule
+    new_run = status.run_id != app.spec.run_id
+    under_way = status.attempt is not None and status.ended is None and not new_run
+    last = max(0 if new_run else status.attempt or 0, case.seen.highest)
+    number = status.attempt if under_way and status.attempt is not None else last + 1
+    said = plan_conditions(case.judged) | not_ready(Reason.STARTING, f"attempt {number} starts", moving=True)
+    said |= {"DriverRunning": (False, Reason.STARTING, f"attempt {number} starts")}
+    if case.seen.refused is not None:
+        why = case.seen.refused
+        said |= not_ready(why.reason, why.message, moving=False, stalled=True)
+    after = status_with(case, said).model_copy(
+        update={
+            "run_id": app.spec.run_id,
+            "attempt": number,
+            "spec_hash": case.judged.fingerprint,
+            "driver_uid": None,
+            "draining": None,
+            "ended": None,
+            "retry_at": None,
+            "restarts": 0 if new_run else status.restarts or 0,
+            "failures": 0 if new_run else status.failures or 0,
+        }
+    )
+    counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
+    storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
+    actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case), storage),)
+    events: tuple[OperatorEvent, ...] = (
+        () if under_way else (OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
+    )
+    if new_run and status.run_id is not None:
+        actions = (GiveUpRunClaims(app_id(app.name, status.run_id)), *actions)
+        events = (
+            *events,
+            OperatorEvent(Reason.SPEC_CHANGED, f"run {status.run_id} is over, its local state is given up"),
+        )
+    if not under_way:
+        events += _left_behind(case)
+    return Decision(
+        after, LookAgain(case.limits.soon if case.seen.refused is None else case.limits.look), actions, events
+    )
+
+
+def _left_behind(case: Case) -> tuple[OperatorEvent, ...]:
+    """Return events for state that is given up because its steps were removed."""
+    warnings = () if case.judged.plan is None else case.judged.plan.warnings
+    return tuple(
+        OperatorEvent(one.reason, one.message, warning=True) for one in warnings if one.reason is Reason.STATE_GIVEN_UP
+    )
+
+
+def _holding_state(case: Case) -> dict[str, int]:
+    """Return node -> number of tasks with state there, if state is bound to nodes."""
+    record, app = case.seen.record, case.judged.app
+    if not isinstance(record, PlacementRecord) or app is None or app.spec.state.location != "Node":
+        return {}
+    return dict(Counter(record.task_location.values()))
+
+
+def _needs_topics(case: Case) -> bool:
+    """Return whether a broker's answer could change the verdict."""
+    return case.judged.app is not None and any(one.kafka is not None for one in case.judged.app.spec.systems)
+
+
 RULES: tuple[Callable[[Case], Decision | None], ...] = (
     _deleted,
     _unguarded,
@@ -97,68 +281,16 @@ RULES: tuple[Callable[[Case], Decision | None], ...] = (
     with_driver.driver_over,
     with_driver.driver_gone,
     with_driver.driver_runs,
-    without_driver.forgives,
-    without_driver.executors_left,
-    without_driver.suspended,
-    without_driver.completed,
-    without_driver.stays_refused,
-    without_driver.stays_halted,
-    without_driver.may_not_restart,
-    without_driver.cannot_start,
-    without_driver.waits,
-    without_driver.strangers_there,
-    without_driver.starts,
+    forgives,
+    executors_left,
+    suspended,
+    completed,
+    stays_refused,
+    stays_halted,
+    may_not_restart,
+    cannot_start,
+    waits,
+    strangers_there,
+    starts,
 )
 """The first rule that applies decides; the last one always applies."""
-
-_BAD: Mapping[str, str] = {
-    "PlanValid": "False",
-    "StateCompatible": "False",
-    "Stalled": "True",
-    "DriverRunning": "False",
-    "Ready": "False",
-}
-"""Condition -> its status when something is wrong. The first of these gives the event's message. `Assigned` gives no
-events, as executors come and go."""
-_NO_FAULT = PENDING_REASONS | {
-    Reason.NOT_YET_KNOWN,
-    Reason.STARTING,
-    Reason.SUSPENDED,
-    Reason.COMPLETED,
-    Reason.DRAINING,
-    Reason.DELETING,
-    Reason.WAITING_TO_RESTART,
-    Reason.PREVIOUS_ATTEMPT_ALIVE,
-}
-"""Reasons for not being ready that are no problem, unless the app is stalled."""
-
-
-_REASONS = {reason.value: reason for reason in Reason}
-
-
-def condition_events(before: Status, decided: Decision) -> tuple[OperatorEvent, ...]:
-    """Return events for problems that are new in a decision's conditions and not in its own events."""
-    known = {_said(one) for one in before.conditions if _bad(one)} | {(told.reason, None) for told in decided.events}
-    now = {one.type: one for one in decided.status.conditions if _bad(one)}
-    fresh: dict[tuple[str, int | None], Condition] = {}
-    for one in (now[kind] for kind in _BAD if kind in now):
-        if _said(one) not in known:
-            fresh.setdefault(_said(one), one)
-    if any(generation is not None for _, generation in fresh):
-        # The plan is rejected: the other conditions only repeat that.
-        fresh = {said: one for said, one in fresh.items() if said[1] is not None}
-    # A reason unknown to this release comes from a condition that another release wrote, not from this decision.
-    return tuple(
-        OperatorEvent(_REASONS[one.reason], one.message, warning=True)
-        for one in fresh.values()
-        if one.reason in _REASONS
-    )
-
-
-def _bad(one: Condition) -> bool:
-    return one.status == _BAD.get(one.type) and (one.type == "Stalled" or one.reason not in _NO_FAULT)
-
-
-def _said(one: Condition) -> tuple[str, int | None]:
-    # Each generation's rejected plan is news; a driver's problem is not tied to a generation.
-    return one.reason, one.observed_generation if one.type == "PlanValid" else None

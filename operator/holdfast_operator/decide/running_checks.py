@@ -15,8 +15,7 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import diff
 from holdfast.spec.fields import ChangeCost
 from holdfast.tasks.record import PlacementRecord
-from holdfast_operator.decide.decision import DecisionLimits
-from holdfast_operator.decide.facts import AppFinding, Snapshot, StartVerdict
+from holdfast_operator.decide.facts import AppFinding, DecisionLimits, Snapshot, StartVerdict
 
 _SHOWN = 5
 

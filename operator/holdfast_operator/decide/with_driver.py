@@ -3,7 +3,7 @@
 Must not start a driver: `without_driver` does.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from holdfast.moments import stamp
 from holdfast.protocol.pods import PodPhase, PodState
@@ -11,31 +11,28 @@ from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.values import millis
 from holdfast_operator.decide.attempt_endings import FAILURES, AttemptEnding, AttemptOutcome, ending_of
-from holdfast_operator.decide.case import Case, actions_to_end, decision, given_up, status_with
 from holdfast_operator.decide.conditions import (
-    executors_missing,
+    decision,
     growth_conditions,
     is_ready,
     locality_conditions,
-    no_location,
     not_ready,
     plan_conditions,
     running_conditions,
-    unreadable,
+    status_with,
 )
 from holdfast_operator.decide.decision import (
-    Action,
     CollectAttempts,
     ConditionUpdates,
     Decision,
     EndPod,
-    ForceDeletePod,
-    GiveUpClaim,
     LookAgain,
     OperatorEvent,
+    actions_to_end,
+    given_up,
 )
-from holdfast_operator.decide.facts import ExecutorLocations, Unknown
-from holdfast_operator.decide.new_assignment import executors, missing_since, new_assignment
+from holdfast_operator.decide.executors import executor_effects
+from holdfast_operator.decide.facts import Case
 from holdfast_operator.decide.running_checks import LivingDriver, reason_to_end, unhealthy
 
 _DOUBLINGS = 20
@@ -138,7 +135,7 @@ def _living(case: Case, driver: PodState) -> Decision:
     wake = (
         LookAgain(case.limits.look, well=applied) if healthy else LookAgain(min(case.limits.look, 5 * case.limits.soon))
     )
-    seated = _seated(case, driver, mine)
+    seated = executor_effects(case, driver, mine)
     status = status_with(case, said | seated.said, uid=driver.uid)
     if mine is not None:
         status = status.model_copy(
@@ -159,55 +156,6 @@ def _before_lost(case: Case, wake: LookAgain) -> LookAgain:
         return wake
     left = min(silent) + case.limits.lost_after - case.now
     return LookAgain(min(wake.after, max(1, left)))
-
-
-@dataclass(frozen=True, slots=True)
-class _ExecutorEffects:
-    """The conditions, actions and events that follow from the executors."""
-
-    said: ConditionUpdates
-    wake: LookAgain | None = None
-    actions: tuple[Action, ...] = ()
-    events: tuple[OperatorEvent, ...] = ()
-
-
-def _seated(case: Case, driver: PodState, report: DriverReport | None) -> _ExecutorEffects:
-    """Give tasks to executors that are up; report and wait for missing ones, and give up those on lost nodes."""
-    if case.judged.app is None or not driver.works:
-        return _ExecutorEffects({})
-    mine, seats = executors(case.seen, driver.attempt), case.seen.seats
-    wanted, up = case.judged.app.spec.runtime.executors.count, sum(pod.works for pod in mine)
-    since = missing_since(case.status)
-    hands = new_assignment(case, driver, report)
-    hands_over: tuple[Action, ...] = () if hands is None else (hands,)
-    young = case.now - driver.created < case.limits.start
-    wake = None if seats is None else LookAgain(case.limits.soon if young else case.limits.look)
-    if isinstance(seats, Unknown):
-        return _ExecutorEffects(unreadable("Assigned", seats.why), wake)
-    if up >= wanted:
-        wrong = seats.wrong if isinstance(seats, ExecutorLocations) else ""
-        return _ExecutorEffects(no_location(wrong) if wrong else {}, wake, hands_over)
-    ends, told = _given_up(case, mine, since)
-    if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
-        return _ExecutorEffects({}, wake, (*hands_over, *ends), told)
-    return _ExecutorEffects(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
-
-
-def _given_up(
-    case: Case, mine: tuple[PodState, ...], since: int | None
-) -> tuple[tuple[Action, ...], tuple[OperatorEvent, ...]]:
-    """Return actions to give up pods on lost nodes, and claims reachable only from lost nodes if a pod needs them."""
-    seats = case.seen.seats
-    actions: list[Action] = []
-    told: list[OperatorEvent] = []
-    for pod in mine:
-        if given_up(case, pod, since):
-            actions.append(ForceDeletePod(pod.name, pod.uid))
-        elif isinstance(seats, ExecutorLocations) and pod.claim in seats.lost_claims:
-            actions += (GiveUpClaim(pod.claim), ForceDeletePod(pod.name, pod.uid))
-            message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
-            told.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
-    return tuple(actions), tuple(told)
 
 
 def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decision:

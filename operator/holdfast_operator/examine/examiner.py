@@ -1,25 +1,189 @@
 """The examiner of specs: asks worker processes what a spec says and whether its app may start; caches answers.
 
-A look waits briefly for an answer. If that is not enough, the look ends, and another one follows when the answer is
-there. A question that can't be answered is remembered and not tried again while the object is unchanged. Must not
-parse specs itself.
+A question that exceeds the quick lane's CPU time is asked again in the slow lane, which has more time and lower
+priority, so that cheap specs never wait for expensive ones. Within a lane namespaces take turns, so that a namespace
+costs the others at most one turn. The processes may be killed at any time. A look waits briefly for an answer. If that
+is not enough, the look ends, and another one follows when the answer is there. A question that can't be answered is
+remembered and not tried again while the object is unchanged. Must not parse specs itself.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+import os
+import pickle
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.bounded_json import UNREAD
+from holdfast.errors import RetrySoonError
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast_operator.decide.facts import AppFinding, AppKey, Grounds, ParsedSpec, StartVerdict
-from holdfast_operator.examine.lanes import ExaminerLanes, NotAnsweredError, TooExpensive
-from holdfast_operator.examine.questions import AnswerFault
+from holdfast_operator.examine.sandbox import HEADER, OUT_OF_MEMORY, AnswerFault, ExaminerLane, WorkerExit
 from holdfast_operator.manifests.pod_policy import PodPolicy
 from holdfast_operator.observe.cache import RecentValues
+
+QUICK = ExaminerLane(cpu=0.25, memory=192 << 20)
+SLOW = ExaminerLane(cpu=10.0, memory=192 << 20, nice=10)
+_WORKER = "import sys; from holdfast_operator.examine.sandbox import main; main(sys.argv[1:])"
+"""Not `-m`: what the module defines would be pickled as of `__main__`."""
+_PAUSE = 1.0
+"""Seconds before ended processes are started again."""
+_TOO_SLOW = WorkerExit(-signal.SIGPROF)
+_PATIENCE = 120.0
+"""Wall-clock seconds that a question may take beyond its CPU time, as the host may be busy."""
+
+
+class NotAnsweredError(RetrySoonError):
+    """The worker process has ended, through no fault of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooExpensive:
+    """A question that takes more CPU time or memory than it may."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Waiting questions by namespace; after its turn, a namespace goes to the end."""
+
+    waiting: dict[str, deque["_Question"]] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, asked: "_Question") -> None:
+        self.waiting.setdefault(asked.namespace, deque()).append(asked)
+        self.news.set()
+
+    async def next(self) -> "_Question":
+        while not self.waiting:
+            self.news.clear()
+            await self.news.wait()
+        namespace = next(iter(self.waiting))
+        mine = self.waiting.pop(namespace)
+        asked = mine.popleft()
+        if mine:
+            self.waiting[namespace] = mine
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    namespace: str
+    question: bytes
+    answer: "asyncio.Future[Any]"
+
+
+@dataclass(slots=True)
+class ExaminerLanes:
+    """The worker processes and their queues."""
+
+    lanes: Sequence[ExaminerLane] = (QUICK, SLOW)
+    """The lanes, quickest first."""
+    _turns: list[_Turns] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._turns = [_Turns() for _ in self.lanes]
+
+    async def ask(self, namespace: str, question: str, *arguments: Any) -> tuple[Any, int]:
+        """Return the answer or `TooExpensive`, and its size in bytes."""
+        asked = _Question(namespace, pickle.dumps((question, *arguments)), asyncio.get_running_loop().create_future())
+        self._turns[0].put(asked)
+        answer, size = await asked.answer
+        return answer, size
+
+    async def run(self) -> None:
+        """Run the worker processes and answer questions until cancelled."""
+        while True:
+            ours = [socket.socketpair() for _ in self.lanes]
+            words = [
+                str(word)
+                for (_, theirs), lane in zip(ours, self.lanes, strict=True)
+                for word in (theirs.fileno(), lane.cpu, lane.memory, lane.nice)
+            ]
+            root = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                _WORKER,
+                *words,
+                pass_fds=[theirs.fileno() for _, theirs in ours],
+                start_new_session=True,
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+            for _, theirs in ours:
+                theirs.close()
+            serving = [asyncio.create_task(self._serve(at, mine)) for at, (mine, _) in enumerate(ours)]
+            try:
+                await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in serving:
+                    task.cancel()
+                await asyncio.gather(*serving, return_exceptions=True)
+                for mine, _ in ours:
+                    mine.close()
+                with suppress(ProcessLookupError):
+                    os.killpg(root.pid, signal.SIGKILL)
+                await root.wait()
+            await asyncio.sleep(_PAUSE)
+
+    async def _serve(self, at: int, ours: socket.socket) -> None:
+        """Send questions to a worker one by one, until it stops answering."""
+        reader, writer = await asyncio.open_connection(sock=ours)
+        lane, turns = self.lanes[at], self._turns[at]
+        try:
+            while True:
+                asked = await turns.next()
+                try:
+                    async with asyncio.timeout(lane.cpu + _PATIENCE):
+                        answer, size = await _answer(reader, writer, asked.question)
+                except BaseException as error:
+                    # On any error the processes are killed, and the caller gets an error.
+                    message = f"what reads specs is gone ({type(error).__name__}), and is started anew"
+                    _tell(asked, NotAnsweredError(message))
+                    raise
+                if answer == _TOO_SLOW and at + 1 < len(self._turns):
+                    self._turns[at + 1].put(asked)
+                else:
+                    _tell(asked, (_judged(answer, lane), size))
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, question: bytes) -> tuple[Any, int]:
+    writer.write(HEADER.pack(len(question)) + question)
+    await writer.drain()
+    (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
+    return pickle.loads(await reader.readexactly(size)), size  # noqa: S301 - from a process of our own
+
+
+def _judged(answer: Any, lane: ExaminerLane) -> Any:
+    if not isinstance(answer, WorkerExit):
+        return answer
+    if answer.code == OUT_OF_MEMORY:
+        return TooExpensive(f"it takes more than {lane.memory >> 20} MiB of memory")
+    if answer == _TOO_SLOW:
+        return TooExpensive(f"it takes more than {lane.cpu:g} s of CPU time")
+    return TooExpensive(f"it ended the process that did it (signal {-answer.code})")
+
+
+def _tell(asked: _Question, answer: Any) -> None:
+    if asked.answer.done():
+        return
+    if isinstance(answer, BaseException):
+        asked.answer.set_exception(answer)
+    else:
+        asked.answer.set_result(answer)
+
 
 _LOG = logging.getLogger("holdfast")
 _MOMENT = 0.25

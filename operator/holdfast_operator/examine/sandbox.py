@@ -1,16 +1,15 @@
-"""The worker processes that parse specs, with limits on CPU time and memory.
+"""The worker processes that read specs, with limits on CPU time and memory, and the questions that they answer.
 
 Users write specs, and the cost of parsing one is not known in advance, so separate processes do it:
 
-    operator --asks--> worker   answers one question after the other
+    operator --asks--> worker   of a lane; answers one question after the other
                          ^ forked in milliseconds, whenever one ended
-                       keeper   of a lane; reports that its worker was killed, and by which signal
-                         ^ forked
-                       root     has imported everything, and waits
+                       root     has imported everything; reports that a worker was killed, and by which signal
 
 The kernel kills a worker that takes more CPU time than its lane allows, whatever it is doing. A worker that needs more
-memory than allowed gets a `MemoryError`, reports it, and exits. All processes end when the operator's sockets close.
-Must not know what is asked: `questions` does.
+memory than allowed gets a `MemoryError`, reports it, and exits. Any other exception that a spec causes is a fault of
+Holdfast and becomes an answer. All processes end when the operator's sockets close. Must not import code that talks to
+a cluster or a broker.
 """
 
 import gc
@@ -20,20 +19,74 @@ import resource
 import signal
 import socket
 import struct
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NoReturn
 
-from holdfast_operator.examine.questions import WorkerExit, WorkerOutOfMemory, answered
+from holdfast.bounded_json import load
+from holdfast.errors import PlanningFailedError, safely
+from holdfast.spec.app import StreamApp
+from holdfast_operator.decide.facts import Grounds, ParsedSpec, StartVerdict, read_spec
+from holdfast_operator.examine.start_checks import judge
+from holdfast_operator.manifests.pod_policy import PodPolicy
+
+_LONGEST_TRACEBACK = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFault:
+    """An unexpected exception."""
+
+    code: str
+    """A code that is the same for the same fault."""
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExit:
+    """The worker ended before it could answer."""
+
+    code: int
+    """`OUT_OF_MEMORY`, or a signal's number, negative."""
+
+
+def answered(question: bytes) -> bytes:
+    """Return the pickled answer to a pickled question; raise nothing but `MemoryError`."""
+    name, *arguments = pickle.loads(question)  # noqa: S301 - from the operator itself
+    try:
+        return safely(lambda: pickle.dumps(_QUESTIONS[name](*arguments)))
+    except PlanningFailedError as failed:
+        if isinstance(failed.__cause__, MemoryError):
+            raise failed.__cause__ from None
+        told = "".join(traceback.format_exception(failed.__cause__))
+        return pickle.dumps(AnswerFault(failed.code, told[-_LONGEST_TRACEBACK:]))
+
+
+def _told(text: str) -> ParsedSpec:
+    """Parse the spec in an attempt's ConfigMap."""
+    try:
+        tree = load(text)
+    except ValueError as error:
+        return ParsedSpec(None, None, str(error))
+    return read_spec(tree) if isinstance(tree, dict) else ParsedSpec(None, None, "it is no object")
+
+
+def _verdict(app: StreamApp, grounds: Grounds, policy: PodPolicy) -> StartVerdict:
+    """Return the verdict without the app, which the caller has."""
+    return replace(judge(grounds, ParsedSpec(app, None), policy), app=None)
+
+
+_QUESTIONS: Mapping[str, Callable[..., Any]] = {"spec": read_spec, "told": _told, "verdict": _verdict}
 
 HEADER = struct.Struct(">Q")
 """Precedes each question and each answer: its length."""
 _ANSWERS = 512
 """A worker is replaced after this many answers, so that what it retains never reaches its memory limit."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_SUCCESSOR = 3
-"""Exit code of a worker that is to be replaced."""
+_SUCCESSOR, OUT_OF_MEMORY = 3, 4
+"""Exit codes of a worker that has given its answers, and of one whose question took too much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +99,39 @@ class ExaminerLane:
     """Bytes beyond those at the worker's start."""
     nice: int = 0
 
-    def words(self) -> list[str]:
-        """Return the arguments that `main` parses."""
-        return [str(self.cpu), str(self.memory), str(self.nice)]
-
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the lanes on the command line; each has a socket's descriptor and the words of a lane."""
+    """Run the lanes on the command line; each has a socket's descriptor and the three limits of a lane."""
     each = [arguments[at : at + 4] for at in range(0, len(arguments), 4)]
-    sockets = [socket.socket(fileno=int(one[0])) for one in each]
+    lanes = [
+        (socket.socket(fileno=int(descriptor)), ExaminerLane(float(cpu), int(memory), int(nice)))
+        for descriptor, cpu, memory, nice in each
+    ]
     gc.freeze()
-    keepers = []
-    for mine, (_, cpu, memory, nice) in zip(sockets, each, strict=True):
-        keepers.append(os.fork())
-        if keepers[-1] == 0:
-            for other in sockets:
-                if other is not mine:
-                    other.close()
-            _keep(mine, ExaminerLane(float(cpu), int(memory), int(nice)))
-    for one in sockets:
-        one.close()
-    for keeper in keepers:
-        os.waitpid(keeper, 0)
-
-
-def _keep(asked: socket.socket, lane: ExaminerLane) -> None:
-    os.nice(lane.nice)
+    workers = {_forked(at, lanes): at for at in range(len(lanes))}
     while True:
-        worker = os.fork()
-        if worker == 0:
-            _work(asked, lane)
-        _, status = os.waitpid(worker, 0)
-        if os.WIFSIGNALED(status):
-            _send(asked, pickle.dumps(WorkerExit(os.WTERMSIG(status))))
-        elif os.WEXITSTATUS(status) != _SUCCESSOR:
-            os._exit(0)  # the operator has gone, or the question could not be received
+        pid, status = os.wait()
+        at, code = workers.pop(pid), os.waitstatus_to_exitcode(status)
+        if code < 0 or code == OUT_OF_MEMORY:
+            _send(lanes[at][0], pickle.dumps(WorkerExit(code)))
+        elif code != _SUCCESSOR:
+            return  # the operator has gone, or the question could not be received
+        workers[_forked(at, lanes)] = at
 
 
-def _work(asked: socket.socket, lane: ExaminerLane) -> None:
+def _forked(at: int, lanes: Sequence[tuple[socket.socket, ExaminerLane]]) -> int:
+    """Start a worker of this lane; return its process id."""
+    pid = os.fork()
+    if pid == 0:
+        for other, _ in lanes:
+            if other is not lanes[at][0]:
+                other.close()  # otherwise the operator would not notice that the other lane has ended
+        _work(*lanes[at])
+    return pid
+
+
+def _work(asked: socket.socket, lane: ExaminerLane) -> NoReturn:
+    os.nice(lane.nice)
     most = _data() + lane.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -96,9 +144,7 @@ def _work(asked: socket.socket, lane: ExaminerLane) -> None:
         try:
             answer = answered(question)
         except MemoryError:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            _send(asked, pickle.dumps(WorkerOutOfMemory()))
-            break
+            os._exit(OUT_OF_MEMORY)
         signal.setitimer(signal.ITIMER_PROF, 0)
         _send(asked, answer)
     os._exit(_SUCCESSOR)
@@ -119,7 +165,3 @@ def _send(asked: socket.socket, answer: bytes) -> None:
 def _data() -> int:
     """Return the bytes of this process that count towards the limit."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * _PAGE
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

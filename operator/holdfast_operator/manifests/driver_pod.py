@@ -27,9 +27,8 @@ from holdfast.protocol.names import (
 from holdfast.protocol.pods import MAIN, STATE_VOLUME
 from holdfast.spec.app import API_VERSION, KIND, StreamApp
 from holdfast.spec.values import as_spark, millis
-from holdfast_operator.cluster.nodes import with_node_tolerations
 from holdfast_operator.decide.decision import StartDriver
-from holdfast_operator.manifests.pod_templates import merged
+from holdfast_operator.manifests.pod_templates import merged, with_node_tolerations
 
 Tree = dict[str, Any]
 USER = 185

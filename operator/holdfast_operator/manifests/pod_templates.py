@@ -12,6 +12,7 @@ from holdfast.errors import UserActionError
 from holdfast.protocol.pods import MAIN
 from holdfast.spec.runtime import Runtime
 
+Tree = dict[str, Any]
 _KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -133,3 +134,26 @@ def _merged_lists(ours: list[Any], users: list[Any], key: str) -> list[Any]:
     return [merged(one, theirs.get(one.get(key), {})) for one in ours] + [
         one for one in users if not isinstance(one, dict) or one.get(key) not in known
     ]
+
+
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NO_EXECUTE = "NoExecute"
+
+
+def with_node_tolerations(pod: Tree, seconds: int) -> Tree:
+    """Return the pod with tolerations for a silent node for this long, unless it has its own."""
+    spec = pod["spec"]
+    tolerations = spec.get("tolerations") or []
+    if not isinstance(tolerations, list):
+        return pod  # the API server reports what is wrong with it
+    given = [one for one in tolerations if isinstance(one, dict)]
+    ours = [
+        {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
+        for taint in _TAINTS
+        if not any(_tolerates(one, taint) for one in given)
+    ]
+    return {**pod, "spec": {**spec, "tolerations": [*tolerations, *ours]}}
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: str) -> bool:
+    return toleration.get("key") in (taint, None, "") and toleration.get("effect") in (_NO_EXECUTE, None, "")

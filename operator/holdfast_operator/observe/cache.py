@@ -15,8 +15,8 @@ from holdfast.bounded_json import UNREAD
 from holdfast.protocol.names import APP_LABEL
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
-from holdfast_operator.cluster.nodes import Nodes
 from holdfast_operator.decide.facts import AppKey
+from holdfast_operator.observe.nodes import Nodes
 
 Tree = dict[str, Any]
 _MOST_KEPT = 64 << 20

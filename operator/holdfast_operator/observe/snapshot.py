@@ -7,6 +7,7 @@ needed. A fact that can't be read becomes `Unknown`, with the reason. Must not d
 """
 
 import base64
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from holdfast.protocol.names import APP_LABEL, FINALIZER, attempt_name, report_n
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
-from holdfast_operator.cluster.client import CONFIG_MAP, NODE, POD, SECRET, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import CONFIG_MAP, NODE, POD, SECRET, STORAGE_CLASS, Cluster, ClusterUnreachableError
 from holdfast_operator.decide.facts import (
     AppFinding,
     AppKey,
@@ -32,15 +33,43 @@ from holdfast_operator.decide.facts import (
 )
 from holdfast_operator.manifests.driver_pod import APP_KEY, needs_default_class, secrets_needed
 from holdfast_operator.observe.cache import WatchCache
-from holdfast_operator.observe.executor_locations import read_executor_locations
-from holdfast_operator.observe.records import PlacementRecords
-from holdfast_operator.observe.storage_class import StorageClasses
+from holdfast_operator.observe.placement import PlacementRecords, read_executor_locations
 
 Tree = dict[str, Any]
 T = TypeVar("T")
+_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_KEPT, _KEPT_BEFORE_A_START = 60.0, 5.0
 SecretSettings = Mapping[str, Mapping[str, str]]
 """Secret name -> the settings in it."""
 CountsSource = Callable[[AppKey, StreamApp, SecretSettings], Mapping[str, int | None] | Unknown]
+
+
+@dataclass(slots=True)
+class StorageClasses:
+    """The cluster's default class, cached."""
+
+    cluster: Cluster
+    allowed: bool = True
+    """Whether classes may be listed; if not, there is no default."""
+    clock: Callable[[], float] = time.monotonic
+    _found: str | Unknown | None = None
+    _asked: float | None = None
+
+    async def default(self, *, live: bool) -> str | Unknown | None:
+        """Return its name; None: there is none."""
+        if not self.allowed:
+            return None
+        age = None if self._asked is None else self.clock() - self._asked
+        kept = _KEPT_BEFORE_A_START if live or not isinstance(self._found, str) else _KEPT
+        if age is None or age >= kept:
+            self._found, self._asked = await self._ask(), self.clock()
+        return self._found
+
+    async def _ask(self) -> str | Unknown | None:
+        try:
+            return default_of(await self.cluster.find(STORAGE_CLASS, None, {}))
+        except HoldfastError as error:
+            return Unknown(f"{error}; or name one in spec.state.storageClass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +273,15 @@ async def _tried(reading: Awaitable[T]) -> T | Unknown:
         return await reading
     except HoldfastError as error:
         return Unknown(str(error))
+
+
+def default_of(classes: list[Tree]) -> str | None:
+    """Return the default class; of several the newest, as in Kubernetes."""
+    found = [one["metadata"] for one in classes if _is_default(one)]
+    found.sort(key=lambda one: str(one["name"]))
+    found.sort(key=lambda one: str(one.get("creationTimestamp") or ""), reverse=True)
+    return str(found[0]["name"]) if found else None
+
+
+def _is_default(tree: Tree) -> bool:
+    return (tree["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"

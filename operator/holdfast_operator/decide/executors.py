@@ -1,10 +1,12 @@
-"""The next assignment of tasks to executors, due once when all executors are up or no more come up.
+"""The executors of a running attempt: their next assignment, those that are missing, those on lost nodes.
 
-Tasks stay where they were as far as possible, by the last assignment handed over, else by the placement record. A new
-assignment for each executor that comes up would move tasks again and again. Must not read anything.
+An assignment is due once when all executors are up or no more come up: a new one for each executor that comes up would
+move tasks again and again. Tasks stay where they were as far as possible, by the last assignment handed over, else by
+the placement record. Must not read anything.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from holdfast.moments import moment
 from holdfast.placement.assignment import assign
@@ -14,9 +16,71 @@ from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.tasks.record import PlacementRecord
-from holdfast_operator.decide.case import Case
-from holdfast_operator.decide.decision import HandOver
-from holdfast_operator.decide.facts import ExecutorLocations, Snapshot
+from holdfast_operator.decide.conditions import (
+    executors_missing,
+    no_location,
+    unreadable,
+)
+from holdfast_operator.decide.decision import (
+    Action,
+    ConditionUpdates,
+    ForceDeletePod,
+    GiveUpClaim,
+    HandOver,
+    LookAgain,
+    OperatorEvent,
+    given_up,
+)
+from holdfast_operator.decide.facts import Case, ExecutorLocations, Snapshot, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorEffects:
+    """The conditions, actions and events that follow from the executors."""
+
+    said: ConditionUpdates
+    wake: LookAgain | None = None
+    actions: tuple[Action, ...] = ()
+    events: tuple[OperatorEvent, ...] = ()
+
+
+def executor_effects(case: Case, driver: PodState, report: DriverReport | None) -> ExecutorEffects:
+    """Give tasks to executors that are up; report and wait for missing ones, and give up those on lost nodes."""
+    if case.judged.app is None or not driver.works:
+        return ExecutorEffects({})
+    mine, seats = executors(case.seen, driver.attempt), case.seen.seats
+    wanted, up = case.judged.app.spec.runtime.executors.count, sum(pod.works for pod in mine)
+    since = missing_since(case.status)
+    hands = new_assignment(case, driver, report)
+    hands_over: tuple[Action, ...] = () if hands is None else (hands,)
+    young = case.now - driver.created < case.limits.start
+    wake = None if seats is None else LookAgain(case.limits.soon if young else case.limits.look)
+    if isinstance(seats, Unknown):
+        return ExecutorEffects(unreadable("Assigned", seats.why), wake)
+    if up >= wanted:
+        wrong = seats.wrong if isinstance(seats, ExecutorLocations) else ""
+        return ExecutorEffects(no_location(wrong) if wrong else {}, wake, hands_over)
+    ends, told = _given_up_pods(case, mine, since)
+    if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
+        return ExecutorEffects({}, wake, (*hands_over, *ends), told)
+    return ExecutorEffects(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
+
+
+def _given_up_pods(
+    case: Case, mine: tuple[PodState, ...], since: int | None
+) -> tuple[tuple[Action, ...], tuple[OperatorEvent, ...]]:
+    """Return actions to give up pods on lost nodes, and claims reachable only from lost nodes if a pod needs them."""
+    seats = case.seen.seats
+    actions: list[Action] = []
+    told: list[OperatorEvent] = []
+    for pod in mine:
+        if given_up(case, pod, since):
+            actions.append(ForceDeletePod(pod.name, pod.uid))
+        elif isinstance(seats, ExecutorLocations) and pod.claim in seats.lost_claims:
+            actions += (GiveUpClaim(pod.claim), ForceDeletePod(pod.name, pod.uid))
+            message = f"claim {pod.claim} was on a node that is lost; {pod.name} gets a new one and restores its tasks"
+            told.append(OperatorEvent(Reason.CLAIM_GIVEN_UP, message, warning=True))
+    return tuple(actions), tuple(told)
 
 
 def new_assignment(case: Case, driver: PodState, report: DriverReport | None) -> HandOver | None:

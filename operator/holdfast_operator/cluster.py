@@ -1,7 +1,9 @@
 """The client of the API server: reads and writes objects; errors are typed by what to do next.
 
-A missing object is `None`, never an error; a failed call is an error, never `None`. Every call has a deadline. Apart
-from kopf's watches, nothing else talks to the API server. Must not know apps.
+A missing object is `None`, never an error; a failed call is an error, never `None`. Every call has a deadline, and no
+object that a user wrote can break the parser. Of the Kubernetes client only login and transport are used: its typed
+calls and models would fail on what they do not know. Apart from kopf's watches, nothing else talks to the API server.
+Must not know apps.
 """
 
 import json

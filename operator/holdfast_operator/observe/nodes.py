@@ -1,12 +1,14 @@
-"""Silent nodes: when a node counts as lost, and the tolerations that keep pods on it until then.
+"""Lost nodes, and the volume claims that only they can reach.
 
 A node is lost a fixed time after it stopped answering or disappeared. Pods leave it after the same time, by the
-tolerations set here, so there is one wait instead of several in a row. A node that comes back earlier was never lost.
-Must not judge what runs on it.
+tolerations of their manifests, so there is one wait instead of several in a row. A node that comes back earlier was
+never lost. A claim is given up only if its volume says that no node but lost ones can reach it: a zonal or network
+volume outlives its node, whichever node it was created for; a volume on a node's disk does not, even if created by
+hand. Must not judge what runs on a node, nor read anything.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,28 +80,44 @@ class Nodes:
         return name in self._seen or name in self._gone
 
 
-def with_node_tolerations(pod: Tree, seconds: int) -> Tree:
-    """Return the pod with tolerations for a silent node for this long, unless it has its own."""
-    spec = pod["spec"]
-    tolerations = spec.get("tolerations") or []
-    if not isinstance(tolerations, list):
-        return pod  # the API server reports what is wrong with it
-    given = [one for one in tolerations if isinstance(one, dict)]
-    ours = [
-        {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
-        for taint in _TAINTS
-        if not any(_tolerates(one, taint) for one in given)
-    ]
-    return {**pod, "spec": {**spec, "tolerations": [*tolerations, *ours]}}
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: str) -> bool:
-    return toleration.get("key") in (taint, None, "") and toleration.get("effect") in (_NO_EXECUTE, None, "")
-
-
 def _silent_since(tree: Tree, now: int) -> int | None:
     conditions = (tree.get("status") or {}).get("conditions") or []
     ready: Tree = next((one for one in conditions if isinstance(one, dict) and one.get("type") == "Ready"), {})
     if ready.get("status") == "True":
         return None
     return moment(ready.get("lastTransitionTime")) or now
+
+
+StorageTree = dict[str, Any]
+MADE_FOR = "volume.kubernetes.io/selected-node"
+"""The annotation of a claim in which the scheduler names the node to create a volume for."""
+
+
+def out_of_reach(claim: StorageTree, volume: StorageTree | None, nodes: Nodes) -> bool:
+    """Return whether only lost nodes can reach the claim's volume, existing or still to be created."""
+    made_for = (claim["metadata"].get("annotations") or {}).get(MADE_FOR)
+    if not (claim.get("spec") or {}).get("volumeName"):
+        return isinstance(made_for, str) and nodes.lost(made_for)
+    spec = (volume or {}).get("spec") or {}
+    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
+    return bool(terms) and all(_only_lost(term, made_for, nodes) for term in terms)
+
+
+def _only_lost(term: StorageTree, made_for: object, nodes: Nodes) -> bool:
+    """Return whether a term admits only lost nodes; one such requirement is enough, as all must hold."""
+    return any(all(nodes.lost_host(name) for name in names) for names in _nodes_of(term, made_for, nodes))
+
+
+def _nodes_of(term: StorageTree, made_for: object, nodes: Nodes) -> Iterator[Iterable[str]]:
+    """Yield the nodes that each requirement of a term names, if it names nodes.
+
+    Volume drivers use their own node labels, e.g. `topology.topolvm.io/node`; the values tell whether it is a node or a
+    zone.
+    """
+    fields = [(True, one) for one in term.get("matchFields") or ()]
+    labels = [(one.get("key") == HOST, one) for one in term.get("matchExpressions") or ()]
+    for of_nodes, one in [*fields, *labels]:
+        values = [str(value) for value in one.get("values") or ()]
+        named = of_nodes or all(value == made_for or nodes.known(value) for value in values)
+        if one.get("operator") == "In" and values and named:
+            yield values

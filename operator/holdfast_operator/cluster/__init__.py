@@ -1,1 +1,0 @@
-"""Access to the Kubernetes cluster, without knowledge of apps: the API client, the session of watches, nodes."""

@@ -1,0 +1,167 @@
+"""Where an app's tasks were and can be: its placement record and its executors' locations, from the API server.
+
+The record is read with the core's own code, which is synchronous. It runs over the ConfigMaps fetched so far; if one is
+missing, it is fetched and the code runs again. So no thread waits for the event loop, and many apps can be read at
+once. Locations are read only when the working executors have changed. Must not decide, nor write: the driver writes
+the record.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.placement.config_map_store import ConfigMapStore
+from holdfast.placement.location import (
+    LocationId,
+    LocationMissingError,
+    NodeFacts,
+    PodFacts,
+    PodNotScheduledError,
+    location_of,
+)
+from holdfast.placement.metadata_store import ContentUnreadableError
+from holdfast.placement.record_store import RecordStore
+from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
+from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name
+from holdfast.protocol.pods import PodState, pod_state
+from holdfast.tasks.record import PlacementRecord
+from holdfast_operator.cluster import CLAIM, CONFIG_MAP, NODE, POD, VOLUME, Cluster
+from holdfast_operator.decide.facts import AppKey, ExecutorLocations
+from holdfast_operator.observe.cache import RecentValues, WatchCache
+from holdfast_operator.observe.nodes import out_of_reach
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRecords:
+    """Reads the records of all apps and caches recent ones."""
+
+    cluster: Cluster
+    _last: RecentValues[tuple[AppKey, str], tuple[PlacementRecord | None]] = field(default_factory=RecentValues)
+    """Values are tuples, so that a missing record is cached too."""
+
+    async def read(self, key: AppKey, run: str, *, since: object, live: bool) -> PlacementRecord | None:
+        """Return the record of this run; None: there is none yet.
+
+        Unless `live`, return the cached record if the driver's news (`since`) is the same as when it was read.
+        """
+        known = None if live else self._last.get((key, run), since)
+        if known is None:
+            known = self._last.put((key, run), since, (await self._fresh(key, run),))
+        return known[0]
+
+    async def _fresh(self, key: AppKey, run: str) -> PlacementRecord | None:
+        try:
+            return await _read(self.cluster, key, run)
+        except ContentUnreadableError:
+            # The driver may have replaced it between two reads.
+            return await _read(self.cluster, key, run)
+
+
+async def _read(cluster: Cluster, key: AppKey, run: str) -> PlacementRecord | None:
+    fetched = _FetchedConfigMaps()
+    store = RecordStore(ConfigMapStore(fetched, key.name, {}), key.name)
+    while True:
+        try:
+            return store.load(run)
+        except _NotFetchedError as missing:
+            fetched.trees[missing.name] = await cluster.get(CONFIG_MAP, key.namespace, missing.name)
+
+
+class _NotFetchedError(HoldfastError):
+    """A ConfigMap that has not been fetched yet."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedConfigMaps:
+    """The fetched ConfigMaps, read-only."""
+
+    trees: dict[str, Tree | None] = field(default_factory=dict)
+
+    def get(self, name: str) -> Tree | None:
+        if name not in self.trees:
+            raise _NotFetchedError(name)
+        return self.trees[name]
+
+    def find(self, labels: Mapping[str, str]) -> list[Tree]:
+        raise NotImplementedError
+
+    def create(self, tree: Tree) -> Tree:
+        raise NotImplementedError
+
+    def replace(self, tree: Tree) -> Tree | None:
+        raise NotImplementedError
+
+    def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
+        raise NotImplementedError
+
+
+async def read_executor_locations(
+    cluster: Cluster, cache: WatchCache, key: AppKey, run: str, attempt: int, kind: str
+) -> ExecutorLocations:
+    """Return the locations of an attempt's executors, and the last assignment. `kind`: what a location is."""
+    labels = {APP_LABEL: key.name, ATTEMPT_LABEL: str(attempt), ROLE_LABEL: "executor"}
+    trees = await cluster.find(POD, key.namespace, labels)
+    seen = [(tree, cache.placed(pod_state(tree))) for tree in trees]
+    places, wrong = {}, ""
+    for tree, pod in seen:
+        if pod.works:
+            try:
+                places[pod.name] = str(await _place(cluster, tree, pod, kind))
+            except (LocationMissingError, PodNotScheduledError) as error:
+                wrong = str(error)
+    stuck = [pod.claim for _, pod in seen if pod.unschedulable is not None and pod.claim is not None]
+    return ExecutorLocations(places, await _handed(cluster, key, run), await _lost(cluster, cache, key, stuck), wrong)
+
+
+async def _place(cluster: Cluster, tree: Tree, pod: PodState, kind: str) -> LocationId:
+    metadata = tree["metadata"]
+    facts = PodFacts(
+        pod.name,
+        pod.uid,
+        metadata["namespace"],
+        metadata.get("labels") or {},
+        metadata.get("annotations") or {},
+        pod.claim,
+    )
+    return location_of(kind, facts, await _node(cluster, pod, kind))
+
+
+async def _node(cluster: Cluster, pod: PodState, kind: str) -> NodeFacts | None:
+    if pod.node is None:
+        return None
+    if "node.labels" not in kind and "node.annotations" not in kind:
+        return NodeFacts(pod.node)
+    tree = await cluster.get(NODE, None, pod.node)
+    metadata = {} if tree is None else tree["metadata"]
+    return NodeFacts(pod.node, metadata.get("labels") or {}, metadata.get("annotations") or {})
+
+
+async def _handed(cluster: Cluster, key: AppKey, run: str) -> VersionedAssignment | None:
+    tree = await cluster.get(CONFIG_MAP, key.namespace, assignment_name(key.name, run))
+    if tree is None:
+        return None
+    try:
+        return read_assignment((tree.get("data") or {}).get(ASSIGNMENT_KEY, ""))
+    except AssignmentInvalidError:
+        return None  # it was edited by hand; the next assignment replaces it
+
+
+async def _lost(cluster: Cluster, cache: WatchCache, key: AppKey, claims: Iterable[str]) -> frozenset[str]:
+    """Return the claims whose volume only lost nodes can reach; none if nodes are not watched."""
+    lost = set()
+    for name in claims if cache.nodes.told else ():
+        claim = await cluster.get(CLAIM, key.namespace, name)
+        if claim is None:
+            continue
+        of = (claim.get("spec") or {}).get("volumeName")
+        volume = await cluster.get(VOLUME, None, of) if of else None
+        if out_of_reach(claim, volume, cache.nodes):
+            lost.add(name)
+    return frozenset(lost)
