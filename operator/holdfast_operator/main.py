@@ -9,7 +9,6 @@ import asyncio
 import functools
 import logging
 import os
-import random
 import socket
 import sys
 import time
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field
 import kopf
 from kubernetes.aio import client, config
 
-from holdfast_operator.act.actions import ActionRunner, EventSubject, EventWriter
+from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.act.lease import LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
 from holdfast_operator.brokers.partition_counts import read_counts
@@ -92,7 +91,8 @@ async def serve(options: OperatorOptions) -> None:
             namespace, _, name = options.lease.partition("/")
             # Exit at once when the lease is lost: a reconcile under way must not be completed.
             story = await lease_held(LeaseCandidate(namespace, name, _who()), _connected, lambda: os._exit(1))
-            await teller.tell(EventSubject(LEASE.api, LEASE.name, namespace, name), "LeaseTaken", story, warning=False)
+            of = {"apiVersion": LEASE.api, "kind": LEASE.name, "namespace": namespace, "name": name}
+            await teller.tell(of, "LeaseTaken", story, warning=False)
         await _operate(options, cluster, teller, metrics, health)
 
 
@@ -137,7 +137,7 @@ async def _operate(
     storage = StorageClasses(cluster, options.storage_classes)
     world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
     hands = ActionRunner(cluster, cache, options.release, options.network)
-    reconciler = Reconciler(world, examiner, hands, teller.say, limits, metrics, jitter=random.random, at=options.at)
+    reconciler = Reconciler(world, examiner, hands, teller, limits, metrics, options.at)
     looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
     await asyncio.gather(

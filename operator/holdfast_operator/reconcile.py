@@ -10,32 +10,28 @@ over the version that was read: if anyone else wrote meanwhile, the write fails 
 knowledge of any step.
 """
 
+import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from holdfast.spec.app import Status
-from holdfast_operator.act.actions import ActionRunner
-from holdfast_operator.cluster import APP, ConflictError
+from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.decide.decision import (
     Decision,
     HandOver,
     LookAgain,
     NextLook,
-    OperatorEvent,
     StartDriver,
     WaitForChange,
 )
 from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject, DecisionLimits, Snapshot
 from holdfast_operator.decide.rules import decide
 from holdfast_operator.examine.examiner import ExaminationPendingError, Examiner
-from holdfast_operator.observe.snapshot import SnapshotSources, gather
+from holdfast_operator.observe.snapshot import SnapshotSources, find_app, gather
 from holdfast_operator.service.monitoring import Metrics
 
 _EXAMINED = 60_000
 """Milliseconds until the next look if the examiner has no answer yet; an answer triggers a look earlier."""
-EventSink = Callable[[AppObject, OperatorEvent], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -45,12 +41,10 @@ class Reconciler:
     world: SnapshotSources
     examiner: Examiner
     hands: ActionRunner
-    say: EventSink
-    limits: DecisionLimits = field(default_factory=DecisionLimits)
-    metrics: Metrics = field(default_factory=Metrics)
-    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    jitter: Callable[[], float] = lambda: 0.0
-    at: Callable[[str], None] = lambda _: None
+    events: EventWriter
+    limits: DecisionLimits
+    metrics: Metrics
+    at: Callable[[str], None]
     """Called between any two effects, so that tests can crash the operator there."""
     _refused: dict[str, AppFinding] = field(default_factory=dict)
     """App uid -> why the API server refused its attempt."""
@@ -67,43 +61,25 @@ class Reconciler:
             return WaitForChange("the app is created again")
         seen, decision = decided
         self.at("gathered")
-        app = await self._written(seen.app, decision.status)
+        app = await self.hands.write_status(seen.app, decision.status)
         if app is None:
             return LookAgain(0)
         self.at("intent written")
         await self._act(app, decision)
         for told in decision.events:
-            await self.say(app, told)
+            await self.events.say(app, told)
         self.at("said")
         return decision.wake
 
     async def _decided(self, key: AppKey, *, live: bool) -> tuple[Snapshot, Decision] | None:
-        cache, cluster = self.world.cache, self.world.cluster
-        tree = None if live else cache.app(key)
-        tree = await cluster.get(APP, key.namespace, key.name) if tree is None else tree
+        tree = await find_app(self.world, key, live=live)
         if tree is None:
             return None
         spec = await self.examiner.spec(key, tree)
         seen = await gather(self.world, tree, spec, self._refused.get(tree["metadata"]["uid"]), live=live)
         judged = await self.examiner.verdict(key, seen.app.uid, seen.app.generation, spec, seen.grounds)
-        return seen, decide(seen, judged, self.clock(), replace(self.limits, jitter=self.jitter()))
-
-    async def _written(self, app: AppObject, status: Status) -> AppObject | None:
-        """Write the status if it has changed; return the app with it, or None if the app was changed meanwhile."""
-        before, after = _tree(app.status), _tree(status)
-        if before == after:
-            return app
-        gone = {name: None for name in before if name not in after}
-        patch: dict[str, Any] = {"metadata": {"resourceVersion": app.version}, "status": {**after, **gone}}
-        try:
-            written = await self.world.cluster.patch(APP, app.namespace, app.name, patch, part="status")
-        except ConflictError:
-            written = None
-        if written is None:
-            self.world.cache.distrust_app(AppKey(app.namespace, app.name))
-            return None
-        self.world.cache.wrote_app(written, time.monotonic())
-        return replace(app, status=status, version=written["metadata"]["resourceVersion"])
+        now = time.time_ns() // 1_000_000
+        return seen, decide(seen, judged, now, replace(self.limits, jitter=random.random()))  # noqa: S311 - spreads restarts
 
     async def _act(self, app: AppObject, decision: Decision) -> None:
         for action in decision.actions:
@@ -117,7 +93,3 @@ class Reconciler:
                 self.metrics.launched()
             elif isinstance(action, HandOver):
                 self.metrics.moved(action.moved)
-
-
-def _tree(status: Status) -> dict[str, Any]:
-    return status.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -8,14 +8,15 @@ decide, nor read anything but the objects of the action.
 import logging
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, FINALIZER, SPARK_APP_LABEL
 from holdfast.reasons import Reason
-from holdfast.spec.app import API_VERSION, KIND
+from holdfast.spec.app import API_VERSION, KIND, Status
 from holdfast_operator.cluster import (
     APP,
     CLAIM,
@@ -43,7 +44,7 @@ from holdfast_operator.decide.decision import (
     RemoveFinalizer,
     StartDriver,
 )
-from holdfast_operator.decide.facts import AppFinding, AppObject
+from holdfast_operator.decide.facts import AppFinding, AppKey, AppObject
 from holdfast_operator.manifests.driver_pod import (
     AppOwner,
     Installation,
@@ -59,7 +60,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ActionRunner:
-    """Executes actions on the cluster."""
+    """Writes the status and executes actions."""
 
     cluster: Cluster
     cache: WatchCache
@@ -67,6 +68,23 @@ class ActionRunner:
     installed: Installation
     network: AppNetwork | None = None
     """None: apps get no NetworkPolicies, and the operator has no right to create any."""
+
+    async def write_status(self, app: AppObject, status: Status) -> AppObject | None:
+        """Write a changed status over the version that was read; return the app with it, None if that has changed."""
+        before, after = _status_tree(app.status), _status_tree(status)
+        if before == after:
+            return app
+        gone = {name: None for name in before if name not in after}
+        patch: Tree = {"metadata": {"resourceVersion": app.version}, "status": {**after, **gone}}
+        try:
+            written = await self.cluster.patch(APP, app.namespace, app.name, patch, part="status")
+        except ConflictError:
+            written = None
+        if written is None:
+            self.cache.distrust_app(AppKey(app.namespace, app.name))
+            return None
+        self.cache.wrote_app(written, time.monotonic())
+        return replace(app, status=status, version=written["metadata"]["resourceVersion"])
 
     async def act(self, action: Action, app: AppObject) -> AppFinding | None:
         """Execute an action. Return a finding if an object can't be created for good; raise on any other error."""
@@ -115,22 +133,25 @@ class ActionRunner:
         return None
 
     async def _limit(self, start: StartDriver, app: AppObject, owner: AppOwner) -> AppFinding | None:
-        """Write the app's NetworkPolicies. A concurrent write makes this fail; a later look tries again."""
+        """Write the app's NetworkPolicies."""
         if self.network is None:
             return None
         for tree in network_policies(start.app, owner, self.installed.labels, self.network):
-            name = tree["metadata"]["name"]
-            there = await self.cluster.get(NETWORK_POLICY, app.namespace, name)
-            if there is None:
-                await self.cluster.create(NETWORK_POLICY, app.namespace, tree)
-                continue
-            if not _owned(there, app):
+            there = await self.cluster.get(NETWORK_POLICY, app.namespace, tree["metadata"]["name"])
+            if there is not None and not _owned(there, app):
                 return _anothers(NETWORK_POLICY, tree)
-            tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-            if await self.cluster.replace(NETWORK_POLICY, app.namespace, tree) is None:
-                message = f"NetworkPolicy {name} went while it was written"
-                raise ConflictError(message)
+            await self._put(NETWORK_POLICY, app.namespace, tree, there)
         return None
+
+    async def _put(self, kind: ApiKind, namespace: str, tree: Tree, there: Tree | None) -> None:
+        """Create the object, or replace the one that is there. After a concurrent write a later look tries again."""
+        if there is None:
+            await self.cluster.create(kind, namespace, tree)
+            return
+        tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+        if await self.cluster.replace(kind, namespace, tree) is None:
+            message = f"{kind.name} {tree['metadata']['name']} was deleted while it was being written"
+            raise ConflictError(message)
 
     async def _made(self, kind: ApiKind, tree: Tree, app: AppObject) -> bool:
         """Create the object; ours may exist from an earlier try. Return False if another owner's has the name."""
@@ -142,14 +163,9 @@ class ActionRunner:
         return True
 
     async def _hand_over(self, action: HandOver, app: AppObject, owner: AppOwner) -> None:
-        """Replace the current assignment. A concurrent write makes this fail; a later look decides again."""
         tree = assignment_config_map(action.handed, app.status.run_id or "1", owner)
         there = await self.cluster.get(CONFIG_MAP, app.namespace, tree["metadata"]["name"])
-        if there is None:
-            await self.cluster.create(CONFIG_MAP, app.namespace, tree)
-            return
-        tree["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-        await self.cluster.replace(CONFIG_MAP, app.namespace, tree)
+        await self._put(CONFIG_MAP, app.namespace, tree, there)
 
     async def _give_up(self, action: GiveUpRunClaims, app: AppObject) -> None:
         for tree in await self.cluster.find(CLAIM, app.namespace, {SPARK_APP_LABEL: action.app_id}):
@@ -161,6 +177,10 @@ class ActionRunner:
                 attempt = (tree["metadata"].get("labels") or {}).get(ATTEMPT_LABEL, "")
                 if attempt.isdigit() and int(attempt) < action.before:
                     await self.cluster.delete(kind, app.namespace, tree["metadata"]["name"], tree["metadata"]["uid"])
+
+
+def _status_tree(status: Status) -> Tree:
+    return status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _anothers(kind: ApiKind, tree: Tree) -> AppFinding:
@@ -179,17 +199,6 @@ _LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class EventSubject:
-    """The object that an event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class EventWriter:
     """Writes events."""
 
@@ -198,16 +207,17 @@ class EventWriter:
 
     async def say(self, app: AppObject, told: OperatorEvent) -> None:
         """Write an event about this app."""
-        regarding = EventSubject(API_VERSION, KIND, app.namespace, app.name, app.uid)
-        await self.tell(regarding, told.reason.value, told.message, warning=told.warning)
+        of = {"apiVersion": API_VERSION, "kind": KIND, "namespace": app.namespace, "name": app.name, "uid": app.uid}
+        await self.tell(of, told.reason.value, told.message, warning=told.warning)
 
-    async def tell(self, of: EventSubject, reason: str, message: str, *, warning: bool) -> None:
-        """Write and log an event about any object."""
-        _LOG.info("%s/%s: %s: %s", of.namespace, of.name, reason, message)
+    async def tell(self, of: Mapping[str, str], reason: str, message: str, *, warning: bool) -> None:
+        """Write and log an event about the object that `of` names."""
+        namespace, name = of["namespace"], of["name"]
+        _LOG.info("%s/%s: %s: %s", namespace, name, reason, message)
         tree = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{of.name}.{secrets.token_hex(8)}", "namespace": of.namespace},
+            "metadata": {"name": f"{name}.{secrets.token_hex(8)}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "holdfast.dev/operator",
             "reportingInstance": self.who,
@@ -215,15 +225,9 @@ class EventWriter:
             "type": "Warning" if warning else "Normal",
             "reason": reason,
             "note": message.encode(errors="replace")[:_LONGEST].decode(errors="ignore"),
-            "regarding": {
-                "apiVersion": of.api_version,
-                "kind": of.kind,
-                "name": of.name,
-                "namespace": of.namespace,
-                **({"uid": of.uid} if of.uid else {}),
-            },
+            "regarding": dict(of),
         }
         try:
-            await self.cluster.create(EVENT, of.namespace, tree)
+            await self.cluster.create(EVENT, namespace, tree)
         except HoldfastError as error:
-            _LOG.warning("%s/%s: the event %s could not be written: %s", of.namespace, of.name, reason, error)
+            _LOG.warning("%s/%s: the event %s could not be written: %s", namespace, name, reason, error)

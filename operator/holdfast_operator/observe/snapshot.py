@@ -20,7 +20,16 @@ from holdfast.protocol.names import APP_LABEL, FINALIZER, attempt_name, report_n
 from holdfast.protocol.pods import PodState, pod_state
 from holdfast.protocol.report import DriverReport, report_in
 from holdfast.spec.app import Status, StreamApp
-from holdfast_operator.cluster import CONFIG_MAP, NODE, POD, SECRET, STORAGE_CLASS, Cluster, ClusterUnreachableError
+from holdfast_operator.cluster import (
+    APP,
+    CONFIG_MAP,
+    NODE,
+    POD,
+    SECRET,
+    STORAGE_CLASS,
+    Cluster,
+    ClusterUnreachableError,
+)
 from holdfast_operator.decide.facts import (
     AppFinding,
     AppKey,
@@ -84,6 +93,12 @@ class SnapshotSources:
     storage: StorageClasses
     told: Callable[[AppKey, str, str], Awaitable[StreamApp | None]]
     """Returns the app in the text of an attempt's ConfigMap, given key and uid of the app."""
+
+
+async def find_app(world: SnapshotSources, key: AppKey, *, live: bool) -> Tree | None:
+    """Return the app as a tree, from the cache unless `live`; None: it does not exist."""
+    cached = None if live else world.cache.app(key)
+    return await world.cluster.get(APP, key.namespace, key.name) if cached is None else cached
 
 
 async def gather(
