@@ -125,28 +125,17 @@ class Cluster:
         self, kind: ApiKind, namespace: str | None, name: str, uid: str | None = None, grace: int | None = None
     ) -> None:
         """Delete the object if it still has this uid; succeed if it is already gone. `grace` is in seconds."""
+        body: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
         try:
-            await self.delete_as(kind, namespace, name, {} if uid is None else {"uid": uid}, grace)
+            await self._call("delete", kind, kind.path(namespace, name), body=body)
         except ConflictError:
             if uid is None:
                 raise
             # Another object has the name now: the one to delete is gone.
-
-    async def delete_as(
-        self,
-        kind: ApiKind,
-        namespace: str | None,
-        name: str,
-        preconditions: Mapping[str, str],
-        grace: int | None = None,
-    ) -> None:
-        """Delete the object if the preconditions hold; `ConflictError` if not."""
-        body: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if preconditions:
-            body["preconditions"] = dict(preconditions)
-        if grace is not None:
-            body["gracePeriodSeconds"] = grace
-        await self._call("delete", kind, kind.path(namespace, name), body=body)
 
     async def _call(
         self, verb: str, kind: ApiKind, path: str, query: list[tuple[str, str]] | None = None, body: Tree | None = None

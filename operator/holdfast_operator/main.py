@@ -119,19 +119,14 @@ async def _operate(
 ) -> None:
     await wait_for_crd(cluster)
     limits = DecisionLimits(lost_after=1000 * options.release.lost_after)
-    cache, loop = WatchCache(nodes=Nodes(limits.lost_after)), asyncio.get_running_loop()
+    cache = WatchCache(nodes=Nodes(limits.lost_after))
     metrics.watch(cache)
     looks: LookQueue
 
     def changed(key: AppKey) -> None:
-        loop.call_soon_threadsafe(looks.soon, key)
+        looks.soon(key)
 
-    wanted = asyncio.Event()
-
-    def ask() -> None:
-        loop.call_soon_threadsafe(wanted.set)
-
-    topics = TopicCounts(options.ask, changed, ask)
+    topics = TopicCounts(options.ask, changed)
     lanes = ExaminerLanes()
     examiner = Examiner(lanes, changed, options.policy, metrics.refused)
     storage = StorageClasses(cluster, options.storage_classes)
@@ -143,7 +138,7 @@ async def _operate(
     await asyncio.gather(
         lanes.run(),
         looks.run(),
-        _ask_brokers(topics, wanted, options.topics_every),
+        topics.run(options.topics_every),
         kopf.operator(
             registry=registry(cache, looks, nodes=options.nodes),
             clusterwide=not options.namespaces,
@@ -151,22 +146,6 @@ async def _operate(
             standalone=True,
         ),
     )
-
-
-async def _ask_brokers(topics: TopicCounts, wanted: asyncio.Event, every: float) -> None:
-    """Ask all brokers at intervals, and at once for new topics."""
-    loop = asyncio.get_running_loop()
-    everything = 0.0
-    while True:
-        due = loop.time() >= everything
-        wanted.clear()
-        await asyncio.to_thread(topics.refresh, everything=due)
-        everything = loop.time() + every if due else everything
-        try:
-            async with asyncio.timeout(max(0.0, everything - loop.time())):
-                await wanted.wait()
-        except TimeoutError:
-            continue
 
 
 def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import threading
 from collections.abc import Collection, Mapping
 
@@ -35,12 +36,16 @@ class Brokers:
         return {topic: self.counts.get(topic) for topic in topics}
 
 
+def refresh(topics: TopicCounts, *, everything: bool = True) -> None:
+    asyncio.run(topics.refresh(everything=everything))
+
+
 def test_nothing_is_known_before_somebody_was_asked() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     topics = TopicCounts(brokers.ask, changed.append)
     assert isinstance(topics.counts(A, APP, {}), Unknown)
     assert brokers.asked == []
-    topics.refresh()
+    refresh(topics)
     assert changed == [A]
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
 
@@ -50,13 +55,13 @@ def test_one_question_for_all_apps_of_a_system_and_news_for_all_of_them() -> Non
     topics = TopicCounts(brokers.ask, changed.append)
     for key in (A, B):
         topics.counts(key, APP, {})
-    topics.refresh()
+    refresh(topics)
     assert brokers.asked == [("kafka:9092", {}, frozenset({"clicks", "out"}))]
     changed.clear()
-    topics.refresh()
+    refresh(topics)
     assert changed == []
     brokers.counts["clicks"] = 8
-    topics.refresh()
+    refresh(topics)
     assert sorted(changed) == [A, B]
     assert topics.counts(B, APP, {}) == {"clicks": 8, "out": 4}
 
@@ -66,7 +71,7 @@ def test_a_topic_that_is_not_there_is_told_apart_from_one_nobody_was_asked_about
     del brokers.counts["out"]
     topics = TopicCounts(brokers.ask, changed.append)
     topics.counts(A, APP, {})
-    topics.refresh()
+    refresh(topics)
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": None}
 
 
@@ -74,14 +79,14 @@ def test_brokers_that_do_not_answer_are_unknown_and_come_back() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     topics = TopicCounts(brokers.ask, changed.append)
     topics.counts(A, APP, {})
-    topics.refresh()
+    refresh(topics)
     brokers.there = False
-    topics.refresh()
+    refresh(topics)
     found = topics.counts(A, APP, {})
     assert isinstance(found, Unknown)
     assert "no broker" in found.why
     brokers.there = True
-    topics.refresh()
+    refresh(topics)
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
 
 
@@ -89,7 +94,7 @@ def test_the_settings_of_a_secret_count_and_are_never_shown() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     topics = TopicCounts(brokers.ask, changed.append)
     topics.counts(A, SECRET, {"login": {"sasl.password": "hush"}})
-    topics.refresh()
+    refresh(topics)
     assert brokers.asked[0][1] == {"sasl.password": "hush"}
     assert "hush" not in repr(topics)
 
@@ -121,7 +126,7 @@ def test_a_setting_that_is_not_for_who_asks_is_refused_by_name_before_anybody_is
     }
     app = parse_app(tree(systems=[{"name": "events", "kafka": kafka}]))
     found = topics.counts(A, app, {"login": {key: value} if where == "Secret" else {}})
-    topics.refresh()
+    refresh(topics)
     assert brokers.asked == []
     assert isinstance(found, Unknown)
     assert f'events can\'t be used by the operator: "{key}"' in found.why
@@ -140,7 +145,7 @@ def test_of_what_the_app_is_told_who_asks_gets_the_login() -> None:
     brokers = Brokers()
     topics = TopicCounts(brokers.ask, lambda _: None)
     topics.counts(A, SECRET, {"login": {**login, **rest}})
-    topics.refresh()
+    refresh(topics)
     assert brokers.asked[0][1] == login
 
 
@@ -152,7 +157,7 @@ def test_what_was_tried_is_for_the_log_alone_and_told_once(caplog: pytest.LogCap
     topics = TopicCounts(ask, lambda _: None)
     for _ in range(3):
         found = topics.counts(A, APP, {})
-        topics.refresh()
+        refresh(topics)
     assert found == Unknown("no broker gave an answer.")
     assert [one.message for one in caplog.records] == [
         "no broker gave an answer. Tried: 10.0.0.7:22: Connection refused."
@@ -163,25 +168,27 @@ def test_who_does_not_ask_any_more_is_forgotten() -> None:
     brokers, changed = Brokers(), list[AppKey]()
     topics = TopicCounts(brokers.ask, changed.append, forget_after=-1)
     topics.counts(A, APP, {})
-    topics.refresh()
+    refresh(topics)
     assert brokers.asked == []
 
 
 def test_what_nobody_asked_before_is_asked_at_once_and_alone() -> None:
-    brokers, changed, wanted = Brokers(), list[AppKey](), list[str]()
-    topics = TopicCounts(brokers.ask, changed.append, lambda: wanted.append("now"))
+    brokers, changed = Brokers(), list[AppKey]()
+    topics = TopicCounts(brokers.ask, changed.append)
     brokers.counts["views"] = 2
     found = topics.counts(A, APP, {})
     assert isinstance(found, Unknown)
     assert not found.asked
-    topics.refresh(everything=False)
+    assert topics.news.is_set()
+    topics.news.clear()
+    refresh(topics, everything=False)
     topics.counts(A, APP, {})
-    assert wanted == ["now"]
+    assert not topics.news.is_set()
     views = [{"name": "views", "system": "events", "key": ["k"], "schema": "k STRING"}, TREE["spec"]["streams"][1]]
     steps = [{"name": "written", "from": ["views"], "to": "out"}]
     topics.counts(B, parse_app(tree(streams=views, steps=steps)), {})
-    assert wanted == ["now", "now"]
-    topics.refresh(everything=False)
+    assert topics.news.is_set()
+    refresh(topics, everything=False)
     assert [topics for _, _, topics in brokers.asked] == [frozenset({"clicks", "out"}), frozenset({"views"})]
     assert topics.counts(A, APP, {}) == {"clicks": 4, "out": 4}
 
@@ -203,14 +210,14 @@ def test_a_system_that_does_not_answer_keeps_no_other_waiting() -> None:
     topics = TopicCounts(ask, changed.append)
     topics.counts(A, gone, {})
     topics.counts(B, APP, {})
-    topics.refresh()
+    refresh(topics)
     assert sorted(changed) == [A, B]
     assert isinstance(topics.counts(A, gone, {}), Unknown)
     assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
 
 
 def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of_a_few() -> None:
-    asked, changed, wanted = list[str](), list[AppKey](), list[str]()
+    asked, changed = list[str](), list[AppKey]()
     lock = threading.Lock()
 
     def ask(
@@ -227,20 +234,20 @@ def test_a_namespace_full_of_brokers_that_are_gone_costs_the_others_one_round_of
         sizes = []
         for _ in range(count):
             asked.clear()
-            topics.refresh(everything=everything)
+            refresh(topics, everything=everything)
             sizes.append(len([one for one in asked if one.startswith("gone")]))
         return sizes
 
-    topics = TopicCounts(ask, changed.append, lambda: wanted.append("now"))
+    topics = TopicCounts(ask, changed.append)
     for number in range(40):
         kafka = {"bootstrapServers": f"gone-{number}:9092"}
         topics.counts(AppKey("bad", f"a{number}"), parse_app(tree(systems=[{"name": "events", "kafka": kafka}])), {})
     topics.counts(B, APP, {})
-    wanted.clear()
-    topics.refresh(everything=False)
+    topics.news.clear()
+    refresh(topics, everything=False)
     assert topics.counts(B, APP, {}) == {"clicks": 4, "out": 4}
     assert len(asked) == 17
-    assert wanted == ["now"]  # for those that nobody has asked yet
+    assert topics.news.is_set()  # for those that nobody has asked yet
     assert rounds(3, everything=False) == [16, 8, 0]
     # Those that are silent are asked again, in turns, beside all that answer.
     seen = set()

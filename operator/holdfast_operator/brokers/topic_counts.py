@@ -1,12 +1,13 @@
 """Partition counts of the topics of all apps, read once per Kafka system rather than once per app.
 
-A look uses the last answer. A thread asks the brokers regularly, and at once for new topics; apps whose counts changed
+A look uses the last answer. Threads ask the brokers regularly, and at once for new topics; apps whose counts changed
 are looked at. Until there is an answer, a count is unknown, which differs from a topic that does not exist. Failed
 connection attempts are logged, but not shown to the app's author. Must not judge counts.
 """
 
+import asyncio
+import functools
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -42,15 +43,30 @@ class TopicCounts:
     ask: AskBrokers
     changed: Callable[[AppKey], None]
     """Called for each app that reads a topic whose count has changed."""
-    wanted: Callable[[], None] = lambda: None
-    """Called when a topic is wanted that has not been asked for yet."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a topic is wanted that has not been asked for yet."""
     forget_after: float = 3600.0
     _wanted: dict[_System, dict[str, dict[AppKey, float]]] = field(default_factory=dict)
     """System -> topic -> app -> when it last asked."""
     _answers: dict[_System, Mapping[str, int | None] | Unknown] = field(default_factory=dict)
     _asked: dict[_System, float] = field(default_factory=dict)
     """System -> when it was last asked."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE, "topics"))
+
+    async def run(self, every: float) -> None:
+        """Ask all systems every so many seconds, and at once for new topics, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        due = clock()
+        while True:
+            everything = clock() >= due
+            self.news.clear()
+            await self.refresh(everything=everything)
+            due = clock() + every if everything else due
+            try:
+                async with asyncio.timeout(max(0.0, due - clock())):
+                    await self.news.wait()
+            except TimeoutError:
+                continue
 
     def counts(
         self, key: AppKey, app: StreamApp, secrets: Mapping[str, Mapping[str, str]]
@@ -78,18 +94,13 @@ class TopicCounts:
             found |= {name: answers[topic] for name, topic in topics.items()}
         return found
 
-    def refresh(self, *, everything: bool = True) -> None:
-        """Ask the systems and call `changed` for the affected apps. Blocks, so it needs its own thread.
+    async def refresh(self, *, everything: bool = True) -> None:
+        """Ask the systems and call `changed` for the affected apps; without `everything`, only for new topics.
 
-        Without `everything`, only new topics are asked for. Systems are asked in parallel, so that a silent one does
-        not delay the others.
+        Systems are asked in parallel, so that a silent one does not delay the others.
         """
-        with self._lock:
-            self._drop_old()
-            round_ = self._round(everything=everything)
-        if round_:
-            with ThreadPoolExecutor(min(len(round_), _AT_ONCE), "topics") as pool:
-                list(pool.map(lambda one: self._refresh(*one), round_))
+        self._drop_old()
+        await asyncio.gather(*(self._refresh(*one) for one in self._round(everything=everything)))
 
     def _round(self, *, everything: bool) -> list[tuple[_System, frozenset[str]]]:
         """Choose the systems and topics to ask for now; those that waited longest come first."""
@@ -109,37 +120,33 @@ class TopicCounts:
             self._asked[system] = time.monotonic()
             chosen.append((system, frozenset(due)))
         if left:
-            self.wanted()
+            self.news.set()
         return chosen
 
-    def _refresh(self, system: _System, topics: Collection[str]) -> None:
-        with self._lock:
-            last = self._answers.get(system)
+    async def _refresh(self, system: _System, topics: Collection[str]) -> None:
+        last = self._answers.get(system)
         before = {} if last is None or isinstance(last, Unknown) else last
         try:
-            said = self.ask(system.bootstrap, system.bootstrap, dict(system.config), topics)
+            ask = functools.partial(self.ask, system.bootstrap, system.bootstrap, dict(system.config), topics)
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
             answer: Mapping[str, int | None] | Unknown = {**before, **said}
         except HoldfastError as error:
             answer = Unknown(str(error))
             if isinstance(error, UnansweredError) and answer != last:
                 _LOG.warning("%s Tried: %s.", error, error.tried)
-        with self._lock:
-            self._answers[system] = answer
-            wanted = {topic: list(keys) for topic, keys in self._wanted.get(system, {}).items()}
+        self._answers[system] = answer
+        wanted = self._wanted.get(system, {})
         changed = [topic for topic in topics if _of(last, topic) != _of(answer, topic)]
         for key in {key for topic in changed for key in wanted.get(topic, ())}:
             self.changed(key)
 
     def _answered(self, system: _System, key: AppKey, topics: frozenset[str]) -> Mapping[str, int | None] | Unknown:
-        now = time.monotonic()
-        with self._lock:
-            wanted = self._wanted.setdefault(system, {})
-            fresh = not topics <= wanted.keys()
-            for topic in topics:
-                wanted.setdefault(topic, {})[key] = now
-            answer = self._answers.get(system)
-        if fresh:
-            self.wanted()
+        wanted = self._wanted.setdefault(system, {})
+        if not topics <= wanted.keys():
+            self.news.set()
+        for topic in topics:
+            wanted.setdefault(topic, {})[key] = time.monotonic()
+        answer = self._answers.get(system)
         if isinstance(answer, Unknown) or (answer is not None and topics <= answer.keys()):
             return answer
         return Unknown(f"the brokers at {system.bootstrap} are being asked", asked=False)

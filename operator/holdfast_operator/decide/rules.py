@@ -153,7 +153,7 @@ def stays_refused(case: Case) -> Decision | None:
 
 def stays_halted(case: Case) -> Decision | None:
     """An input has grown, and the spec says to halt on growth."""
-    found = growth_halts(case.seen, case.judged)
+    found = growth_halts(case)
     if found is None:
         return None
     said = not_ready(found.reason, found.message, moving=False, stalled=True)

@@ -15,84 +15,72 @@ from holdfast.spec.app import StreamApp
 from holdfast.spec.diff import diff
 from holdfast.spec.fields import ChangeCost
 from holdfast.tasks.record import PlacementRecord
-from holdfast_operator.decide.facts import AppFinding, DecisionLimits, Snapshot, StartVerdict
+from holdfast_operator.decide.facts import AppFinding, Case, DecisionLimits
 
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningCase:
-    seen: Snapshot
-    judged: StartVerdict
-    app: StreamApp
-
-
-def reason_to_end(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
+def reason_to_end(case: Case) -> AppFinding | None:
     """Return why the running attempt has to end; None: it goes on."""
-    if judged.app is None:
+    if case.judged.app is None:
         return None
-    case = _RunningCase(seen, judged, judged.app)
-    return next((found for ask in REASONS_TO_END if (found := ask(case)) is not None), None)
+    return next((found for ask in REASONS_TO_END if (found := ask(case, case.judged.app)) is not None), None)
 
 
-def growth_halts(seen: Snapshot, judged: StartVerdict) -> AppFinding | None:
+def growth_halts(case: Case) -> AppFinding | None:
     """Return what has grown, if the spec says to halt on growth."""
-    if judged.app is None or judged.app.spec.on_partition_growth != "Halt" or not (told := _growth(seen, judged)):
+    app = case.judged.app
+    if app is None or app.spec.on_partition_growth != "Halt" or not (told := _growth(case)):
         return None
     return AppFinding(Reason.GROWTH_HALTED, f"{told} partitions; set spec.onPartitionGrowth to Restart to go on")
 
 
-def _growth(seen: Snapshot, judged: StartVerdict) -> str:
+def _growth(case: Case) -> str:
     """Return, in words, the streams with more partitions than in the run's record; empty: none."""
-    record = seen.record
-    if judged.plan is None or not isinstance(record, PlacementRecord) or record.run_id != seen.app.status.run_id:
+    record, plan = case.seen.record, case.judged.plan
+    if plan is None or not isinstance(record, PlacementRecord) or record.run_id != case.status.run_id:
         return ""
     before = record.counts()
-    now = {one.name: one.count.actual for one in judged.plan.streams if one.count is not None}
+    now = {one.name: one.count.actual for one in plan.streams if one.count is not None}
     grown = [name for name in sorted(before) if now.get(name, 0) > before[name]]
     return ", ".join(f"{name} from {before[name]} to {now[name]}" for name in grown)
 
 
-def _suspended(case: _RunningCase) -> AppFinding | None:
-    return AppFinding(Reason.SUSPENDED, "spec.suspend is true") if case.app.spec.suspend else None
+def _suspended(_: Case, app: StreamApp) -> AppFinding | None:
+    return AppFinding(Reason.SUSPENDED, "spec.suspend is true") if app.spec.suspend else None
 
 
-def _changed(case: _RunningCase) -> AppFinding | None:
-    if not case.judged.differs(case.seen.app.status) or case.judged.against is not None:
+def _changed(case: Case, app: StreamApp) -> AppFinding | None:
+    if not case.judged.differs(case.status) or case.judged.against is not None:
         return None
-    return AppFinding(Reason.SPEC_CHANGED, _cost(case))
-
-
-def _cost(case: _RunningCase) -> str:
     if not isinstance(case.seen.running, StreamApp):
-        return f"the spec differs from what the attempt runs; {ChangeCost.RESTART.sentence}"
-    found = diff(case.seen.running, case.app)
+        message = f"the spec differs from what the attempt runs; {ChangeCost.RESTART.sentence}"
+        return AppFinding(Reason.SPEC_CHANGED, message)
+    found = diff(case.seen.running, app)
     named = [one.path for one in found.changes if one.cost >= ChangeCost.RESTART]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     cost = ChangeCost.RESTART.sentence if not found.new_run else "the new run starts with empty state"
-    return f"{', '.join(named[:_SHOWN])}{more} changed: {cost}"
+    return AppFinding(Reason.SPEC_CHANGED, f"{', '.join(named[:_SHOWN])}{more} changed: {cost}")
 
 
-def _begun(case: _RunningCase) -> bool:
+def _begun(case: Case) -> bool:
     """Return whether the record is this attempt's; until its driver has begun, it is the previous attempt's."""
-    report, status = case.seen.report, case.seen.app.status
-    return isinstance(report, DriverReport) and report.attempt == status.attempt and report.begun
+    report = case.seen.report
+    return isinstance(report, DriverReport) and report.attempt == case.status.attempt and report.begun
 
 
-def _halted(case: _RunningCase) -> AppFinding | None:
-    return growth_halts(case.seen, case.judged) if _begun(case) else None
+def _halted(case: Case, _: StreamApp) -> AppFinding | None:
+    return growth_halts(case) if _begun(case) else None
 
 
-def _grown(case: _RunningCase) -> AppFinding | None:
-    if not _begun(case):
+def _grown(case: Case, app: StreamApp) -> AppFinding | None:
+    if app.spec.on_partition_growth != "Restart" or case.judged.against is not None or not _begun(case):
         return None
-    told = _growth(case.seen, case.judged)
-    if not told or case.app.spec.on_partition_growth != "Restart" or case.judged.against is not None:
-        return None
-    return AppFinding(Reason.PARTITIONS_GREW, f"{told} partitions")
+    told = _growth(case)
+    return AppFinding(Reason.PARTITIONS_GREW, f"{told} partitions") if told else None
 
 
-REASONS_TO_END: tuple[Callable[[_RunningCase], AppFinding | None], ...] = (_suspended, _halted, _changed, _grown)
+REASONS_TO_END: tuple[Callable[[Case, StreamApp], AppFinding | None], ...] = (_suspended, _halted, _changed, _grown)
 """The first match counts; none: the attempt goes on."""
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})

@@ -80,7 +80,7 @@ def driver_runs(case: Case) -> Decision | None:
         return None
     if given_up(case, driver, None):
         return _lost(case, driver)
-    wish, begun = reason_to_end(case.seen, case.judged), case.status.draining
+    wish, begun = reason_to_end(case), case.status.draining
     if begun is None and wish is None:
         return _living(case, driver)
     # A drain that has begun is completed, even if its reason is gone: the spec may have been changed back.

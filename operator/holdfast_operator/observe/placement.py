@@ -6,12 +6,12 @@ once. Locations are read only when the working executors have changed. Must not 
 the record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from holdfast.errors import HoldfastError
-from holdfast.placement.config_map_store import ConfigMapStore
+from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
 from holdfast.placement.location import (
     LocationId,
     LocationMissingError,
@@ -62,7 +62,7 @@ class PlacementRecords:
 
 async def _read(cluster: Cluster, key: AppKey, run: str) -> PlacementRecord | None:
     fetched = _FetchedConfigMaps()
-    store = RecordStore(ConfigMapStore(fetched, key.name, {}), key.name)
+    store = RecordStore(ConfigMapStore(cast("ConfigMaps", fetched), key.name, {}), key.name)
     while True:
         try:
             return store.load(run)
@@ -80,7 +80,7 @@ class _NotFetchedError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class _FetchedConfigMaps:
-    """The fetched ConfigMaps, read-only."""
+    """The fetched ConfigMaps; `get` is all that reading a record calls."""
 
     trees: dict[str, Tree | None] = field(default_factory=dict)
 
@@ -88,18 +88,6 @@ class _FetchedConfigMaps:
         if name not in self.trees:
             raise _NotFetchedError(name)
         return self.trees[name]
-
-    def find(self, labels: Mapping[str, str]) -> list[Tree]:
-        raise NotImplementedError
-
-    def create(self, tree: Tree) -> Tree:
-        raise NotImplementedError
-
-    def replace(self, tree: Tree) -> Tree | None:
-        raise NotImplementedError
-
-    def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
-        raise NotImplementedError
 
 
 async def read_executor_locations(

@@ -7,6 +7,7 @@ needed. A fact that can't be read becomes `Unknown`, with the reason. Must not d
 """
 
 import base64
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -55,30 +56,27 @@ CountsSource = Callable[[AppKey, StreamApp, SecretSettings], Mapping[str, int | 
 
 @dataclass(slots=True)
 class StorageClasses:
-    """The cluster's default class, cached."""
+    """The cluster's default StorageClass, cached: Spark creates executors' claims only with a named class."""
 
     cluster: Cluster
     allowed: bool = True
     """Whether classes may be listed; if not, there is no default."""
-    clock: Callable[[], float] = time.monotonic
     _found: str | Unknown | None = None
-    _asked: float | None = None
+    _asked: float = -math.inf
 
     async def default(self, *, live: bool) -> str | Unknown | None:
         """Return its name; None: there is none."""
         if not self.allowed:
             return None
-        age = None if self._asked is None else self.clock() - self._asked
         kept = _KEPT_BEFORE_A_START if live or not isinstance(self._found, str) else _KEPT
-        if age is None or age >= kept:
-            self._found, self._asked = await self._ask(), self.clock()
+        if time.monotonic() - self._asked >= kept:
+            found = await _tried(self.cluster.find(STORAGE_CLASS, None, {}))
+            if isinstance(found, Unknown):
+                self._found = Unknown(f"{found.why}; or name one in spec.state.storageClass")
+            else:
+                self._found = default_of(found)
+            self._asked = time.monotonic()
         return self._found
-
-    async def _ask(self) -> str | Unknown | None:
-        try:
-            return default_of(await self.cluster.find(STORAGE_CLASS, None, {}))
-        except HoldfastError as error:
-            return Unknown(f"{error}; or name one in spec.state.storageClass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +290,8 @@ async def _tried(reading: Awaitable[T]) -> T | Unknown:
 
 def default_of(classes: list[Tree]) -> str | None:
     """Return the default class; of several the newest, as in Kubernetes."""
-    found = [one["metadata"] for one in classes if _is_default(one)]
+    found = [one["metadata"] for one in classes]
+    found = [one for one in found if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
     found.sort(key=lambda one: str(one["name"]))
-    found.sort(key=lambda one: str(one.get("creationTimestamp") or ""), reverse=True)
-    return str(found[0]["name"]) if found else None
-
-
-def _is_default(tree: Tree) -> bool:
-    return (tree["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
+    newest = max(found, key=lambda one: str(one.get("creationTimestamp") or ""), default=None)
+    return None if newest is None else str(newest["name"])
