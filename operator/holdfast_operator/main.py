@@ -52,7 +52,8 @@ def broker_asker(rule: AddressRule) -> AskBrokers:
 class OperatorOptions:
     """The options of an operator."""
 
-    release: Installation
+    policy: PodPolicy
+    """The release, and what pods of apps may do."""
     namespaces: tuple[str, ...] = ()
     """Namespaces to watch; empty: all."""
     lease: str | None = None
@@ -64,22 +65,11 @@ class OperatorOptions:
     """Whether nodes may be watched; if not, a lost node is noticed only by the state of its pods."""
     storage_classes: bool = True
     """Whether storage classes may be listed; if not, apps with claims must name theirs."""
-    profile: PodProfile = PodProfile.RESTRICTED
-    """What pods of apps may do, as a Pod Security profile."""
-    accounts: tuple[str, ...] = ()
-    """Service accounts that apps may use besides the release's own."""
-    node_state: bool = False
-    """Whether apps may keep state in folders of nodes."""
     network: AppNetwork | None = None
     """What NetworkPolicies of apps admit; None: none are created, and the operator has no right to."""
     ask: AskBrokers = field(default=broker_asker(AddressRule()))
     """Asks brokers for partition counts."""
     at: Callable[[str], None] = field(default=lambda _: None)
-
-    @property
-    def policy(self) -> PodPolicy:
-        """Return the policy for pods of apps."""
-        return PodPolicy(self.release, self.profile, self.accounts, self.node_state)
 
 
 async def serve(options: OperatorOptions) -> None:
@@ -118,7 +108,7 @@ async def _operate(
     options: OperatorOptions, cluster: Cluster, teller: EventWriter, metrics: Metrics, health: Health
 ) -> None:
     await wait_for_crd(cluster)
-    limits = DecisionLimits(lost_after=1000 * options.release.lost_after)
+    limits = DecisionLimits(lost_after=1000 * options.policy.release.lost_after)
     cache = WatchCache(nodes=Nodes(limits.lost_after))
     metrics.watch(cache)
     looks: LookQueue
@@ -131,7 +121,7 @@ async def _operate(
     examiner = Examiner(lanes, changed, options.policy, metrics.refused)
     storage = StorageClasses(cluster, options.storage_classes)
     world = SnapshotSources(cluster, cache, topics.counts, PlacementRecords(cluster), storage, examiner.told)
-    hands = ActionRunner(cluster, cache, options.release, options.network)
+    hands = ActionRunner(cluster, cache, options.policy.release, options.network)
     reconciler = Reconciler(world, examiner, hands, teller, limits, metrics, options.at)
     looks = LookQueue(reconciler.reconcile, functools.partial(_failed, metrics), metrics.looked)
     health.checks += [lambda: late_looks(looks, time.monotonic()), lambda: silent_watch(cache, time.monotonic())]
@@ -212,24 +202,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     # Otherwise kopf logs a line for each watch event, which would bury everything else.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    release = Installation(
+        given.image, given.service_account, given.pull_policy, tuple(given.pull_secret), lost_after=given.lost_after
+    )
     options = OperatorOptions(
-        Installation(
-            given.image,
-            given.service_account,
-            given.pull_policy,
-            tuple(given.pull_secret),
-            lost_after=given.lost_after,
-        ),
+        PodPolicy(release, given.pod_templates, tuple(given.app_service_account), given.node_state),
         tuple(given.namespace),
         given.lease,
         given.topics_every,
         tuple(given.port),
         not given.no_nodes,
         not given.no_storage_classes,
-        ask=broker_asker(AddressRule(tuple(given.kafka_allowed))),
-        profile=given.pod_templates,
-        accounts=tuple(given.app_service_account),
-        node_state=given.node_state,
-        network=given.app_network,
+        given.app_network,
+        broker_asker(AddressRule(tuple(given.kafka_allowed))),
     )
     asyncio.run(serve(options))

@@ -23,6 +23,7 @@ from holdfast_operator import main
 from holdfast_operator.brokers.addresses import AddressRule
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
+from holdfast_operator.manifests.pod_policy import PodPolicy
 
 
 def counts(_system: str, _bootstrap: str, _config: Mapping[str, str], topics: Collection[str]) -> dict[str, int | None]:
@@ -54,7 +55,7 @@ def run(namespace: str, when: str) -> None:
     if point == "after":
         threading.Timer(float(number), die).start()
     options = main.OperatorOptions(
-        Installation("image"),
+        PodPolicy(Installation("image")),
         (namespace,),
         lease=os.environ["LEASE"] or None,
         topics_every=0.2,

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +54,16 @@ class Site:
 
     def topics(self, **counts: int | None) -> None:
         """What brokers answer."""
-        fresh = self.topics_file.with_suffix(".new")
-        fresh.write_text(json.dumps(counts))
-        fresh.replace(self.topics_file)
+        self._topics(counts)
 
     def unreachable(self) -> None:
         """No broker answers."""
-        self.topics_file.write_text("null")
+        self._topics(None)
+
+    def _topics(self, known: Mapping[str, int | None] | None) -> None:
+        fresh = self.topics_file.with_suffix(".new")  # the operator may read it at any time
+        fresh.write_text(json.dumps(known))
+        fresh.replace(self.topics_file)
 
     @contextmanager
     def operator(

@@ -9,10 +9,11 @@ import os
 from holdfast_operator import main
 from holdfast_operator.manifests.driver_pod import Installation
 from holdfast_operator.manifests.network_policy import AppNetwork
+from holdfast_operator.manifests.pod_policy import PodPolicy
 from tests.api.child import counts
 
 if __name__ == "__main__":
     options = main.OperatorOptions(
-        Installation("image"), lease=os.environ["LEASE"], topics_every=0.2, network=AppNetwork(), ask=counts
+        PodPolicy(Installation("image")), lease=os.environ["LEASE"], topics_every=0.2, network=AppNetwork(), ask=counts
     )
     asyncio.run(main.serve(options))

@@ -1,14 +1,14 @@
-"""The conditions of an app's status: their reasons and messages, and how the list is updated.
+"""The conditions of an app's status: their reasons and messages, how the list is updated, and events for new problems.
 
 Conditions tell people and tools how an app is: one list, one writer, no flicker. `Ready`, `Reconciling` and `Stalled`
 follow kstatus, so that `kubectl wait`, Helm and Argo understand them. A condition without an update stays as it is;
-one whose status stays the same keeps the time of its last change. Must not decide when a condition applies.
+one whose status stays the same keeps the time of its last change. Each change gives one event: a problem that the
+conditions already showed gives none, even if numbers in its message change. Must not decide when a condition applies.
 """
 
 from collections.abc import Mapping
 
 from holdfast.moments import stamp
-from holdfast.protocol.pods import PodState
 from holdfast.protocol.report import DriverReport
 from holdfast.reasons import Reason
 from holdfast.spec.app import Condition, Status
@@ -145,21 +145,6 @@ def locality_conditions(report: DriverReport) -> ConditionUpdates:
     }
 
 
-def executors_missing(up: int, wanted: int, executors: tuple[PodState, ...]) -> ConditionUpdates:
-    """Return that fewer executors run than wanted, and what one of them waits for."""
-    waiting = next((pod for pod in executors if pod.unschedulable is not None or pod.waiting is not None), None)
-    why = ""
-    if waiting is not None:
-        why = waiting.unschedulable or ": ".join(filter(None, waiting.waiting or ()))
-        why = f"; {waiting.name} waits: {why}"
-    return {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{why}")}
-
-
-def no_location(why: str) -> ConditionUpdates:
-    """Return that an executor can't be given tasks."""
-    return {"Assigned": (False, Reason.LOCATION_MISSING, why)}
-
-
 def unreadable(condition: str, why: str) -> ConditionUpdates:
     """Return that the facts behind this condition could not be read."""
     return {condition: (None, Reason.CLUSTER_UNREADABLE, why)}
@@ -186,26 +171,18 @@ def decision(
     said: ConditionUpdates,
     wake: NextLook,
     actions: tuple[Action, ...] = (),
-    *,
-    uid: str | None = None,
-    draining: str | None = None,
+    events: tuple[OperatorEvent, ...] = (),
+    **fields: object,
 ) -> Decision:
-    """Return a decision with these conditions and actions; `uid` and `draining` go into the status if given."""
-    return Decision(status_with(case, said, uid=uid, draining=draining), wake, actions)
+    """Return a decision with these conditions, effects, and fields of the status."""
+    return Decision(status_with(case, said, **fields), wake, actions, events)
 
 
-def status_with(case: Case, said: ConditionUpdates, *, uid: str | None = None, draining: str | None = None) -> Status:
-    """Return the status with these conditions of the current generation."""
+def status_with(case: Case, said: ConditionUpdates, **fields: object) -> Status:
+    """Return the status with these fields, and these conditions of the current generation."""
     generation = case.seen.app.generation
-    update: dict[str, object] = {
-        "observed_generation": generation,
-        "conditions": updated_conditions(case.status.conditions, said, generation, case.now),
-    }
-    if uid is not None:
-        update["driver_uid"] = uid
-    if draining is not None:
-        update["draining"] = draining
-    return case.status.model_copy(update=update)
+    conditions = updated_conditions(case.status.conditions, said, generation, case.now)
+    return case.status.model_copy(update={"observed_generation": generation, "conditions": conditions, **fields})
 
 
 _BAD: Mapping[str, str] = {

@@ -17,8 +17,6 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import Status
 from holdfast.tasks.record import PlacementRecord
 from holdfast_operator.decide.conditions import (
-    executors_missing,
-    no_location,
     unreadable,
 )
 from holdfast_operator.decide.decision import (
@@ -59,11 +57,21 @@ def executor_effects(case: Case, driver: PodState, report: DriverReport | None) 
         return ExecutorEffects(unreadable("Assigned", seats.why), wake)
     if up >= wanted:
         wrong = seats.wrong if isinstance(seats, ExecutorLocations) else ""
-        return ExecutorEffects(no_location(wrong) if wrong else {}, wake, hands_over)
+        said: ConditionUpdates = {"Assigned": (False, Reason.LOCATION_MISSING, wrong)} if wrong else {}
+        return ExecutorEffects(said, wake, hands_over)
     ends, told = _given_up_pods(case, mine, since)
     if (report is None or not report.begun) and case.now - driver.created < case.limits.missing:
         return ExecutorEffects({}, wake, (*hands_over, *ends), told)
-    return ExecutorEffects(executors_missing(up, wanted, mine), wake, (*hands_over, *ends), told)
+    said = {"Assigned": (False, Reason.EXECUTORS_MISSING, f"{up} of {wanted} executors run{_waiting(mine)}")}
+    return ExecutorEffects(said, wake, (*hands_over, *ends), told)
+
+
+def _waiting(executors: tuple[PodState, ...]) -> str:
+    """Return, in words, what one of the executors waits for."""
+    for pod in executors:
+        if why := pod.unschedulable or ": ".join(filter(None, pod.waiting or ())):
+            return f"; {pod.name} waits: {why}"
+    return ""
 
 
 def _given_up_pods(

@@ -1,12 +1,10 @@
-"""The decision about an app: the rules in order, and events for new problems.
+"""The decision about an app: the rules in order, and those for an app without a driver.
 
     deleted? -> finalizer? -> pods unreadable? -> leftovers of other attempts?
              -> driver there? (ending, over, running) -> driver gone? -> may another attempt start?
 
 `RULES` is the operator's behaviour. Pure: the time comes in as an argument, nothing is read or done. Every action is
-written into the status first, so that a restarted operator continues where the last one died. Each change gives one
-event: a problem that the conditions already showed gives none, even if numbers in its message change. Must not know
-the API.
+written into the status first, so that a restarted operator continues where the last one died. Must not know the API.
 """
 
 from collections import Counter
@@ -28,7 +26,6 @@ from holdfast_operator.decide.conditions import (
     not_ready,
     plan_conditions,
     settled,
-    status_with,
     unreadable,
 )
 from holdfast_operator.decide.decision import (
@@ -69,9 +66,8 @@ def _deleted(case: Case) -> Decision | None:
     alive = [pod for pod in alive if pod.role == "driver"] or alive
     said = not_ready(Reason.DELETING, Reason.DELETING.sentence, moving=True)
     if alive:
-        return decision(
-            case, said, LookAgain(case.limits.soon), actions_to_end(case, alive), draining=Reason.DELETING.value
-        )
+        ends = actions_to_end(case, alive)
+        return decision(case, said, LookAgain(case.limits.soon), ends, draining=Reason.DELETING.value)
     run = case.status.run_id
     claims = () if run is None else (GiveUpRunClaims(app_id(app.name, run)),)
     return decision(case, said, WaitForChange("the object goes"), (*claims, RemoveFinalizer()))
@@ -111,8 +107,7 @@ def forgives(case: Case) -> Decision | None:
     held = status.ended in (*FAILURES, AttemptOutcome.REFUSED)
     if not held or status.observed_generation == case.seen.app.generation:
         return None
-    update = {"ended": AttemptOutcome.DRAINED.value, "failures": 0, "retry_at": None}
-    return Decision(status_with(case, {}).model_copy(update=update), LookAgain(0))
+    return decision(case, {}, LookAgain(0), ended=AttemptOutcome.DRAINED.value, failures=0, retry_at=None)
 
 
 def executors_left(case: Case) -> Decision | None:
@@ -219,35 +214,33 @@ def starts(case: Case) -> Decision:
     if case.seen.refused is not None:
         why = case.seen.refused
         said |= not_ready(why.reason, why.message, moving=False, stalled=True)
-    after = status_with(case, said).model_copy(
-        update={
-            "run_id": app.spec.run_id,
-            "attempt": number,
-            "spec_hash": case.judged.fingerprint,
-            "driver_uid": None,
-            "draining": None,
-            "ended": None,
-            "retry_at": None,
-            "restarts": 0 if new_run else status.restarts or 0,
-            "failures": 0 if new_run else status.failures or 0,
-        }
-    )
     counts = {} if isinstance(case.seen.counts, Unknown) else case.seen.counts
     storage = case.seen.storage_class if isinstance(case.seen.storage_class, str) else ""
-    actions: tuple[Action, ...] = (StartDriver(app, number, counts, _holding_state(case), storage),)
-    events: tuple[OperatorEvent, ...] = (
-        () if under_way else (OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"),)
-    )
+    actions: list[Action] = [StartDriver(app, number, counts, _holding_state(case), storage)]
+    events: list[OperatorEvent] = []
+    if not under_way:
+        events.append(OperatorEvent(Reason.STARTING, f"attempt {number} of run {app.spec.run_id} starts"))
     if new_run and status.run_id is not None:
-        actions = (GiveUpRunClaims(app_id(app.name, status.run_id)), *actions)
-        events = (
-            *events,
-            OperatorEvent(Reason.SPEC_CHANGED, f"run {status.run_id} is over, its local state is given up"),
-        )
+        actions.insert(0, GiveUpRunClaims(app_id(app.name, status.run_id)))
+        message = f"run {status.run_id} is over, its local state is given up"
+        events.append(OperatorEvent(Reason.SPEC_CHANGED, message))
     if not under_way:
         events += _left_behind(case)
-    return Decision(
-        after, LookAgain(case.limits.soon if case.seen.refused is None else case.limits.look), actions, events
+    return decision(
+        case,
+        said,
+        LookAgain(case.limits.soon if case.seen.refused is None else case.limits.look),
+        tuple(actions),
+        tuple(events),
+        run_id=app.spec.run_id,
+        attempt=number,
+        spec_hash=case.judged.fingerprint,
+        driver_uid=None,
+        draining=None,
+        ended=None,
+        retry_at=None,
+        restarts=0 if new_run else status.restarts or 0,
+        failures=0 if new_run else status.failures or 0,
     )
 
 

@@ -3,8 +3,6 @@
 Must not start a driver: `without_driver` does.
 """
 
-from dataclasses import replace
-
 from holdfast.moments import stamp
 from holdfast.protocol.pods import PodPhase, PodState
 from holdfast.protocol.report import DriverReport
@@ -32,7 +30,7 @@ from holdfast_operator.decide.decision import (
     given_up,
 )
 from holdfast_operator.decide.executors import executor_effects
-from holdfast_operator.decide.facts import Case
+from holdfast_operator.decide.facts import AppFinding, Case
 from holdfast_operator.decide.running_checks import LivingDriver, reason_to_end, unhealthy
 
 _DOUBLINGS = 20
@@ -49,7 +47,7 @@ def driver_ends(case: Case) -> Decision | None:
     why = case.status.draining or Reason.DRIVER_DELETED.value
     said = not_ready(Reason.DRAINING, f"{driver.name} finishes its batch and ends ({why})", moving=True)
     said = {**said, "DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
-    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, [driver]), uid=driver.uid)
+    return decision(case, said, LookAgain(case.limits.soon), actions_to_end(case, [driver]), driver_uid=driver.uid)
 
 
 def driver_over(case: Case) -> Decision | None:
@@ -87,13 +85,9 @@ def driver_runs(case: Case) -> Decision | None:
     why = begun if begun is not None else str(wish.reason if wish else "")
     said = not_ready(Reason.DRAINING, f"the attempt ends: {wish.message if wish else why}", moving=True)
     said |= {"DriverRunning": (True, Reason.DRAINING, Reason.DRAINING.sentence)}
+    told = () if wish is None or begun is not None else (OperatorEvent(wish.reason, wish.message),)
     ends = (EndPod(driver.name, driver.uid),)
-    decided = decision(case, said, LookAgain(case.limits.soon), ends, uid=driver.uid, draining=why)
-    return (
-        replace(decided, events=(OperatorEvent(wish.reason, wish.message),))
-        if wish is not None and begun is None
-        else decided
-    )
+    return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
 
 
 def _lost(case: Case, driver: PodState) -> Decision:
@@ -102,11 +96,10 @@ def _lost(case: Case, driver: PodState) -> Decision:
     message = f"node {driver.node} has not answered for {case.limits.lost_after // 1000} s: {driver.name} is given up"
     said = not_ready(Reason.NODE_LOST, message, moving=True)
     said |= {"DriverRunning": (False, Reason.NODE_LOST, message)}
-    why = Reason.NODE_LOST.value if first else None
-    decided = decision(
-        case, said, LookAgain(case.limits.soon), actions_to_end(case, [driver]), uid=driver.uid, draining=why
-    )
-    return replace(decided, events=(OperatorEvent(Reason.NODE_LOST, message, warning=True),)) if first else decided
+    told = (OperatorEvent(Reason.NODE_LOST, message, warning=True),) if first else ()
+    why = case.status.draining or Reason.NODE_LOST.value
+    ends = actions_to_end(case, [driver])
+    return decision(case, said, LookAgain(case.limits.soon), ends, told, driver_uid=driver.uid, draining=why)
 
 
 def _living(case: Case, driver: PodState) -> Decision:
@@ -115,16 +108,12 @@ def _living(case: Case, driver: PodState) -> Decision:
     interval = millis(case.judged.app.spec.runtime.trigger.interval) if case.judged.app is not None else 0
     found = unhealthy(LivingDriver(driver, mine, interval, case.now, case.limits))
     running = driver.phase is PodPhase.RUNNING
-    said: ConditionUpdates = {
-        "DriverRunning": (running, Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}")
-        if found is None
-        else (running, found.reason, found.message)
-    }
+    shown = AppFinding(Reason.RUNNING if running else Reason.STARTING, f"pod {driver.name}") if found is None else found
+    said: ConditionUpdates = {"DriverRunning": (running, shown.reason, shown.message)}
     said |= plan_conditions(case.judged) | growth_conditions(case.judged)
     if found is not None:
-        said |= not_ready(
-            found.reason, found.message, moving=mine is None, stalled=found.reason is Reason.START_TIMEOUT
-        )
+        stalled = found.reason is Reason.START_TIMEOUT
+        said |= not_ready(found.reason, found.message, moving=mine is None, stalled=stalled)
     elif mine is None or mine.progressed is None:
         said |= not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
     else:
@@ -132,17 +121,15 @@ def _living(case: Case, driver: PodState) -> Decision:
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)
-    wake = (
-        LookAgain(case.limits.look, well=applied) if healthy else LookAgain(min(case.limits.look, 5 * case.limits.soon))
-    )
+    soon = min(case.limits.look, 5 * case.limits.soon)
+    wake = LookAgain(case.limits.look, well=applied) if healthy else LookAgain(soon)
     seated = executor_effects(case, driver, mine)
-    status = status_with(case, said | seated.said, uid=driver.uid)
+    fields: dict[str, object] = {"driver_uid": driver.uid}
     if mine is not None:
-        status = status.model_copy(
-            update={"tasks": mine.tasks, "partitions": mine.partitions, "placed": f"{mine.placed}/{mine.tasks}"}
-        )
-    if proven and status.failures:
-        status = status.model_copy(update={"failures": 0})
+        fields |= {"tasks": mine.tasks, "partitions": mine.partitions, "placed": f"{mine.placed}/{mine.tasks}"}
+    if proven and case.status.failures:
+        fields["failures"] = 0
+    status = status_with(case, said | seated.said, **fields)
     fresh = is_ready(status) and not is_ready(case.status)
     attempt = case.status.attempt or 0
     collects = (CollectAttempts(attempt),) if fresh and attempt > 1 else ()
@@ -163,20 +150,20 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
     failed = ending.outcome in FAILURES
     again = failed or ending.outcome is AttemptOutcome.LOST
     failures = (case.status.failures or 0) + (1 if failed else 0)
-    said = {"DriverRunning": (False, ending.reason, ending.message)} | not_ready(
-        ending.reason, ending.message, moving=True
-    )
-    status = status_with(case, said, uid=uid).model_copy(
-        update={
-            "ended": ending.outcome.value,
-            "draining": None,
-            "failures": failures,
-            "restarts": (case.status.restarts or 0) + (1 if again else 0),
-            "retry_at": stamp(case.now + _wait(case, failures)) if failed else None,
-        }
-    )
+    said = not_ready(ending.reason, ending.message, moving=True)
     warning = ending.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.DRAINED)
-    return Decision(status, LookAgain(0), (), (OperatorEvent(ending.reason, ending.message, warning),))
+    return decision(
+        case,
+        {**said, "DriverRunning": (False, ending.reason, ending.message)},
+        LookAgain(0),
+        events=(OperatorEvent(ending.reason, ending.message, warning),),
+        driver_uid=uid or case.status.driver_uid,
+        ended=ending.outcome.value,
+        draining=None,
+        failures=failures,
+        restarts=(case.status.restarts or 0) + (1 if again else 0),
+        retry_at=stamp(case.now + _wait(case, failures)) if failed else None,
+    )
 
 
 def _wait(case: Case, failures: int) -> int:

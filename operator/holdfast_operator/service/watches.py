@@ -1,5 +1,8 @@
 """The kopf watches of apps, their pods, drivers' reports and nodes; each change requests a look at its app.
 
+kopf parses whatever a watch sends, and users control its content. So its HTTP session removes from every response what
+can't be parsed safely.
+
 Only kopf's plain events are used: its other handlers, with progress, finalizers and annotations, would be a second
 state machine in the same objects. kopf discovers kinds only when it starts. If it started before the CRD is served,
 it would never watch apps, so its start waits for the CRD. Must not install the CRD, nor look at apps itself.
@@ -57,7 +60,7 @@ def _settle(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.watching.label_selectors["pods"] = APP_LABEL
     settings.watching.label_selectors["configmaps"] = REPORT_LABEL
     settings.watching.chunk_size = _CHUNK
-    settings.persistence.diffbase_storage, settings.persistence.progress_storage = _NoDiffs(), _NoProgress()
+    settings.persistence.diffbase_storage = _NoDiffs()
     settings.watching.server_timeout = _SERVER_ENDS
     settings.watching.client_timeout = _CLIENT_ENDS
 
@@ -73,25 +76,6 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
     def store(self, **_: Any) -> None:
         pass
-
-
-class _NoProgress(kopf.ProgressStorage):
-    """Disables progress: no handler stores progress in an object."""
-
-    def fetch(self, **_: Any) -> None:
-        return None
-
-    def store(self, **_: Any) -> None:
-        pass
-
-    def purge(self, **_: Any) -> None:
-        pass
-
-    def touch(self, **_: Any) -> None:
-        pass
-
-    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
-        return essence
 
 
 @dataclass(frozen=True, slots=True)
