@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import lmdb
 import pytest
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.delta import Changes, delta_bytes, read_delta
+from holdfast_runtime.state.delta import Changes, pack_delta, read_delta
 from holdfast_runtime.state.place import FileStamp, LastUse, Sidecar, TaskIdentity, UsePhase, read_last_use
 from holdfast_runtime.state.task_store import TaskStore
 from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
@@ -232,10 +233,10 @@ def test_a_value_nobody_understands_in_a_durable_copy_that_is_whole_is_refused_b
             driver.run()
         folder = tmp_path / "apps" / "totals" / "runs" / "1" / "checkpoint" / "state" / "totals" / "1" / "partition-0"
         last = max(folder.glob("delta-*"))
-        delta = read_delta(str(last), last.read_bytes())
+        delta = read_delta(str(last), BytesIO(last.read_bytes()).read)
         nonsense: Changes = [(key, b"\xc1") for key, _ in delta.tables["summed"]]
         tables = {**delta.tables, "summed": nonsense}
-        last.write_bytes(delta_bytes(replace(delta, tables=tables)))
+        last.write_bytes(b"".join(pack_delta(replace(delta, tables=tables)).chunks))
         driver.lose_local_state()
         driver.feed("orders", [{"customer": "ann", "n": 10}])
         with pytest.raises(UserActionError, match="the state of some keys can't be read"):

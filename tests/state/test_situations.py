@@ -1,5 +1,6 @@
 """What can happen to a store and its durable copy, each named after the situation."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,10 @@ def damage(content: bytes) -> bytes:
 
 def cut(content: bytes) -> bytes:
     return content[:-7]
+
+
+def halved(content: bytes) -> bytes:
+    return content[: len(content) // 2]
 
 
 def empty(_: bytes) -> bytes:
@@ -153,7 +158,7 @@ def test_a_store_that_lags_behind_is_rebuilt(disk: Disk, tmp_path: Path) -> None
     assert disk.rows(9) == before
 
 
-@pytest.mark.parametrize("spoil", [damage, cut, empty])
+@pytest.mark.parametrize("spoil", [damage, halved, empty])
 def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(disk: Disk, spoil: Spoil) -> None:
     history(disk)
     (hurt,) = disk.objects.glob("delta-*07-*")
@@ -166,6 +171,27 @@ def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(disk: Di
     assert hurt.exists()
     with pytest.raises(DeltaDamagedError):
         disk.open(10)
+
+
+def test_a_restore_does_not_read_outputs_and_a_replay_does(disk: Disk) -> None:
+    before = history(disk)
+    (last,) = disk.objects.glob("delta-*09-*")
+    disk.spoil(last, cut(last.read_bytes()))
+    lose(disk)
+    assert disk.rows(9) == before
+    with pytest.raises(DeltaDamagedError, match=r"part of it holds \d+ bytes where its header says"):
+        disk.run(9, epoch=2)
+
+
+def test_outputs_do_not_count_when_a_snapshot_is_due(disk: Disk) -> None:
+    with disk.open(0).store as store:
+
+        def compute(_: object) -> dict[str, dict[str, bytes]]:
+            store.table("rows").put(b"key", b"value")
+            return {store.task: {"out/0": os.urandom(1 << 20)}}
+
+        commit([TaskCommit(store, disk.durable, 0)], 1, compute, lambda _: None)
+        assert store.head.delta_bytes < 2000
 
 
 def test_a_missing_delta_stops_the_restore(disk: Disk) -> None:

@@ -2,8 +2,9 @@
 
 A delta holds what the batch did to one task: state changes per table and the bytes of each output partition. Outputs
 are included because they are committed partition by partition: a replay after a crash between two of them must write
-the rows of the first try. Format: a line `holdfast-delta 1 length=<n> sha256=<64 digits>`, then an Arrow stream of
-(key, value or null) with one record batch per table or output, as listed in the schema's metadata; zstd unless tiny.
+the rows of the first try. Only the last batch is ever replayed, so a restore reads the changes and leaves the outputs
+out. Format: a line `holdfast-delta 2` with length and sha256 of both parts, then two Arrow streams of (key, value or
+null), zstd unless tiny: a record batch per table, as listed in the schema's metadata; and one of all outputs.
 Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, `snapshot-` likewise, and `fence-<epoch>`. They sort by batch,
 then epoch, so a listing is enough to know what exists. Must not open files; reading raises only `DeltaDamagedError`,
 whatever the content.
@@ -12,7 +13,7 @@ whatever the content.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -97,9 +98,10 @@ def obsolete(found: Listing) -> tuple[str, ...]:
     return tuple(gone)
 
 
-FORMAT = 1
-_HEADER = re.compile(rb"holdfast-delta 1 length=(\d{1,18}) sha256=([0-9a-f]{64})\n")
-_LONGEST_HEADER = 120
+FORMAT = 2
+_LINE = b"holdfast-delta %d state=%%018d %%s outputs=%%018d %%s\n" % FORMAT
+_HEADER = re.compile(rb"holdfast-delta 2 state=(\d{18}) ([0-9a-f]{64}) outputs=(\d{18}) ([0-9a-f]{64})\n")
+_HEADER_LENGTH = len(_LINE % (0, b"0" * 64, 0, b"0" * 64))
 _WORTH_COMPRESSING = 4096
 """Bytes. Below this, starting zstd takes longer than everything else here, and saves no disk block."""
 _KEY = b"holdfast"
@@ -130,7 +132,26 @@ class Delta:
         return delta_name(self.batch, self.epoch)
 
 
-def delta_bytes(delta: Delta) -> bytes:
+@dataclass(frozen=True, slots=True)
+class PackedDelta:
+    """The content of a delta's object."""
+
+    line: bytes
+    state: bytes
+    outputs: bytes
+
+    @property
+    def chunks(self) -> tuple[bytes, bytes, bytes]:
+        """The content in pieces."""
+        return self.line, self.state, self.outputs
+
+    @property
+    def digest(self) -> str:
+        """The digest of all of it: the line holds those of the parts."""
+        return hashlib.sha256(self.line).hexdigest()
+
+
+def pack_delta(delta: Delta) -> PackedDelta:
     """Return the content of this delta's object."""
     one = delta.identity
     about = {
@@ -141,60 +162,63 @@ def delta_bytes(delta: Delta) -> bytes:
         "epoch": delta.epoch,
         "base": delta.base,
         "tables": list(delta.tables),
-        "outputs": len(delta.outputs),
     }
-    schema = pa.schema(_FIELDS, metadata={_KEY: json.dumps(about).encode()})
-    batches = [_batch([row[0] for row in rows], [row[1] for row in rows], schema) for rows in delta.tables.values()]
-    batches.append(_batch([name.encode() for name in delta.outputs], list(delta.outputs.values()), schema))
-    worth = sum(batch.nbytes for batch in batches) >= _WORTH_COMPRESSING
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd" if worth else None)
-    ) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    body = sink.getvalue()
-    digest = hashlib.sha256(body).hexdigest()
-    return b"holdfast-delta %d length=%d sha256=%s\n" % (FORMAT, body.size, digest.encode()) + bytes(body)
+    state = _stream([list(zip(*rows, strict=True)) for rows in delta.tables.values()], about)
+    outputs = _stream([[[name.encode() for name in delta.outputs], list(delta.outputs.values())]], {})
+    parts = (part for body in (state, outputs) for part in (len(body), hashlib.sha256(body).hexdigest().encode()))
+    return PackedDelta(_LINE % tuple(parts), state, outputs)
 
 
-def digest_of(content: bytes) -> str:
-    """Return the digest in an object that `delta_bytes` made."""
-    header = _HEADER.match(content)
-    assert header is not None  # noqa: S101 - it was made here
-    return header[2].decode()
-
-
-def read_delta(path: str, content: bytes) -> Delta:
-    """Parse the delta in the object at this path."""
-    header = _HEADER.match(content[:_LONGEST_HEADER])
+def read_delta(path: str, read: Callable[[int], bytes], *, outputs: bool = True) -> Delta:
+    """Parse the delta in the object at this path, which `read` returns. Without `outputs`, they are not read."""
+    line = read(_HEADER_LENGTH)
+    header = _HEADER.fullmatch(line)
     if header is None:
-        _refuse(path, f"it starts with {content[:24]!r}, which is no delta of format {FORMAT}")
-    body = memoryview(content)[header.end() :]
-    if len(body) != int(header[1]):
-        _refuse(path, f"it holds {len(body)} bytes where its header says {int(header[1])}")
-    if hashlib.sha256(body).hexdigest().encode() != header[2]:
-        _refuse(path, "its checksum is wrong")
+        _refuse(path, f"it starts with {line[:24]!r}, which is no delta of format {FORMAT}")
+    bodies = [_body(path, read, int(header[1]), header[2])]
+    if outputs:
+        bodies.append(_body(path, read, int(header[3]), header[4]))
+        if read(1):
+            _refuse(path, "it is longer than its header says")
     try:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
-            about: dict[str, Any] = json.loads(stream.schema.metadata[_KEY])
-            groups = [_rows(batch) for batch in stream]
-        tables = dict(zip(about["tables"], groups, strict=False))
-        outputs = {name.decode(): value or b"" for name, value in groups[len(tables)]}
+        about, *groups = _groups(bodies[0])
+        tables = dict(zip(about["tables"], groups, strict=True))
+        sent = {name.decode(): value or b"" for name, value in _groups(bodies[1])[1]} if outputs else {}
         identity = TaskIdentity(about["app"], about["run"], about["task"])
-        digest = header[2].decode()
-        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, outputs, digest)
+        digest = hashlib.sha256(line).hexdigest()
+        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, sent, digest)
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError) as error:
         _refuse(path, f"its content is not as this release writes it ({error})")
 
 
-def _batch(keys: list[bytes], values: list[bytes | None] | list[bytes], schema: pa.Schema) -> pa.RecordBatch:
-    columns = [pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary())]
-    return pa.record_batch(columns, schema=schema)
+def _stream(groups: list[list[Sequence[Any]]], about: dict[str, Any]) -> bytes:
+    schema = pa.schema(_FIELDS, metadata={_KEY: json.dumps(about).encode()})
+    batches = [
+        pa.record_batch([pa.array(column, pa.large_binary()) for column in columns or ((), ())], schema=schema)
+        for columns in groups
+    ]
+    worth = sum(batch.nbytes for batch in batches) >= _WORTH_COMPRESSING
+    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression="zstd" if worth else None)
+    with pa.ipc.new_stream(sink, schema, options=options) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def _rows(batch: pa.RecordBatch) -> Changes:
-    return list(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))
+def _groups(body: bytes) -> list[Any]:
+    """Return what a stream says about itself, and the rows of each record batch."""
+    with pa.ipc.open_stream(body) as stream:
+        columns = [[column.to_pylist() for column in batch.columns] for batch in stream]
+        return [json.loads(stream.schema.metadata[_KEY]), *(list(zip(*pair, strict=True)) for pair in columns)]
+
+
+def _body(path: str, read: Callable[[int], bytes], length: int, digest: bytes) -> bytes:
+    body = read(length)
+    if len(body) != length:
+        _refuse(path, f"a part of it holds {len(body)} bytes where its header says {length}")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        _refuse(path, "its checksum is wrong")
+    return body
 
 
 def _refuse(path: str, why: str) -> NoReturn:

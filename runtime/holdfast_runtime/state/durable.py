@@ -16,11 +16,10 @@ from zlib import crc32
 from holdfast_runtime.state.delta import (
     Delta,
     Listing,
-    delta_bytes,
-    digest_of,
     fence_name,
     listing,
     obsolete,
+    pack_delta,
     read_delta,
     snapshot_name,
 )
@@ -38,7 +37,8 @@ COLLECT_STEPS = ("listed", "removed", "collected")
 class StoredDelta(NamedTuple):
     """Size and digest of a stored delta."""
 
-    size: int
+    state_bytes: int
+    """Size of the part that a restore reads."""
     digest: str
 
 
@@ -97,12 +97,10 @@ class DurableCopy:
         found = there.delta(batch)
         return None if found is None else self.read_delta(found.name)
 
-    def read_delta(self, name: str) -> Delta | None:
-        """Return the delta with this name, or None if it no longer exists."""
-        content = self.storage.read(name)
-        if content is None:
-            return None
-        delta = read_delta(self.storage.path(name), content)
+    def read_delta(self, name: str, *, outputs: bool = True) -> Delta:
+        """Return the delta with this name; without `outputs`, the part that a restore needs."""
+        with self.storage.reading(name) as read:
+            delta = read_delta(self.storage.path(name), read, outputs=outputs)
         if (delta.identity, delta.name) != (self.identity, name):
             message = (
                 f"delta {self.storage.path(name)} says it is {delta.name} of {delta.identity}: it was copied to a name "
@@ -119,14 +117,14 @@ class DurableCopy:
         if delta.identity != self.identity:
             message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
             raise StoreMisuseError(message)
-        content = delta_bytes(delta)
-        size = self.storage.write(delta.name, [content])
+        packed = pack_delta(delta)
+        size = self.storage.write(delta.name, packed.chunks)
         # Check after writing: a newer attempt that writes its fence after this check will find the delta.
         self._check_epoch(self.listing(), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise DeltaExistsError(message)
-        return StoredDelta(size, digest_of(content))
+        return StoredDelta(len(packed.state), packed.digest)
 
     def snapshot(self, store: TaskStore) -> int:
         """Write a snapshot of the state after the store's last commit, and return its size in bytes."""

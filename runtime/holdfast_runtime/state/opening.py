@@ -148,7 +148,7 @@ class _Restoring:
 
     def _apply(self, store: TaskStore, found: Listing, batch: int) -> None:
         named = found.delta(batch)
-        delta = None if named is None else self.durable.read_delta(named.name)
+        delta = None if named is None else self.durable.read_delta(named.name, outputs=False)
         if delta is None or delta.base != store.head.epoch:
             what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
             message = (
@@ -163,8 +163,7 @@ class _Restoring:
         store.commit(delta_bytes=0)
 
     def _begins(self, first: ObjectName) -> bool:
-        delta = self.durable.read_delta(first.name)
-        return delta is not None and delta.base is None
+        return self.durable.read_delta(first.name, outputs=False).base is None
 
     def _no_snapshot(self, found: Listing, damaged: list[str]) -> str:
         names = ", ".join(one.name for one in found.snapshots) or "none"
