@@ -1,6 +1,7 @@
 """What state costs on this disk: a batch of updates, opening, snapshot and restore, beside what they are made of.
 
-`python bench/state.py [--large]` (1 MB and 100 MB of state; with --large also 1 GB). Medians; MB are 10^6 bytes of keys
+`python bench/state.py [--large | --beside | --within]` (1 MB and 100 MB of state; with --large also 1 GB; with --beside
+and --within the times of batches on 1 GB, with snapshots written beside them or within). Medians; MB are 10^6 bytes of keys
 and values. The update row is one batch of 20 000 random keys: read, write, undo, commit; each figure is printed after
 what was read back was compared with what was written.
 """
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import lmdb
 
-from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.background import keep_restorable
+from holdfast_runtime.state.commit import TaskCommit, commit
+from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import FolderStorage
@@ -151,8 +154,43 @@ def measure(name: str, rows: int, directory: Path) -> None:
     )
 
 
+def batches(directory: Path, policy: SnapshotPolicy) -> None:
+    """Print how long batches take on a store of 1 GB, in which snapshots are due."""
+    draw = random.Random(7)
+    place, durable = (
+        StorePlace(directory / "disk", TASK, 1 << 34),
+        DurableCopy(FolderStorage(directory, sync=False), TASK),
+    )
+    keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), SIZES["1 GB"])]
+    with filled(place, keys, draw) as store:
+        first = store.head.batch + 1
+
+    def batch(number: int) -> None:
+        with TaskStore.open(place) as store:
+
+            def compute(_: object) -> dict[str, dict[str, bytes]]:
+                table = store.table("rows")
+                table.put_many(chosen, [(one or b"")[::-1] for one in table.get_many(chosen)])
+                return {}
+
+            commit([TaskCommit(store, durable, number)], 1, compute, lambda _: None)
+            keep_restorable(store, durable, policy, 1)
+
+    times = []
+    for number in range(first, first + 110):
+        chosen = draw.sample(keys, 5000)
+        times.append(seconds(lambda number=number: batch(number)) * 1e3)  # type: ignore[misc]
+        time.sleep(0.2)
+    times.sort()
+    print(f"median {statistics.median(times):.0f} ms, p99 {times[-2]:.0f} ms, most {times[-1]:.0f} ms")
+
+
 def main() -> None:
     """Print a row per size."""
+    if "--beside" in sys.argv or "--within" in sys.argv:
+        with tempfile.TemporaryDirectory() as directory:
+            batches(Path(directory), SnapshotPolicy() if "--beside" in sys.argv else SnapshotPolicy(beside=1 << 60))
+        return
     print(
         f"{'state':>7} {'batch ms':>9} {'k upd/s':>8} {'floor ms':>9} {'delta ms':>9} {'+sync ms':>9} {'open ms':>8} "
         f"{'snap ms':>9} {'MB/s':>8} {'rest. ms':>9} {'MB/s':>8}"

@@ -29,6 +29,7 @@ from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.task_clock import MARKS, ClockInput, StoredClock, advance_clock, outgoing_messages
 from holdfast_runtime.slot.worker_tools import WorkerTools
+from holdfast_runtime.state.background import keep_restorable
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.environment import mark_damaged
@@ -234,10 +235,8 @@ class Slot:
     def _tidied(self, part: TaskCommit, report: TaskReport) -> None:
         """Take a snapshot if one is due, and remove what it makes obsolete."""
         report.state_bytes = part.store.used()
-        if self._shop.program.state.snapshots.due(part.store.head, part.store.task):
-            with self._phases.measured("snapshot"):
-                part.durable.snapshot(part.store)
-                part.durable.collect()
+        with self._phases.measured("snapshot"):
+            keep_restorable(part.store, part.durable, self._shop.program.state.snapshots, self._plan.epoch)
 
     def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> TaskCommit:
         """Open the store of a task; the stack closes it."""

@@ -7,7 +7,8 @@ before its outputs are committed, or the newer one finds the older one's delta a
 commit outputs or the local store: `commit` knows the order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
@@ -53,6 +54,10 @@ class SnapshotPolicy:
     most_deltas: int = 100
     least_deltas: int = 10
     """Minimum between snapshots, so that a small state is not copied after every few bytes of change."""
+    latest_deltas: int = 200
+    """After so many, a batch waits for its snapshot: those written beside batches have fallen behind."""
+    beside: int = 32 << 20
+    """From this size of a store on, in bytes, its snapshot is written beside later batches (`background`)."""
 
     def due(self, head: StoreHead, task: str) -> bool:
         """Whether a snapshot is due: after enough deltas, or once they outgrow the last snapshot.
@@ -60,10 +65,13 @@ class SnapshotPolicy:
         Each task has its own limit in the upper half of the range; otherwise all tasks would write snapshots in one
         batch.
         """
-        since = head.batch - (head.start if head.snapshot is None else head.snapshot)
         limit = self.most_deltas - crc32(task.encode()) % (self.most_deltas // 2 + 1)
         outgrown = head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
-        return since >= limit or (since >= self.least_deltas and outgrown)
+        return head.deltas >= limit or (head.deltas >= self.least_deltas and outgrown)
+
+    def overdue(self, head: StoreHead) -> bool:
+        """Whether the batch has to wait for its snapshot."""
+        return head.deltas >= self.latest_deltas
 
 
 class DurableCopy:
@@ -72,7 +80,7 @@ class DurableCopy:
     def __init__(self, root: Storage, identity: TaskIdentity, *, at: CrashHook = _nothing) -> None:
         self.identity = identity
         parts = (quote(part, safe="") for part in (identity.app, identity.run, identity.task))
-        self.storage = root.below(*parts)
+        self.root, self.storage = root, root.below(*parts)
         self.at = at
         """Called at each step, so that tests can kill a process there."""
 
@@ -129,15 +137,24 @@ class DurableCopy:
     def snapshot(self, store: TaskStore) -> int:
         """Write a snapshot of the state after the store's last commit, and return its size in bytes."""
         head = store.head
-        if head.epoch is None or store.place.identity != self.identity:
-            message = f"there is nothing of {self.identity} to make a snapshot of in {store.place.path}"
-            raise StoreMisuseError(message)
         self.at("snapshot begun")
-        size = self.storage.write(snapshot_name(head.batch, head.epoch), snapshot_chunks(store), replace=True)
+        size = self.write_snapshot(head, snapshot_chunks(store.place.identity, head, store.copy_to))
         self.at("snapshot written")
-        store.noted_snapshot(head.batch, size or 0)
+        store.noted_snapshot(head.batch, size, head.delta_bytes)
         self.at("snapshot noted")
-        return size or 0
+        return size
+
+    def write_snapshot(self, head: StoreHead, chunks: Generator[bytes]) -> int:
+        """Store the snapshot of the state at this head, and return its size in bytes."""
+        if head.epoch is None:
+            message = f"there is nothing of {self.identity} to make a snapshot of"
+            raise StoreMisuseError(message)
+        with closing(chunks):
+            return self.storage.write(snapshot_name(head.batch, head.epoch), chunks, replace=True) or 0
+
+    def check_epoch(self, epoch: int, batch: int) -> None:
+        """Raise `EpochFencedError` if a newer attempt than this is at work on this batch."""
+        self._check_epoch(self.listing(), epoch, batch)
 
     def collect(self) -> int:
         """Delete what no restore can need, and return how many objects went. Safe to kill, and to run beside others."""

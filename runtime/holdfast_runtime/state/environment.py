@@ -1,9 +1,9 @@
 """One LMDB environment: databases, transactions, and typed errors for what LMDB and the disk raise.
 
-It is opened for each batch, so opening is cheap. LMDB's locks are off: `claim` keeps other users out, and the read
-transaction ends before a write transaction begins, because nothing would protect the pages it reads. LMDB and the disk
-report codes, while a user needs the task, the size and the cure. Must not know what a batch is, and must not swallow
-errors: whatever is not a known disk problem is raised unchanged.
+It is opened for each batch, so opening is cheap. `claim` keeps other writers out; LMDB's lock file only protects the
+pages of a snapshot that another process writes (`background`). LMDB and the disk report codes, while a user needs the
+task, the size and the cure. Must not know what a batch is, and must not swallow errors: whatever is not a known disk
+problem is raised unchanged.
 """
 
 import errno
@@ -96,7 +96,8 @@ def _disk_error(place: StorePlace, code: int, text: str) -> StoreFullError | Sto
 
 Rows = list[tuple[bytes, bytes]]
 
-_DATABASES = 2 * TABLES + 1  # each table with its undo, plus the head
+DATABASES = 2 * TABLES + 1
+"""Each table with its undo, plus the head."""
 
 
 class Environment:
@@ -111,8 +112,7 @@ class Environment:
             self._env = lmdb.open(
                 str(self._place.path),
                 map_size=self._place.quota,
-                max_dbs=_DATABASES,
-                lock=False,
+                max_dbs=DATABASES,
                 sync=False,
                 metasync=False,
                 # State is read in random order: the kernel's read-ahead would evict pages that are needed.

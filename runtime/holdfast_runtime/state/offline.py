@@ -18,7 +18,7 @@ from typing import Self
 import lmdb
 
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
-from holdfast_runtime.state.environment import TABLES
+from holdfast_runtime.state.environment import DATABASES
 from holdfast_runtime.state.errors import StoreBusyError, StoreDiskError
 from holdfast_runtime.state.place import StorePlace
 from holdfast_runtime.state.table import LONGEST_PLAIN, fold_key, in_order, unfold
@@ -132,5 +132,5 @@ def _opened(file: Path) -> lmdb.Environment:
         message = "it was cut off"
         raise FileDamagedError(message)
     return lmdb.open(
-        str(file), subdir=False, readonly=True, lock=False, create=False, max_dbs=2 * TABLES + 1, readahead=False
+        str(file), subdir=False, readonly=True, lock=False, create=False, max_dbs=DATABASES, readahead=False
     )

@@ -130,7 +130,7 @@ class _Restoring:
             drop_sidecar(self.place)
             start = store.head.batch
             if snapshot is not None:
-                store.noted_snapshot(start, 0)
+                store.noted_snapshot(start, store.head.snapshot_bytes, store.head.delta_bytes)
             for batch in range(start + 1, self.batch + 1):
                 self._apply(store, found, batch)
                 self.at("delta applied")

@@ -10,8 +10,9 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from struct import Struct
 from typing import NoReturn
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from holdfast_runtime.state.errors import SnapshotDamagedError
 from holdfast_runtime.state.place import TaskIdentity
-from holdfast_runtime.state.task_store import TaskStore
+from holdfast_runtime.state.task_store import StoreHead
 
 FORMAT = 1
 ENGINE = "lmdb-0.9"
@@ -32,27 +33,30 @@ _PIPE = 1 << 20
 _CODEC = "zstd"
 
 
-def snapshot_chunks(store: TaskStore) -> Iterator[bytes]:
-    """Yield the snapshot object piece by piece; needs memory for one piece and no disk."""
-    one = store.place.identity
+def snapshot_chunks(one: TaskIdentity, head: StoreHead, copy: Callable[[int], None]) -> Generator[bytes]:
+    """Yield the snapshot object piece by piece; needs memory for one piece and no disk.
+
+    `copy` writes LMDB's compact copy into a descriptor.
+    """
     about = {
         "format": FORMAT,
         "engine": ENGINE,
         "app": one.app,
         "run": one.run,
         "task": one.task,
-        "batch": store.head.batch,
-        "epoch": store.head.epoch,
+        "batch": head.batch,
+        "epoch": head.epoch,
     }
     line = _MAGIC + json.dumps(about).encode() + b"\n"
     yield line
     codec, total = pa.Codec(_CODEC, compression_level=1), hashlib.sha256(line)
-    for raw in _pieces(store):
-        stored = codec.compress(raw, asbytes=True)
-        frame = _FRAME.pack(len(raw), len(stored), hashlib.sha256(stored).digest())
-        total.update(frame)
-        yield frame
-        yield stored
+    with closing(_pieces(copy)) as pieces:
+        for raw in pieces:
+            stored = codec.compress(raw, asbytes=True)
+            frame = _FRAME.pack(len(raw), len(stored), hashlib.sha256(stored).digest())
+            total.update(frame)
+            yield frame
+            yield stored
     yield _FRAME.pack(0, 0, total.digest())
 
 
@@ -93,19 +97,22 @@ def unpack_snapshot(
         _refuse(path, "its last checksum is wrong")
 
 
-def _pieces(store: TaskStore) -> Iterator[bytes]:
-    """Yield LMDB's copy, which LMDB writes into a pipe; its errors are raised here."""
+def _pieces(copy: Callable[[int], None]) -> Generator[bytes]:
+    """Yield LMDB's copy, which LMDB writes into a pipe; its errors are raised here.
+
+    Must be closed before the environment: LMDB may be reading in a thread.
+    """
     reading, writing = os.pipe2(os.O_CLOEXEC)
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE)
 
-    def copy() -> None:
+    def copied_all() -> None:
         try:
-            store.copy_to(writing)
+            copy(writing)
         finally:
             os.close(writing)
 
     with ThreadPoolExecutor(1) as beside:
-        copied = beside.submit(copy)
+        copied = beside.submit(copied_all)
         try:
             with os.fdopen(reading, "rb", buffering=0) as pipe:
                 while piece := _full(pipe.read):

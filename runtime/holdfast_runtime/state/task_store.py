@@ -16,6 +16,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
+import lmdb
+
 from holdfast_runtime.lmdb_file import check_metas
 from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.delta import Delta
@@ -64,7 +66,12 @@ class StoreHead:
     """The last batch with a snapshot in the durable copy."""
     snapshot_bytes: int = 0
     delta_bytes: int = 0
-    """Total size of the deltas since that snapshot."""
+    """Total size of the deltas since that snapshot, without outputs."""
+
+    @property
+    def deltas(self) -> int:
+        """How many deltas there are since that snapshot."""
+        return self.batch - (self.start if self.snapshot is None else self.snapshot)
 
 
 class TaskStore:
@@ -209,7 +216,7 @@ class TaskStore:
         self._batch = (delta.batch, delta.epoch, BatchWork.RUN)
 
     def commit(self, delta_bytes: int = 0) -> None:
-        """Make the batch part of the state. `delta_bytes` is the size of its delta in the durable copy."""
+        """Make the batch part of the state. `delta_bytes` is the size of its delta, without outputs."""
         self._check_process()
         batch, epoch, begun = self._running()
         if begun is BatchWork.KEPT:
@@ -240,9 +247,17 @@ class TaskStore:
         for table in self._tables.values():
             table.forget()
 
-    def noted_snapshot(self, batch: int, size: int) -> None:
-        """Remember that the durable copy has a snapshot of this batch, so that the next one is made when it is due."""
-        head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=0)
+    def noted_snapshot(self, batch: int, size: int, deltas: int) -> None:
+        """Remember that the durable copy has a snapshot of this batch, so that the next one is made when it is due.
+
+        `deltas`: the `delta_bytes` of the head at that batch.
+        """
+        newest = self.head.start if self.head.snapshot is None else self.head.snapshot
+        if not newest < batch <= self.head.batch:
+            # Written beside batches, of a store that was here before this one.
+            return
+        left = max(0, self.head.delta_bytes - deltas)
+        head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=left)
         with self._writing() as txn:
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
         self.head = head
@@ -311,11 +326,11 @@ class TaskStore:
         )
 
     def _read_head(self) -> StoreHead:
-        found = self._environment.get(_HEAD, [_KEY])
+        found = self._environment.get(_HEAD, [_KEY]).get(_KEY)
         self._environment.stop_reading()
         try:
-            return StoreHead(**json.loads(found[_KEY]))
-        except (KeyError, TypeError, ValueError) as error:
+            return _head(found)
+        except ValueError as error:
             message = f"the store at {self.place.path} has no readable head; drop it, and it is restored"
             raise StoreDiskError(message) from error
 
@@ -340,6 +355,19 @@ def _clear_undo(txn: WriteTransaction) -> None:
     for name in txn.names():
         if name.startswith(_UNDO):
             txn.clear(name)
+
+
+def stored_head(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> StoreHead:
+    """Return the head of a store that is read from outside; raise `ValueError` or LMDB's errors if there is none."""
+    return _head(txn.get(_KEY, db=env.open_db(_HEAD, txn, create=False)))
+
+
+def _head(stored: bytes | None) -> StoreHead:
+    try:
+        return StoreHead(**json.loads(stored or b""))
+    except TypeError as error:
+        message = f"it has no readable head ({error})"
+        raise ValueError(message) from error
 
 
 def _head_bytes(head: StoreHead) -> bytes:

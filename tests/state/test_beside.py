@@ -1,0 +1,252 @@
+"""Snapshots written beside later batches, each test named after what befalls one."""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast_runtime.state.background import keep_restorable
+from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.state.errors import CheckpointUnavailableError
+from holdfast_runtime.state.opening import restore
+from holdfast_runtime.state.place import StorePlace
+from holdfast_runtime.state.storage import Chunk, FolderStorage
+from holdfast_runtime.state.task_store import TaskStore
+from tests.state.places import TASK, Disk
+
+DEADLINE = 60.0
+BESIDE = SnapshotPolicy(most_deltas=1, beside=0)
+INSIDE = SnapshotPolicy(most_deltas=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStorage(FolderStorage):
+    """A folder in which a snapshot stops after its first line until a file says how it goes on."""
+
+    def below(self, *names: str) -> "SlowStorage":
+        return SlowStorage(self.folder.joinpath(*names), self.sync)
+
+    def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
+        given = self._stopped(chunks) if name.startswith("snapshot-") else chunks
+        return FolderStorage.write(self, name, given, replace=replace)
+
+    def _stopped(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        gate = next(one for one in self.folder.parents if (one / "boot_id").exists())
+        for number, chunk in enumerate(chunks):
+            yield chunk
+            if number == 1:
+                (gate / "stopped").write_text(json.dumps(os.getpid()))
+                wait((gate / "go").exists)
+                if (gate / "go").read_text() == "full":
+                    raise OSError(28, "No space left on device")
+
+
+def wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class SlowDisk(Disk):
+    """A task whose snapshots stop in the middle."""
+
+    def __init__(self, directory: Path, quota: int = 1 << 26) -> None:
+        super().__init__(directory, quota=quota)
+        self.durable = type(self.durable)(SlowStorage(directory / "checkpoint", sync=False), TASK)
+
+    def keep(self, policy: SnapshotPolicy = BESIDE, epoch: int = 1) -> None:
+        with TaskStore.open(self.place) as store:
+            keep_restorable(store, self.durable, policy, epoch)
+
+    def stopped(self) -> int:
+        """Wait until a snapshot has stopped in the middle; return its process."""
+        wait((self.directory / "stopped").exists)
+        return int((self.directory / "stopped").read_text() or 0)
+
+    def go(self, how: str = "on") -> None:
+        (self.directory / "go").write_text(how)
+        wait(lambda: not at_work(self.place))
+
+    def snapshots(self) -> list[int]:
+        return [one.batch for one in self.durable.listing().snapshots]
+
+    def restored(self, batch: int) -> dict[bytes, bytes]:
+        shutil.rmtree(self.place.path)
+        got = restore(self.durable, self.place, batch)
+        assert got is not None
+        assert got.damaged == ()
+        with got.store as store:
+            return dict(store.table("rows").scan())
+
+
+def at_work(place: StorePlace) -> bool:
+    descriptor = os.open(place.path.with_name(".snapshot.lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextmanager
+def begun(disk: SlowDisk) -> Iterator[int]:
+    """A snapshot after batch 2 that has stopped in the middle."""
+    for batch in range(3):
+        disk.run(batch)
+    disk.keep()
+    try:
+        yield disk.stopped()
+    finally:
+        disk.go()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SlowDisk:
+    return SlowDisk(tmp_path)
+
+
+def test_batches_go_on_while_a_snapshot_is_written_and_it_holds_one_of_them(disk: SlowDisk) -> None:
+    with begun(disk):
+        for batch in range(3, 40):
+            disk.run(batch)
+            disk.keep()
+        assert disk.snapshots() == []
+    disk.keep(SnapshotPolicy())
+    assert disk.snapshots() == [2]
+    with TaskStore.open(disk.place) as store:
+        assert (store.head.snapshot, store.head.deltas) == (2, 37)
+        assert store.head.delta_bytes > 0
+    before = disk.rows(39)
+    assert disk.restored(39) == before
+
+
+def test_a_snapshot_beside_batches_holds_the_state_of_its_own_batch(disk: SlowDisk) -> None:
+    with begun(disk):
+        states = {2: disk.rows(2)}
+        for batch in range(3, 20):
+            disk.run(batch)
+    for delta in disk.objects.glob("delta-*"):
+        delta.unlink()
+    assert disk.restored(2) == states[2]
+
+
+def test_killed_while_a_snapshot_is_written_beside_later_batches(disk: SlowDisk) -> None:
+    with begun(disk) as process:
+        disk.run(3)
+        os.kill(process, signal.SIGKILL)
+        wait(lambda: not at_work(disk.place))
+    assert disk.snapshots() == []
+    before = disk.rows(3)
+    # The next batch takes it itself.
+    disk.keep()
+    assert disk.snapshots() == [3]
+    assert disk.restored(3) == before
+
+
+def test_the_worker_is_killed_and_its_snapshot_ends_with_it(disk: SlowDisk) -> None:
+    for batch in range(3):
+        disk.run(batch)
+    worker = os.fork()
+    if worker == 0:
+        disk.keep()
+        signal.pause()
+    process = disk.stopped()
+    os.kill(worker, signal.SIGKILL)
+    os.waitpid(worker, 0)
+    wait(lambda: not at_work(disk.place))
+    assert not Path(f"/proc/{process}/cwd").exists()
+    disk.go()
+    disk.run(3)
+    disk.keep()
+    assert disk.snapshots() == [3]
+
+
+def test_a_store_that_is_dropped_and_restored_meanwhile(disk: SlowDisk) -> None:
+    with begun(disk):
+        disk.run(3)
+        shutil.rmtree(disk.place.path)
+        disk.run(4)
+    disk.run(5)
+    disk.keep(SnapshotPolicy())
+    assert disk.snapshots() == [2]
+    before = disk.rows(5)
+    assert disk.restored(5) == before
+
+
+def test_a_task_that_moved_to_another_location_meanwhile(disk: SlowDisk, tmp_path: Path) -> None:
+    with begun(disk):
+        disk.run(3)
+        (tmp_path / "elsewhere").mkdir()
+        there = Disk(tmp_path / "elsewhere")
+        there.durable = disk.durable
+        for batch in range(4, 8):
+            there.run(batch, epoch=2)
+    # A newer attempt has begun to work: this one may not leave anything.
+    assert disk.snapshots() == []
+    assert there.rows(7, epoch=2)[b"last"].startswith(b"7 computed")
+
+
+def test_the_disk_of_the_checkpoint_is_full_and_the_next_batch_says_so(disk: SlowDisk) -> None:
+    with begun(disk):
+        disk.run(3)
+        disk.go("full")
+    with pytest.raises(CheckpointUnavailableError, match=r"snapshot of task partition-0 .* No space left"):
+        disk.keep()
+    assert [one.name for one in disk.objects.iterdir() if "snapshot" in one.name] == []
+    (disk.directory / "go").write_text("on")
+    disk.keep()
+    wait(lambda: not at_work(disk.place))
+    assert disk.snapshots() == [3]
+
+
+def test_a_store_that_doubles_meanwhile_makes_the_snapshot_give_up(tmp_path: Path) -> None:
+    disk = SlowDisk(tmp_path, quota=1 << 30)
+    with begun(disk):
+        for batch in range(3, 7):
+            with disk.open(batch).store as store:
+                store.begin(batch, 1)
+                store.table("large").put(b"key", os.urandom(24 << 20))
+                disk.durable.write_delta(store.delta())
+                store.commit()
+            if not at_work(disk.place):
+                break
+        wait(lambda: not at_work(disk.place))
+        last = batch
+    assert disk.snapshots() == []
+    disk.keep()
+    assert disk.snapshots() == [last]
+
+
+def test_one_snapshot_at_a_time_at_a_location_and_those_that_wait_too_long_are_taken_inside(disk: SlowDisk) -> None:
+    with begun(disk):
+        waits = SnapshotPolicy(most_deltas=1, latest_deltas=6, beside=0)
+        disk.run(3)
+        disk.keep(waits)
+        assert disk.snapshots() == []
+        (disk.directory / "go").write_text("on")
+        wait(lambda: not at_work(disk.place))
+        descriptor = os.open(disk.place.path.with_name(".snapshot.lock"), os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for batch in range(4, 10):
+            disk.run(batch)
+            disk.keep(waits)
+        os.close(descriptor)
+    assert disk.snapshots() == [2, 8]
+
+
+def test_a_small_store_has_its_snapshot_at_once(disk: SlowDisk) -> None:
+    (disk.directory / "go").write_text("on")
+    disk.run(0)
+    disk.keep(INSIDE)
+    assert disk.snapshots() == [0]
