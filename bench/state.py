@@ -1,9 +1,9 @@
 """What state costs on this disk: a batch of updates, opening, snapshot and restore, beside what they are made of.
 
 `python bench/state.py [--large | --beside | --within]` (1 MB and 100 MB of state; with --large also 1 GB; with --beside
-and --within the times of batches on 1 GB, with snapshots written beside them or within). Medians; MB are 10^6 bytes of keys
-and values. The update row is one batch of 20 000 random keys: read, write, undo, commit; each figure is printed after
-what was read back was compared with what was written.
+and --within the times of batches on 1 GB, with snapshots written beside them or within). Medians; MB are 10^6 bytes of
+keys and values. The update row is one batch of 20 000 random keys: read, write, undo, commit; each figure is printed
+after what was read back was compared with what was written.
 """
 
 import random

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_cli.main import main
-from holdfast_runtime.checkpoint.data_dir import DataUnusableError, disk_refusals
+from holdfast_runtime.checkpoint.places import DataUnusableError, disk_refusals
 from tests.cli.conftest import EXAMPLE, RUNNABLE, Holdfast, Ran
 
 

@@ -14,10 +14,9 @@ import pytest
 from pyarrow import parquet as pq
 
 from holdfast.spec.steps import Process
-from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.places import folder_name
-from holdfast_runtime.state.claim import claim
+from holdfast_runtime.checkpoint.places import DataDir, folder_name
 from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.environment import claim
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import FolderStorage
 from holdfast_runtime.state.task_store import OFFSETS, TaskStore

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange, written_batch

@@ -11,9 +11,8 @@ import pytest
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.checkpoint.jumps import DueJump, Jump, JumpFile, JumpStaleError, JumpUnreadableError
-from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.offsets import DueJump, Jump, JumpFile, JumpStaleError, JumpUnreadableError, Offsets
+from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits

@@ -5,8 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast_runtime.checkpoint.old_runs import CleanupStep, OldRun, cleanup_steps, may_clear
-from holdfast_runtime.checkpoint.run_owner import RunOwner
+from holdfast_runtime.checkpoint.run_owner import CleanupStep, OldRun, RunOwner, cleanup_steps, may_clear
 
 ADS, ANEW = RunOwner("ads", "team-a", "u-1"), RunOwner("ads", "team-a", "u-2")
 DAY = 86_400_000

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.data_dir import DataDir
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, PlanChangedError, SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.driver.replanning import (

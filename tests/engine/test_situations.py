@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.data_dir import DataInUseError
+from holdfast_runtime.checkpoint.places import DataInUseError
 from holdfast_runtime.slot.report import SlotStoppedError, SlotUserError, SlotWorldError
 from holdfast_runtime.state.errors import StoreBusyError
 from holdfast_runtime.streams.log.log_partition import LogUnavailableError

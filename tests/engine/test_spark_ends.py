@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.data_dir import DataDir
-from holdfast_runtime.state.claim import claim
+from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.state.environment import claim
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from tests.engine.runs import APP, DEADLINE, Run, check, die, feed, unfinished
 from tests.kafka.broker import wait_until

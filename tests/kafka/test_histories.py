@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from holdfast.spec.app import StreamApp
-from holdfast_runtime.checkpoint.data_dir import DataDir
+from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.testing import TestDriver

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast_runtime.checkpoint.old_runs import OldRuns
-from holdfast_runtime.checkpoint.run_owner import RunCollectedError, claim_run
+from holdfast_runtime.checkpoint.run_owner import OldRuns, RunCollectedError, claim_run
 from holdfast_runtime.clocks import now
 from holdfast_runtime.state.object_storage import ObjectStorage
 from holdfast_runtime.state.storage import Chunk, FolderStorage, Storage

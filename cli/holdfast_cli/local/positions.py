@@ -20,9 +20,9 @@ from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.output.amounts import moment
 from holdfast_cli.output.failures import UsageError
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
-from holdfast_runtime.checkpoint.data_dir import AppDir, DataDir
-from holdfast_runtime.checkpoint.jumps import Jump, JumpFile
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
+from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
+from holdfast_runtime.checkpoint.places import AppDir, DataDir
 from holdfast_runtime.loop.lost_positions import PositionTrouble, find_lost
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError

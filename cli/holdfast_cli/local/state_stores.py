@@ -18,10 +18,9 @@ from urllib.parse import quote, unquote
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.output.failures import UsageError
-from holdfast_runtime.checkpoint.data_dir import DataDir, RunPlaces
-from holdfast_runtime.checkpoint.places import folder_name
-from holdfast_runtime.state.claim import last_use_at
+from holdfast_runtime.checkpoint.places import DataDir, RunPlaces, folder_name
 from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.environment import last_use_at
 from holdfast_runtime.state.offline import OfflineStore, copy_store
 from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import StorePlace, TaskIdentity, file_stamp, read_sidecar

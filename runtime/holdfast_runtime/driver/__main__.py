@@ -16,9 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from holdfast_runtime.checkpoint.old_runs import EVERY
 from holdfast_runtime.checkpoint.places import Places
-from holdfast_runtime.checkpoint.run_owner import claim_run
+from holdfast_runtime.checkpoint.run_owner import EVERY, claim_run
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from holdfast_runtime.coordination.cluster import PATIENCE, ClusterCoordinator

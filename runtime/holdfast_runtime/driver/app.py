@@ -15,10 +15,9 @@ from pyspark.sql import SparkSession
 
 from holdfast.spec.app import StreamApp
 from holdfast.spec.values import millis
-from holdfast_runtime.checkpoint.data_dir import DataDir, disk_refusals
-from holdfast_runtime.checkpoint.jumps import DueJump, JumpFile
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
-from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
+from holdfast_runtime.checkpoint.places import DataDir, disk_refusals
 from holdfast_runtime.checkpoint.query_copy import Query, query_of
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.coordination.local import LocalCoordinator

@@ -13,8 +13,7 @@ from math import ceil
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.checkpoint.jumps import Jump, jumped
-from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
 from holdfast_runtime.clocks import BatchTime
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled

@@ -24,8 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.jumps import DueJump, Jump
-from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.checkpoint.offsets import DueJump, Jump, Offsets
 from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, TaskLedger, batch_to, lag, next_offsets

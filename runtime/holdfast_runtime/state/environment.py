@@ -1,21 +1,31 @@
-"""One LMDB environment: databases, transactions, and typed errors for what LMDB and the disk raise.
+"""The LMDB store of a task: the claim that keeps other processes out, databases, transactions, typed errors.
 
-It is opened for each batch, so opening is cheap. `claim` keeps other writers out; LMDB's lock file only protects the
-pages of a snapshot that another process writes (`background`). LMDB and the disk report codes, while a user needs the
-task, the size and the cure. Must not know what a batch is, and must not swallow errors: whatever is not a known disk
-problem is raised unchanged.
+It is opened for each batch, so opening is cheap. LMDB's own lock can't tell processes of different pods apart, because
+each pod has its own process ids. So one process at a time may open, drop or rebuild a store: the one with the claim, a
+lock that the kernel releases when its process dies. A claim never waits: the scheduler retries. LMDB's lock file only
+protects the pages of a snapshot that another process writes (`background`). LMDB and the disk report codes, while a
+user needs the task, the size and the cure. Must not know what a batch is, and must not swallow errors: whatever is not
+a known disk problem is raised unchanged.
 """
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import lmdb
 
 from holdfast_runtime.lmdb_file import FileDamagedError
-from holdfast_runtime.state.errors import StoreDamagedError, StoreDiskError, StoreFullError, StoreMisuseError
-from holdfast_runtime.state.place import StorePlace, size_of, write_sidecar
+from holdfast_runtime.state.errors import (
+    StoreBusyError,
+    StoreDamagedError,
+    StoreDiskError,
+    StoreFullError,
+    StoreMisuseError,
+)
+from holdfast_runtime.state.place import LastUse, StorePlace, read_last_use, size_of, write_sidecar
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE = 1 << 20
@@ -230,3 +240,70 @@ class WriteTransaction:
         handle = self._handles.get(name)
         if handle is not None and self._txn.stat(handle)["entries"]:
             self._txn.drop(handle, delete=False)
+
+
+# The kernel's lock belongs to the process: without this set, a second claim in the same process would succeed.
+_CLAIMED: set[tuple[int, str]] = set()
+
+
+@dataclass(slots=True)
+class Claim:
+    """The right to open, drop or rebuild the store at a place."""
+
+    descriptor: int
+    key: tuple[int, str]
+
+    @property
+    def held(self) -> bool:
+        """Whether the claim still keeps others out."""
+        return self.key in _CLAIMED and self.key[0] == os.getpid()
+
+    def left(self) -> LastUse | None:
+        """Return how the last user left the store, or None if nothing readable was noted."""
+        return read_last_use(os.pread(self.descriptor, 1 << 10, 0))
+
+    def note(self, left: LastUse | None) -> None:
+        """Note the state in which the store would be left now; None marks it as unusable."""
+        if left is None:
+            os.ftruncate(self.descriptor, 0)
+        else:
+            os.pwrite(self.descriptor, left.line(), 0)
+
+    def release(self) -> None:
+        """Let others in. Calling it again does no harm."""
+        if self.held:
+            _CLAIMED.discard(self.key)
+            os.close(self.descriptor)
+
+
+def last_use_at(place: StorePlace) -> LastUse | None:
+    """Return how the last user left the store, for a reader that has no claim and changes nothing.
+
+    Must not be called by a process that holds a claim: closing the file a second time would release the lock.
+    """
+    try:
+        return read_last_use(place.lock_path.read_bytes())
+    except OSError:
+        return None
+
+
+def claim(place: StorePlace) -> Claim:
+    """Become the only user of this place, or raise `StoreBusyError`."""
+    key = (os.getpid(), str(place.path.absolute()))
+    if key in _CLAIMED:
+        message = f"the store of {place.identity} at {place.path} is open in this process already: close it first"
+        raise StoreBusyError(message)
+    with typed_store_errors(place):
+        place.lock_path.parent.mkdir(parents=True, exist_ok=True)
+        # Not `flock`: a child forked by a user function would keep holding it.
+        descriptor = os.open(place.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            os.close(descriptor)
+            message = (
+                f"the store of {place.identity} at {place.path} is open in another process: try again when it ends"
+            )
+            raise StoreBusyError(message) from error
+    _CLAIMED.add(key)
+    return Claim(descriptor, key)

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.delta import Listing, ObjectName
 from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.environment import typed_store_errors
+from holdfast_runtime.state.environment import Claim, claim, typed_store_errors
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
     DeltaMissingError,

@@ -19,9 +19,8 @@ from typing import Self
 import lmdb
 
 from holdfast_runtime.lmdb_file import check_metas
-from holdfast_runtime.state.claim import Claim, claim
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.environment import Environment, WriteTransaction, typed_store_errors
+from holdfast_runtime.state.environment import Claim, Environment, WriteTransaction, claim, typed_store_errors
 from holdfast_runtime.state.errors import EpochFencedError, StoreDiskError, StoreMisuseError, StoreRebuildError
 from holdfast_runtime.state.place import LastUse, StorePlace, UsePhase, file_stamp, make_directory, write_sidecar
 from holdfast_runtime.state.table import StateTable, any_long, fold_key, fold_value

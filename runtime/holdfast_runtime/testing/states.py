@@ -21,7 +21,7 @@ from holdfast.suggest import did_you_mean
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.segments.graph import GraphNode
 from holdfast_runtime.slot.program import Program, clock_plan
-from holdfast_runtime.state.claim import last_use_at
+from holdfast_runtime.state.environment import last_use_at
 from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import file_stamp, read_sidecar
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
