@@ -87,7 +87,7 @@ class Made:
             )
             store.offsets.put(b"views/0", b"%d" % (store.head.batch + 10))
             store.table("odd").put(b"\xff\x00", b"\x01")
-            store.commit(self.durable.write_delta(store.delta()).size)
+            store.commit(self.durable.write_delta(store.delta()).state_bytes)
 
 
 def files(directory: str) -> dict[str, tuple[int, bytes]]:
