@@ -6,10 +6,8 @@ of nodes). All text is quoted, or escaped where it would be read as syntax.
 """
 
 from holdfast.planning.picture.model import picture_of
-from holdfast.planning.picture.parts import Picture, PictureEdge, PictureNode, letter
+from holdfast.planning.picture.parts import SET_COLOURS, Picture, PictureEdge, PictureNode, clean, letter
 from holdfast.planning.picture.svg import svg_of
-from holdfast.planning.picture.svg_text import SET_COLOURS
-from holdfast.planning.picture.text import clean
 from holdfast.planning.plan import Plan
 from holdfast.spec.app import StreamApp
 
@@ -45,7 +43,7 @@ def _look(node: PictureNode) -> str:
 
 def _texts(node: PictureNode) -> list[str]:
     marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
-    texts = [node.name, f"{node.tag}, key {node.key}" if node.key else node.tag, *(line.text for line in node.details)]
+    texts = [node.name, f"{node.tag}, key {node.key}" if node.key else node.tag, *node.details]
     return [*texts, ", ".join(marks)] if marks else texts
 
 
@@ -108,14 +106,8 @@ def mermaid_of(picture: Picture) -> str:
 
 def _node(name: str, node: PictureNode) -> str:
     opening, closing = _SHAPES[node.kind]
-    marks = [*(letter(i) for i in node.agreements), *(f"problem {n}" for n in node.problems)]
-    texts = [node.name, f"{node.tag}: {', '.join(line.text for line in node.details)}" if node.details else node.tag]
-    if node.key:
-        texts.append(f"key: {node.key}")
-    if marks:
-        texts.append(", ".join(marks))
     css = "problem" if node.problems else "warn" if node.warnings else node.kind
-    return f"{name}{opening}{'<br/>'.join(map(_escaped, texts))}{closing}:::{css}"
+    return f"{name}{opening}{'<br/>'.join(map(_escaped, _texts(node)))}{closing}:::{css}"
 
 
 def _arrow(edge: PictureEdge) -> str:

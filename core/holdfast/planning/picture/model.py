@@ -13,21 +13,14 @@ from typing import Literal
 
 from holdfast.planning.graph import Graph, build_graph, makes_stream
 from holdfast.planning.join_sets import JoinSet, Reaching
+from holdfast.planning.keys import Spread
 from holdfast.planning.partition_counts import DecidedCount
-from holdfast.planning.picture.parts import Agreement, DetailLine, Picture, PictureEdge, PictureNode, PictureNote
-from holdfast.planning.picture.wording import (
-    counts_text,
-    details,
-    key_in_words,
-    partitions_of,
-    partitions_text,
-    short_key,
-)
+from holdfast.planning.picture.parts import Agreement, Picture, PictureEdge, PictureNode, PictureNote
 from holdfast.planning.plan import Plan, PlannedStep, PlannedStream, PlannedTable
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
-from holdfast.spec.steps import Step
+from holdfast.spec.steps import Aggregate, Join, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +42,7 @@ def agreements_of(sets: tuple[JoinSet, ...], counts: Mapping[str, DecidedCount])
         Agreement(
             steps=tuple(reasons),
             streams=streams,
-            partitions=counts_text(counts.get(name) for name in streams),
+            partitions=_counts(counts.get(name) for name in streams),
             kept=len({counts[name].partitions for name in streams if name in counts}) <= 1,
         )
         for streams, reasons in steps.items()
@@ -146,22 +139,20 @@ def _nodes(plan: Plan, graph: Graph) -> Iterator[PictureNode]:
     # The plan does not contain the steps of a cycle, but a picture without them would not explain the problem.
     for name in graph.circle:
         step = graph.steps[name]
-        yield PictureNode(f"step:{name}", "step", name, step.verb, "", "", details(step))
+        yield PictureNode(f"step:{name}", "step", name, step.verb, "", tuple(_details(step)))
     for table in plan.tables:
         yield _table(table)
 
 
 def _stream(stream: PlannedStream) -> PictureNode:
-    key = ", ".join(stream.key or ())
     return PictureNode(
         id=f"stream:{stream.name}",
         kind="stream",
         name=stream.name,
         tag="side input" if stream.role == "sideInput" else stream.role,
-        key=key,
-        key_in_words=f"partitioned by {key} ({stream.partitioner})" if key else "no partition key declared",
-        details=(DetailLine(partitions_text(stream.count)),),
-        partitions=partitions_of(stream.count),
+        key=", ".join(stream.key or ()),
+        details=(_partitions(stream.count),),
+        more=_origin(stream.count),
     )
 
 
@@ -171,10 +162,10 @@ def _step(planned: PlannedStep, step: Step, made: PlannedStream | None) -> Pictu
         kind="step",
         name=planned.name,
         tag=planned.verb,
-        key=short_key(planned.spread),
-        key_in_words=key_in_words(planned.spread),
-        details=details(step) if made is None else (DetailLine(partitions_text(made.count)),),
-        partitions=None if made is None else partitions_of(made.count),
+        key=_key(planned.spread),
+        details=tuple(_details(step)) if made is None else (_partitions(made.count),),
+        makes_stream=made is not None,
+        more=_origin(made.count) if made is not None else f"partition key {planned.spread.text}",
     )
 
 
@@ -186,9 +177,79 @@ def _table(table: PlannedTable) -> PictureNode:
         name=table.name,
         tag="broadcast table" if broadcast else "table",
         key=", ".join(table.key),
-        key_in_words=f"rows are named by {', '.join(table.key)}",
-        details=(DetailLine("one copy per location" if broadcast else "one part per task"),),
+        details=("one copy per location" if broadcast else "one part per task",),
     )
+
+
+def _details(step: Step) -> Iterator[str]:
+    """The settings of a step's verb, without those that edges show anyway."""
+    if step.filter is not None:
+        yield step.filter
+    elif step.select is not None:
+        yield ", ".join(step.select)
+    elif step.apply is not None:
+        yield step.apply.function
+    elif step.process is not None:
+        yield step.process.function
+        yield f"by {', '.join(step.process.by)}"
+    elif step.deduplicate is not None:
+        within = f", within {step.deduplicate.within}" if step.deduplicate.within else ""
+        yield f"by {', '.join(step.deduplicate.by)}{within}"
+    elif step.aggregate is not None:
+        yield _grouping(step.aggregate)
+        yield ", ".join(step.aggregate.compute)
+    elif step.join is not None:
+        yield _matching(step.join)
+    elif step.lookup is not None:
+        yield f"on {', '.join(step.lookup.on)}{', inner' if step.lookup.type == 'Inner' else ''}"
+
+
+def _grouping(aggregate: Aggregate) -> str:
+    text = f"by {', '.join(aggregate.by)}"
+    if aggregate.session:
+        return f"{text}, sessions of {aggregate.session}"
+    if aggregate.window:
+        return f"{text}, {aggregate.window} windows" + (f" every {aggregate.slide}" if aggregate.slide else "")
+    return text
+
+
+def _matching(join: Join) -> str:
+    kind = "" if join.type == "Inner" else f", {join.type.lower()} outer"
+    return f"on {', '.join(join.on)} within {join.within}{kind}"
+
+
+def _key(spread: Spread) -> str:
+    if spread.everywhere:
+        return "every task"
+    if spread.columns is None:
+        return "key lost" if spread.why else "no key"
+    return spread.text
+
+
+def _partitions(count: DecidedCount | None) -> str:
+    """The count of a stream and who decided it: `16 partitions · topic`."""
+    if count is None:
+        return "partitions unknown"
+    if count.grown_to is not None:
+        return f"{count.grown_to} partitions, built for {count.partitions}"
+    origin = count.decided_by.replace("join:", "join ")
+    return f"{count.partitions} partition{'' if count.partitions == 1 else 's'} · {origin}"
+
+
+def _origin(count: DecidedCount | None) -> str:
+    return "nothing says how many partitions it has" if count is None else count.how
+
+
+def _counts(counts: Iterable[DecidedCount | None]) -> str:
+    """The distinct counts of streams that flow together, the largest first: `16/8`; `8→16` if it has grown since."""
+    distinct: dict[str, int] = {}
+    for count in counts:
+        if count is None:
+            distinct["?"] = 0
+        else:
+            grown = "" if count.grown_to is None else f"→{count.grown_to}"
+            distinct[f"{count.partitions}{grown}"] = count.partitions
+    return "/".join(sorted(distinct, key=lambda text: (-distinct[text], text)))
 
 
 def _marked(nodes: Iterable[PictureNode], agreements: tuple[Agreement, ...], plan: Plan) -> Iterator[PictureNode]:
@@ -247,7 +308,7 @@ class _Flows:
                 source=self._id(link.source, table=link.kind == "looks up"),
                 target=self._id(link.target, table=link.kind in ("stores", "feeds")),
                 kind="writes" if link.kind == "stores" else link.kind,
-                partitions="" if link.kind == "dead letters" else counts_text(map(self.counts.get, streams)),
+                partitions="" if link.kind == "dead letters" else _counts(map(self.counts.get, streams)),
                 agreements=bound.get(link, ()),
                 wrong=link.kind in ("reads", "looks up") and link.target in clashing,
             )

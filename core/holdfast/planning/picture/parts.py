@@ -1,29 +1,11 @@
 """The parts of a picture of a plan, independent of any format: nodes, edges, agreements, notes.
 
-Texts are for people and not escaped for any format. Must not know coordinates or colours.
+Texts are for people and not escaped for any format. Must not know coordinates.
 """
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
-
-
-@dataclass(frozen=True, slots=True)
-class DetailLine:
-    """One line of detail below a name; `code` is for texts a user wrote as SQL or Python."""
-
-    text: str
-    code: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Partitions:
-    """The partition count of a stream."""
-
-    text: str
-    """`16`, `8→16` after growth, or `?`."""
-    decided_by: str
-    how: str
-    """The origin of the count, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +20,17 @@ class PictureNode:
     """A step's verb, a stream's role, a table's distribution."""
     key: str
     """How rows are spread here, short enough for a label; empty if there is nothing to say."""
-    key_in_words: str
-    """How rows are spread here, in full."""
-    details: tuple[DetailLine, ...] = ()
-    partitions: Partitions | None = None
-    """The count of the stream that this node is or makes; None if there is no stream."""
+    details: tuple[str, ...] = ()
+    """What a reader needs to follow the rows: the settings of a verb, a partition count."""
+    makes_stream: bool = False
+    """Whether this is a step together with the intermediate stream it makes."""
+    more: str = ""
+    """What there is no room for: why the key is lost, where a partition count comes from."""
     agreements: tuple[int, ...] = ()
     """Indices of the agreements that this stream is a member of, or that this step needs."""
     problems: tuple[int, ...] = ()
     """Numbers of the problems found here."""
     warnings: tuple[int, ...] = ()
-
-    @property
-    def makes_stream(self) -> bool:
-        """Whether this is a step together with the intermediate stream it makes."""
-        return self.kind == "step" and self.partitions is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +104,26 @@ def letter(index: int) -> str:
         text = _LETTERS[rest] + text
         index -= 1
     return text
+
+
+SET_COLOURS = ("#1a66b5", "#0f8a63", "#d05cb4", "#5c4f00", "#1f9ad0", "#33207a")
+"""Colours of agreements. They differ in lightness as well as in hue, so that people with any kind of colour vision can
+tell them apart; red and amber are reserved for problems and warnings."""
+_REPLACEMENT = "\ufffd"
+_NONCHARACTER = 0xFFFE
+"""U+FFFE and U+FFFF, in every plane."""
+
+
+def clean(text: str) -> str:
+    """Return the text on one line, without characters that XML forbids or that are invisible.
+
+    Control characters would make the file invalid; characters that change the direction of writing would let a text
+    look like another one.
+    """
+    shown = "".join(_REPLACEMENT if _unshowable(char) else char for char in " ".join(text.split()))
+    return unicodedata.normalize("NFC", shown)
+
+
+def _unshowable(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category in ("Cc", "Cf", "Cs", "Zl", "Zp") or (ord(char) & _NONCHARACTER) == _NONCHARACTER
