@@ -17,8 +17,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from holdfast.errors import UserActionError, safely
 from holdfast.spec.app import StreamApp
-from holdfast.spec.node_rules import FieldPath
 from holdfast.spec.parse import FieldError, SpecInvalidError, parse_app
+from holdfast.spec.rule_checks import FieldPath
 
 KIND = "StreamApp"
 _MAX_DEPTH = 100

@@ -12,10 +12,9 @@ from itertools import islice
 
 from holdfast.placement.location import LocationInvalidError, check_location
 from holdfast.planning.graph import Graph
-from holdfast.planning.join_sets import JoinSet, Reaching, paths_to
 from holdfast.planning.key_needs import KeyNeed
 from holdfast.planning.keys import Spread
-from holdfast.planning.partition_counts import DecidedCount
+from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching, paths_to
 from holdfast.planning.problems import MOST_PROBLEMS, Problem, Repair, StreamCount
 from holdfast.planning.repair_search import PlanDraft, find_repair
 from holdfast.reasons import Reason

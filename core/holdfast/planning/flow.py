@@ -8,10 +8,9 @@ or counts, nor parse SQL itself.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.planning.problems import Problem
+from holdfast.planning.problems import SHOWN_NAMES, ExpressionError, Problem, SqlFinding, excerpt, listed
 from holdfast.planning.sql.expressions import CheckedExpression, is_plain_item
 from holdfast.planning.types.ddl import parse_schema
-from holdfast.planning.types.findings import SHOWN_NAMES, ExpressionError, SqlFinding, excerpt, listed
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Step

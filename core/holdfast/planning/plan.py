@@ -27,10 +27,9 @@ from holdfast.planning.checks import (
 )
 from holdfast.planning.flow import Flow
 from holdfast.planning.graph import Graph, build_graph
-from holdfast.planning.join_sets import JoinSet, Reaching, join_sets
 from holdfast.planning.key_needs import key_problems, key_warnings, needs
 from holdfast.planning.keys import Spread, follow_keys
-from holdfast.planning.partition_counts import DecidedCount, KnownCounts, decide_counts
+from holdfast.planning.partition_counts import DecidedCount, JoinSet, KnownCounts, Reaching, decide_counts, join_sets
 from holdfast.planning.problems import Problem, Repair, apply_repair, shown_problems
 from holdfast.planning.repair_search import PlanDraft
 from holdfast.planning.rows import flow_rows

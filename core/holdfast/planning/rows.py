@@ -19,9 +19,8 @@ from holdfast.planning.flow import (
     selected,
 )
 from holdfast.planning.graph import Graph
-from holdfast.planning.problems import MOST_PROBLEMS, Problem
+from holdfast.planning.problems import MOST_PROBLEMS, Problem, SqlFinding, listed
 from holdfast.planning.sql.expressions import Scope, check_compute, check_filter, check_select
-from holdfast.planning.types.findings import SqlFinding, listed
 from holdfast.planning.types.spark_types import OPEN, UNKNOWN, Column, RowType
 from holdfast.reasons import Reason
 from holdfast.spec.steps import Aggregate, Apply, Join, Lookup, Process, Step

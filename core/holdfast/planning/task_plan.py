@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from holdfast.placement.assignment import MovedTask, assign, moved_tasks
 from holdfast.planning.graph import Graph
-from holdfast.planning.join_sets import Reaching
 from holdfast.planning.keys import Spread
-from holdfast.planning.partition_counts import DecidedCount
+from holdfast.planning.partition_counts import DecidedCount, Reaching
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec

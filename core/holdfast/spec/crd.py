@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast.spec.app import API_VERSION, KIND, Metadata, Status, StreamApp
-from holdfast.spec.node_rules import FieldPath
+from holdfast.spec.rule_checks import FieldPath
 from holdfast.spec.rules import RULES
 from holdfast.spec.transitions import transition_rules
 

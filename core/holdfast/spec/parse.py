@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from holdfast.errors import UserActionError
 from holdfast.spec.app import StreamApp
 from holdfast.spec.fields import items_of_list, names_in_files, object_of
-from holdfast.spec.node_rules import FieldPath
+from holdfast.spec.rule_checks import FieldPath
 from holdfast.spec.rules import RULES
 from holdfast.spec.values import IN_WORDS
 from holdfast.suggest import did_you_mean, nearest

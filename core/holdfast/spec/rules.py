@@ -7,8 +7,8 @@ one verdict. Must not look at anything but the one object.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from holdfast.spec import graph_rules, node_rules
-from holdfast.spec.node_rules import Broken, FieldPath
+from holdfast.spec import rule_checks
+from holdfast.spec.rule_checks import Broken, FieldPath
 from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERBS
 
 
@@ -48,13 +48,13 @@ RULES: tuple[Rule, ...] = (
         at=("systems", "*"),
         message="a system is exactly one of kafka, log, generator",
         cel=_exactly_one(("kafka", "log", "generator")),
-        broken=node_rules.one_kind,
+        broken=rule_checks.one_kind,
     ),
     Rule(
         at=("systems", "*", "kafka"),
         message="a secret does not belong in a StreamApp: put it into the Secret secretName",
         cel="!has(self.config) || self.config.all(key, !key.matches('password|secret|key[.]pem|jaas'))",
-        broken=node_rules.no_secrets,
+        broken=rule_checks.no_secrets,
     ),
     Rule(
         at=("streams", "*"),
@@ -62,86 +62,86 @@ RULES: tuple[Rule, ...] = (
         cel="has(self.deadLetter) == ((has(self.onDecodeError) && self.onDecodeError == 'DeadLetter')"
         " || (has(self.onUnwritable) && self.onUnwritable == 'DeadLetter'))"
         " && (!has(self.deadLetter) || self.deadLetter != self.name)",
-        broken=node_rules.dead_letter,
+        broken=rule_checks.dead_letter,
     ),
     Rule(
         at=("tables", "*"),
         message="without sources a table can't be Broadcast or versioned and has no select; with them it has no schema",
         cel="has(self.sources) ? !has(self.schema) : (!has(self.select) && !(has(self.versioned) && self.versioned)"
         " && !(has(self.distribution) && self.distribution == 'Broadcast'))",
-        broken=node_rules.table_feed,
+        broken=rule_checks.table_feed,
     ),
     Rule(
         at=("steps", "*"),
         message="a step has exactly one verb",
         cel=_exactly_one(tuple(VERBS)),
-        broken=node_rules.one_verb,
+        broken=rule_checks.one_verb,
     ),
     Rule(
         at=("steps", "*"),
         message="onError is for filter, select, apply and process; deadLetter goes with onError: DeadLetter",
         cel="has(self.deadLetter) == (has(self.onError) && self.onError == 'DeadLetter')"
         f" && (!has(self.onError) || {' || '.join(f'has(self.{verb})' for verb in FAILING_VERBS)})",
-        broken=node_rules.step_dead_letter,
+        broken=rule_checks.step_dead_letter,
     ),
     Rule(
         at=("steps", "*", "join"),
         message=_ONE_ON,
         cel="has(self.on) != has(self.__true__)",
-        broken=node_rules.one_on,
+        broken=rule_checks.one_on,
     ),
     Rule(
         at=("steps", "*", "lookup"),
         message=_ONE_ON,
         cel="has(self.on) != has(self.__true__)",
-        broken=node_rules.one_on,
+        broken=rule_checks.one_on,
     ),
     Rule(
         at=("steps", "*"),
         message="join reads two inputs, merge any number, every other step one",
         cel="has(self.join) ? self.from.size() == 2 : (has(self.merge) || self.from.size() == 1)",
-        broken=node_rules.arity,
+        broken=rule_checks.arity,
     ),
     Rule(
         at=("steps", "*"),
         message="was is for steps that keep state",
         cel="!has(self.was) || " + " || ".join(f"has(self.{verb})" for verb in KEYED_VERBS),
-        broken=node_rules.was_kept,
+        broken=rule_checks.was_kept,
     ),
     Rule(
         at=("steps", "*", "aggregate"),
         message="window and session exclude each other; slide needs window and is at most as long",
         cel="!(has(self.window) && has(self.session)) && (!has(self.slide) || (has(self.window)"
         " && duration(self.slide) <= duration(self.window)))",
-        broken=node_rules.windows,
+        broken=rule_checks.windows,
     ),
     Rule(
         at=("restart", "backoff"),
         message="initial is at most max",
         cel="duration(has(self.initial) ? self.initial : '5s') <= duration(has(self.max) ? self.max : '5m')",
-        broken=node_rules.backoff_order,
+        broken=rule_checks.backoff_order,
     ),
     Rule(
         at=("state",),
         message="storageClass is used only with location: Claim",
         cel="!has(self.storageClass) || !has(self.location) || self.location == 'Claim'",
-        broken=node_rules.claims,
+        broken=rule_checks.claims,
     ),
-    Rule(at=(), message="system names are unique", cel=None, broken=graph_rules.unique("systems")),
-    Rule(at=(), message="stream names are unique", cel=None, broken=graph_rules.unique("streams")),
-    Rule(at=(), message="table names are unique", cel=None, broken=graph_rules.unique("tables")),
-    Rule(at=(), message="step names are unique", cel=None, broken=graph_rules.unique("steps")),
+    Rule(at=(), message="system names are unique", cel=None, broken=rule_checks.unique("systems")),
+    Rule(at=(), message="stream names are unique", cel=None, broken=rule_checks.unique("streams")),
+    Rule(at=(), message="table names are unique", cel=None, broken=rule_checks.unique("tables")),
+    Rule(at=(), message="step names are unique", cel=None, broken=rule_checks.unique("steps")),
     Rule(
         at=(),
         message="streams and steps share one space of names",
         cel=_with_names("streams", "!self.steps.exists(step, step.name in streams)"),
-        broken=graph_rules.streams_apart_from_steps,
+        broken=rule_checks.streams_apart_from_steps,
     ),
     Rule(
         at=(),
         message="streams name systems that exist",
         cel=_with_names("systems", "self.streams.all(stream, stream.system in systems)"),
-        broken=graph_rules.known_systems,
+        broken=rule_checks.known_systems,
     ),
     Rule(
         at=(),
@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
             "!self.streams.exists(stream, has(stream.retention) && stream.system in systems)",
             only="!has(each.kafka)",
         ),
-        broken=graph_rules.retention_in_kafka,
+        broken=rule_checks.retention_in_kafka,
     ),
     Rule(
         at=(),
@@ -160,13 +160,13 @@ RULES: tuple[Rule, ...] = (
             "streams",
             _with_names("steps", "self.steps.all(step, step.from.all(name, name in streams || name in steps))"),
         ),
-        broken=graph_rules.known_inputs,
+        broken=rule_checks.known_inputs,
     ),
     Rule(
         at=(),
         message="to names a stream that exists",
         cel=_with_names("streams", "self.steps.all(step, !has(step.to) || step.to in streams)"),
-        broken=graph_rules.known_targets,
+        broken=rule_checks.known_targets,
     ),
     Rule(
         at=(),
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
             " && (!has(step.lookup) || step.lookup.table in tables))",
         )
         + " : !self.steps.exists(step, has(step.toTable) || has(step.lookup))",
-        broken=graph_rules.known_tables,
+        broken=rule_checks.known_tables,
     ),
     Rule(
         at=(),
@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
             "streams",
             "self.tables.all(table, !has(table.sources) || table.sources.all(name, name in streams))",
         ),
-        broken=graph_rules.known_sources,
+        broken=rule_checks.known_sources,
     ),
     Rule(
         at=(),
@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
             "self.streams.all(stream, !has(stream.deadLetter) || stream.deadLetter in streams)"
             " && self.steps.all(step, !has(step.deadLetter) || step.deadLetter in streams)",
         ),
-        broken=graph_rules.known_dead_letters,
+        broken=rule_checks.known_dead_letters,
     ),
     Rule(
         at=(),
@@ -211,7 +211,7 @@ RULES: tuple[Rule, ...] = (
             " && !self.streams.exists(stream, has(stream.deadLetter) && stream.deadLetter in streams)",
             only="self.tables.exists(table, has(table.sources) && each.name in table.sources)",
         ),
-        broken=graph_rules.side_inputs_apart,
+        broken=rule_checks.side_inputs_apart,
     ),
     Rule(
         at=(),
@@ -220,7 +220,7 @@ RULES: tuple[Rule, ...] = (
         + _with_names(
             "tables", "!self.steps.exists(step, has(step.toTable) && step.toTable in tables)", only="has(each.sources)"
         ),
-        broken=graph_rules.one_feed,
+        broken=rule_checks.one_feed,
     ),
     Rule(
         at=(),
@@ -236,7 +236,7 @@ RULES: tuple[Rule, ...] = (
             ),
             only="has(each.generator)",
         ),
-        broken=graph_rules.generators_are_read_only,
+        broken=rule_checks.generators_are_read_only,
     ),
     Rule(
         at=(),
@@ -244,7 +244,7 @@ RULES: tuple[Rule, ...] = (
         # Two steps that were the same one are two entries of one key, which is an error of its own.
         cel="[self.steps.transformMapEntry(i, each, has(each.was), {each.was: each.name})].all(former, "
         "!self.steps.exists(step, step.name in former && former[step.name] != step.name))",
-        broken=graph_rules.former_names,
+        broken=rule_checks.former_names,
     ),
     Rule(
         at=(),
@@ -252,6 +252,6 @@ RULES: tuple[Rule, ...] = (
         cel="!has(self.grouping) || self.grouping != 'ByStreamPartition' || !self.steps.exists(step, "
         + " || ".join(f"has(step.{verb})" for verb in STATEFUL_VERBS)
         + ")",
-        broken=graph_rules.stateless_grouping,
+        broken=rule_checks.stateless_grouping,
     ),
 )

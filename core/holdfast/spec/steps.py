@@ -1,6 +1,6 @@
 """Steps as a user writes them: the operators of the graph, each with a name, inputs and exactly one verb.
 
-Must not judge whether names resolve or a verb fits its inputs: that is for `node_rules` and `graph_rules`.
+Must not judge whether names resolve or a verb fits its inputs: that is for `rule_checks`.
 """
 
 from typing import Annotated, Literal

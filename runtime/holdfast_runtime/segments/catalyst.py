@@ -18,8 +18,8 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdfast.errors import UserActionError
+from holdfast.planning.problems import excerpt
 from holdfast.planning.types.ddl import parse_schema
-from holdfast.planning.types.findings import excerpt
 from holdfast_runtime.segments.graph import SelectSchema
 from holdfast_runtime.streams.codecs import arrow_schema
 

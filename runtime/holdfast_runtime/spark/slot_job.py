@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.findings import excerpt
+from holdfast.planning.problems import excerpt
 from holdfast.spec.steps import Step
 from holdfast_runtime.clocks import now
 from holdfast_runtime.job import Job, start_early

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast.planning.problems import ExpressionError
 from holdfast.planning.types.ddl import parse_schema, parse_type
-from holdfast.planning.types.findings import ExpressionError
 from holdfast.planning.types.spark_types import Column, RowType
 from holdfast.reasons import Reason
 

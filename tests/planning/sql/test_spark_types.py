@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.planning.problems import ExpressionError
 from holdfast.planning.sql import functions
 from holdfast.planning.sql.expressions import CheckedExpression, Scope, check_compute, check_select
 from holdfast.planning.types.ddl import parse_schema, parse_type
-from holdfast.planning.types.findings import ExpressionError
 from holdfast.planning.types.function_types import TYPED
 from holdfast.planning.types.spark_types import UNKNOWN
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdfast.planning.graph import Graph, build_graph, makes_stream
-from holdfast.planning.join_sets import JoinSet, Reaching
 from holdfast.planning.keys import Spread
-from holdfast.planning.partition_counts import DecidedCount
+from holdfast.planning.partition_counts import DecidedCount, JoinSet, Reaching
 from holdfast.planning.picture.parts import Agreement, Picture, PictureEdge, PictureNode, PictureNote
 from holdfast.planning.plan import Plan, PlannedStep, PlannedStream, PlannedTable
 from holdfast.planning.problems import Problem

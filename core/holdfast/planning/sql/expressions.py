@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from holdfast.planning.problems import ExpressionError, SqlFinding, excerpt, listed
 from holdfast.planning.sql.functions import WITHOUT_BRACKETS
 from holdfast.planning.sql.reading import ExpressionWalk, path_of
 from holdfast.planning.sql.scope import ColumnSource, Scope
 from holdfast.planning.sql.text import parse
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt, listed
 from holdfast.planning.types.spark_types import UNKNOWN, Column
 from holdfast.reasons import Reason
 from holdfast.suggest import near_miss

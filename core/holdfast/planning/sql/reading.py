@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from holdfast.planning.problems import SqlFinding, excerpt
 from holdfast.planning.sql import functions
 from holdfast.planning.sql.scope import ColumnSource, ResolvedName, Scope, no_field
 from holdfast.planning.types.collection_types import Call, lambda_kinds
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.findings import SqlFinding, excerpt
 from holdfast.planning.types.function_types import result
 from holdfast.planning.types.operator_types import RULES, UNTYPED, cast_type, field_of
 from holdfast.planning.types.spark_types import TIMES, UNKNOWN, SparkType

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from holdfast.planning.problems import SqlFinding, excerpt, listed
 from holdfast.planning.types.ddl import parse_type
-from holdfast.planning.types.findings import SqlFinding, excerpt, listed
 from holdfast.planning.types.operator_types import field_of
 from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType, SparkType
 from holdfast.reasons import Reason

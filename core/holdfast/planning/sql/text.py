@@ -15,7 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from holdfast.errors import UserActionError
-from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt
+from holdfast.planning.problems import ExpressionError, SqlFinding, excerpt
 from holdfast.reasons import Reason
 
 MAX_LENGTH = 20_000

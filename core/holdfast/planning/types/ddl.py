@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from holdfast.planning.types.findings import ExpressionError, SqlFinding, excerpt
+from holdfast.planning.problems import ExpressionError, SqlFinding, excerpt
 from holdfast.planning.types.spark_types import (
     BIGINT,
     BINARY,
