@@ -189,8 +189,7 @@ def key_warnings(need: KeyNeed) -> Iterator[Problem]:
     if blind and (merged or (len(need.sides) > 1 and partitioners == {"none"})):
         message = (
             f"{need.step.name} relies on {', '.join(blind)} being partitioned alike, but with partitioner none that "
-            f"can't be "
-            f"checked; declare murmur2 or crc32 if it is one of these"
+            f"can't be checked; declare murmur2 or crc32 if it is one of these"
         )
         yield Problem(Reason.PARTITIONER_UNKNOWN, message, step=need.step.name)
 

@@ -189,9 +189,6 @@ class KnownCounts:
     """From the placement record: stream -> the count its tasks were built for."""
 
 
-NO_KNOWN_COUNTS = KnownCounts(given={}, topics={}, built_for={})
-
-
 def decide_counts(
     graph: Graph, sets: tuple[JoinSet, ...], planning: Planning, facts: KnownCounts
 ) -> dict[str, DecidedCount]:

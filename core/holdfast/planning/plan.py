@@ -272,8 +272,7 @@ def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount],
     if capped:
         message = (
             f"{', '.join(capped)}: the inferred count was cut to {cap}; set planning.intermediatePartitions to choose "
-            f"it, "
-            f"or raise planning.maxIntermediatePartitions"
+            f"it, or raise planning.maxIntermediatePartitions"
         )
         found.append(Problem(Reason.COUNT_CAPPED, message, stream=capped[0]))
     if known.record is not None and known.record.run_id == app.spec.run_id and not app.spec.expansion.enabled:

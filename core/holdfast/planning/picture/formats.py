@@ -12,12 +12,11 @@ from holdfast.planning.plan import Plan
 from holdfast.spec.app import StreamApp
 
 _LOOKS = {
-    "stream": 'shape=box style="rounded,filled" fillcolor="#f1f6fb" color="#8fa6be"',
-    "step": 'shape=box style="filled" fillcolor="#ffffff" color="#b6c0cc"',
-    "table": 'shape=cylinder style="filled" fillcolor="#f7f4ee" color="#b3a78f"',
+    "stream": 'shape=box style="rounded,filled" fillcolor="#f1f6fb"',
+    "step": 'shape=box style="filled" fillcolor="#ffffff"',
+    "table": 'shape=cylinder style="filled" fillcolor="#f7f4ee"',
 }
-_PROBLEM = 'color="#d3322b" penwidth=2'
-_WARN = 'color="#c27c0e" penwidth=2'
+_BORDER, _PROBLEM, _WARN = 'color="#8fa6be"', 'color="#d3322b" penwidth=2', 'color="#c27c0e" penwidth=2'
 
 
 def dot_of(picture: Picture) -> str:
@@ -36,9 +35,8 @@ def dot_of(picture: Picture) -> str:
 
 
 def _look(node: PictureNode) -> str:
-    finding = f" {_PROBLEM}" if node.problems else f" {_WARN}" if node.warnings else ""
-    look = _LOOKS[node.kind]
-    return look[: look.rindex(" color=")] + finding if finding else look
+    border = _PROBLEM if node.problems else _WARN if node.warnings else _BORDER
+    return f"{_LOOKS[node.kind]} {border}"
 
 
 def _texts(node: PictureNode) -> list[str]:

@@ -18,7 +18,9 @@ _APPROACH = 31.0
 _BEND, _STEEP, _MOST = 13.0, 0.08, 60.0
 _BOXES_APART, _LINES_APART, _PARTS_APART = 30.0, 14.0, 48.0
 _LOOP, _PAGE = 26.0, 1000.0
-_SWEEPS, _ROUNDS, _STIFF = 8, 9, 8.0
+_STIFF = 8.0
+_LARGE = 20_000
+"""Boxes and waypoints of a graph that nobody will look at as a whole, and that would take half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +272,7 @@ def _neighbours(rows: _Rows) -> tuple[list[list[_Hop]], list[list[_Hop]]]:
 def _reduce_crossings(rows: _Rows) -> None:
     """Order each row by the mean place of its neighbours, downwards and upwards in turn."""
     above, below = _neighbours(rows)
-    for sweep in range(_SWEEPS):
+    for sweep in range(8 if len(rows.row) < _LARGE else 2):
         down = sweep % 2 == 0
         place: dict[int, float] = {}
         for row in rows.members if down else reversed(rows.members):
@@ -312,7 +314,7 @@ def _across(rows: _Rows, wide: Sequence[float]) -> list[float]:
     for row, apart in zip(rows.members, gaps, strict=True):
         for member, at in zip(row, accumulate(apart), strict=True):
             x[member] = at - sum(apart) / 2
-    for turn in range(_ROUNDS):
+    for turn in range(9 if len(rows.row) < _LARGE else 3):
         down = turn % 2 == 0
         for r in range(len(gaps)) if down else reversed(range(len(gaps))):
             wanted = []
