@@ -2,10 +2,9 @@
 
 import copy
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
-from holdfast.placement.config_map_store import ConfigMapConflictError
+from holdfast.placement.config_map_store import ConfigMapConflictError, ConfigMapStore
 
 Tree = dict[str, Any]
 
@@ -19,13 +18,6 @@ class ConfigMapsHere:
 
     def get(self, name: str) -> Tree | None:
         return copy.deepcopy(self.trees.get(name))
-
-    def find(self, labels: Mapping[str, str]) -> list[Tree]:
-        return [
-            copy.deepcopy(tree)
-            for tree in self.trees.values()
-            if labels.items() <= (tree["metadata"].get("labels") or {}).items()
-        ]
 
     def create(self, tree: Tree) -> Tree:
         name = tree["metadata"]["name"]
@@ -41,19 +33,21 @@ class ConfigMapsHere:
         before = self.trees.get(name)
         if before is None:
             return None
-        self._check(before, {"resourceVersion": tree["metadata"]["resourceVersion"]})
+        if before["metadata"]["resourceVersion"] != tree["metadata"]["resourceVersion"]:
+            message = f"{name} is another one"
+            raise ConfigMapConflictError(message)
         after = copy.deepcopy(tree) | {"metadata": tree["metadata"] | {"uid": before["metadata"]["uid"]}}
         if after != before:
             after["metadata"]["resourceVersion"] = str(next(self._numbers))
         self.trees[name] = after
         return copy.deepcopy(after)
 
-    def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
-        if name in self.trees:
-            self._check(self.trees[name], preconditions)
-            del self.trees[name]
+    def edit(self, name: str, **fields: object) -> None:
+        """What somebody else does to one by hand."""
+        self.trees[name] |= copy.deepcopy(fields)
+        self.trees[name]["metadata"]["resourceVersion"] = str(next(self._numbers))
 
-    def _check(self, tree: Tree, preconditions: Mapping[str, str]) -> None:
-        if not preconditions.items() <= tree["metadata"].items():
-            message = f"{tree['metadata']['name']} is another one than {dict(preconditions)}"
-            raise ConfigMapConflictError(message)
+
+def store_here() -> ConfigMapStore:
+    """A store in memory."""
+    return ConfigMapStore(ConfigMapsHere(), "app", {})

@@ -1,11 +1,12 @@
 """Records to draw and records to build."""
 
+import random
+
 from hypothesis import strategies as st
 
+from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd, PlacementRecord
-
-BUDGET = 1000
 
 NAMES = st.text(min_size=1, max_size=12)
 RUN_IDS = st.text(min_size=1, max_size=15) | st.from_regex(
@@ -30,25 +31,34 @@ def records(draw: st.DrawFn, run_ids: st.SearchStrategy[str] = RUN_IDS) -> Place
             child: ParentEnd(StreamPartition(child.stream, child.partition + 1), offset)
             for child, offset in children.items()
         },
+        state=KeptState(draw(st.dictionaries(NAMES, NAMES, max_size=3)), draw(st.frozensets(NAMES, max_size=3))),
     )
 
 
-def large(tasks: int, run_id: str = "1") -> PlacementRecord:
-    """The record of a large app whose two inputs grew once, with the names a cluster gives."""
-    streams = ("ad-impressions", "ad-clicks")
+def large(tasks: int, run_id: str = "1", streams: int = 4) -> PlacementRecord:
+    """The record of a large app whose inputs all grew once, with long names, nothing of which can be foreseen.
+
+    10 000 executors; their nodes have names as clouds give them, and each task is on any of them.
+    """
+    draw = random.Random(7)  # noqa: S311
+    names = sorted(f"customer-journey.checkout-impressions.enriched.region-{number}" for number in range(streams))
+    parts = ".".join(["ip", *(str(draw.randrange(256)) for _ in range(3))])
+    nodes = [f"{parts}-{draw.getrandbits(64):x}.eu-central-1.compute.internal" for _ in range(10_000)]
+    on = {f"partition-{number}": draw.randrange(len(nodes)) for number in range(tasks)}
     return PlacementRecord(
         run_id,
-        {f"partition-{i}": tuple(StreamPartition(stream, i) for stream in sorted(streams)) for i in range(tasks)},
-        {f"partition-{i}": f"holdfast-state-ad-clicks-exec-{i % 1000}" for i in range(tasks)},
-        {f"partition-{i}": f"ad-clicks-exec-{i % 1000}" for i in range(tasks)},
+        {f"partition-{number}": tuple(StreamPartition(name, number) for name in names) for number in range(tasks)},
+        {task: nodes[place] for task, place in on.items()},
+        {task: f"customer-journey-of-all-regions-exec-{place}" for task, place in on.items()},
         {
-            StreamPartition("ad-clicks", i): ParentEnd(StreamPartition("ad-clicks", i - tasks // 2), 10**9 + i)
-            for i in range(tasks // 2, tasks)
+            StreamPartition(name, number): ParentEnd(StreamPartition(name, number - tasks // 2), draw.randrange(10**11))
+            for name in names
+            for number in range(tasks // 2, tasks)
         },
     )
 
 
-def several_shards(name: str, run_id: str = "1") -> PlacementRecord:
-    """A record of four shards; those of two names differ in the last one only."""
+def some(name: str, run_id: str = "1") -> PlacementRecord:
+    """A record of a hundred tasks; those of two names differ in one processor."""
     tasks = {f"partition-{i:03}": (StreamPartition("clicks", i),) for i in range(100)}
     return PlacementRecord(run_id, tasks, {}, {"partition-099": name})

@@ -1,6 +1,6 @@
 """Stores around a real store: one that dies with its process, one whose answers get lost, one that takes turns."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread
@@ -23,7 +23,6 @@ class Watched:
     """A store around whose operations something happens."""
 
     def __init__(self, store: MetadataStore) -> None:
-        self.budget = store.budget
         self._store = store
 
     @contextmanager
@@ -37,14 +36,6 @@ class Watched:
     def put(self, key: str, value: bytes, expected: Version | None) -> Version:
         with self.around():
             return self._store.put(key, value, expected)
-
-    def delete(self, key: str, expected: Version) -> None:
-        with self.around():
-            self._store.delete(key, expected)
-
-    def list(self, prefix: str) -> Mapping[str, Version]:
-        with self.around():
-            return self._store.list(prefix)
 
 
 class Dying(Watched):

@@ -1,7 +1,7 @@
 """A process of its own that writes a `FileStore`, says what it is about to do and what is done, and can be killed.
 
-`python store_writer.py DIRECTORY MODE [...]`; a line is written to the pipe before and after each operation, so what it
-acknowledged is known whatever instant it dies at.
+`python -m tests.placement.store_writer DIRECTORY MODE [...]`; a line is written to the pipe before and after each
+operation, so what it acknowledged is known whatever instant it dies at.
 """
 
 import os
@@ -11,17 +11,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BufferedWriter
 from itertools import count
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 from holdfast.placement.file_store import FileStore, FileStoreUnavailableError
+from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_store import RecordStore
-from holdfast.tasks.partitions import StreamPartition
-from holdfast.tasks.record import PlacementRecord
+from tests.placement.records import some
 
 KEYS = ("a", "a/b", "c")
+CALLS = ("write", "flush", "fsync", "replace")
+WRITE_STEPS = ("header-written", "value-written", "flushed", "synced", "renamed", "directory-synced")
+"""The steps of a put: these calls of the operating system, in their order."""
 
 
 class Writer:
@@ -29,7 +33,7 @@ class Writer:
 
     def __init__(self, directory: Path, mode: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(directory), mode, *arguments],
+            [sys.executable, "-m", "tests.placement.store_writer", str(directory), mode, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -69,81 +73,74 @@ def say(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def hold(directory: Path) -> None:
-    """Be the writer until the pipe is closed."""
-    with FileStore(directory) as store:
-        store.lock()
-        say("locked")
-        sys.stdin.read()
-
-
 def fill(directory: Path) -> None:
     """Meet a file system that takes only the first half of a value."""
-    with FileStore(directory) as store:
-        version = store.put("a", b"first", None)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
-        try:
-            store.put("a", bytes(1000), version)
-        except FileStoreUnavailableError as error:
-            say("refused", str(error).partition(";")[0])
-        found = store.get("a")
-        say("old value is there" if found is not None and found.value == b"first" else "old value is gone")
-        store.put("a", b"third", version)
-        say("written again")
+    store = FileStore(directory)
+    version = store.put("a", b"first", None)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
+    try:
+        store.put("a", bytes(1000), version)
+    except FileStoreUnavailableError as error:
+        say("refused", str(error).partition(";")[0])
+    found = store.get("a")
+    say("old value is there" if found is not None and found.value == b"first" else "old value is gone")
+    store.put("a", b"third", version)
+    say("written again")
 
 
 def step(directory: Path, operation: str, fatal: str) -> None:
-    """Die right after one step of one put or delete."""
-    arm: list[str] = []
+    """Die right after one step of one put, as the interpreter sees them."""
+    store = FileStore(directory)
+    version = None if operation == "create" else store.put("a", b"old", None)
+    steps = iter(WRITE_STEPS)
 
-    def at(name: str) -> None:
-        if name in arm:
+    def see(_frame: FrameType, event: str, function: object) -> None:
+        on_disk = function in (os.fsync, os.replace) or isinstance(getattr(function, "__self__", None), BufferedWriter)
+        call = getattr(function, "__name__", "")
+        if event == "c_return" and on_disk and call in CALLS and next(steps) == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    store = FileStore(directory, at=at)
-    version = None if operation == "create" else store.put("a", b"old", None)
-    arm.append(fatal)
-    if operation == "delete" and version is not None:
-        store.delete("a", version)
-    else:
-        store.put("a", b"new", version)
+    sys.setprofile(see)
+    store.put("a", b"new", version)
 
 
 def loop(directory: Path, seed: str) -> None:
-    """Write and delete for ever."""
+    """Write for ever."""
     draw = random.Random(seed)  # noqa: S311
     store = FileStore(directory)
-    store.lock()
     for n in count():
         key = draw.choice(KEYS)
         found = store.get(key)
-        version = None if found is None else found.version
-        if version is not None and draw.random() < 0.2:
-            say("deleting", key)
-            store.delete(key, version)
-            say("deleted", key)
-        else:
-            value = f"{seed}.{n}." + "x" * draw.choice([0, 100, 20_000])
-            say("putting", key, value)
-            say("put", key, store.put(key, value.encode(), version))
+        value = f"{seed}.{n}." + "x" * draw.choice([0, 100, 20_000])
+        say("putting", key, value)
+        say("put", key, store.put(key, value.encode(), None if found is None else found.version))
+
+
+def add(directory: Path, times: str) -> None:
+    """Add one to a number that others add to as well."""
+    store = FileStore(directory)
+    say("begins")
+    for _ in range(int(times)):
+        while True:
+            found = store.get("number")
+            number = 0 if found is None else int(found.value)
+            try:
+                store.put("number", b"%d" % (number + 1), None if found is None else found.version)
+                break
+            except VersionConflictError:
+                continue
 
 
 def records(directory: Path, seed: str) -> None:
-    """Save records for ever, each of several shards."""
-    store = RecordStore(FileStore(directory), "app", budget=2000)
+    """Save records for ever."""
+    store = RecordStore(FileStore(directory), "app")
     for n in count():
         say("saving", f"{seed}.{n}")
-        store.save(record_of(f"{seed}.{n}"))
+        store.save(some(f"{seed}.{n}"))
         say("saved", f"{seed}.{n}")
 
 
-def record_of(name: str) -> PlacementRecord:
-    """A record of some shards, the first of which never change."""
-    tasks = {f"partition-{i:03}": (StreamPartition("clicks", i),) for i in range(100)}
-    return PlacementRecord("1", tasks, {}, {"partition-099": name})
-
-
-MODES: dict[str, Callable[..., None]] = {"hold": hold, "fill": fill, "step": step, "loop": loop, "records": records}
+MODES: dict[str, Callable[..., None]] = {"fill": fill, "step": step, "loop": loop, "add": add, "records": records}
 
 if __name__ == "__main__":
     MODES[sys.argv[2]](Path(sys.argv[1]), *sys.argv[3:])

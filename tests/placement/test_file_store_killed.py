@@ -1,4 +1,4 @@
-"""A writer is killed by SIGKILL after every step of a put and a delete, and at many random moments.
+"""A writer is killed by SIGKILL after every step of a put, and at many random moments.
 
 Each time: every key has the value it had or the one being written, what was acknowledged is there with its version, and
 the next process writes at once.
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.placement.file_store import DELETE_STEPS, WRITE_STEPS, FileStore
+from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import Version
-from holdfast.placement.record_format import cut
 from holdfast.placement.record_store import RecordStore
-from tests.placement.store_writer import KEYS, Writer, record_of
+from tests.placement.records import some
+from tests.placement.store_writer import KEYS, WRITE_STEPS, Writer
 
 KILLS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 80
 
@@ -25,11 +25,9 @@ KILLS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 80
 def outcomes() -> list[tuple[str, str, bytes | None]]:
     """Operation, the step it dies after, and what must be there then."""
     written = {"renamed", "directory-synced"}
-    removed = {"removed", "removal-synced"}
     return [
         *(("create", step, b"new" if step in written else None) for step in WRITE_STEPS),
         *(("replace", step, b"new" if step in written else b"old") for step in WRITE_STEPS),
-        *(("delete", step, None if step in removed else b"old") for step in DELETE_STEPS),
     ]
 
 
@@ -39,12 +37,12 @@ def test_a_writer_killed_after_any_step_leaves_the_old_value_or_the_new(
 ) -> None:
     with Writer(tmp_path, "step", operation, step) as writer:
         assert writer.ended() == -signal.SIGKILL
-    with FileStore(tmp_path) as store:
-        found = store.get("a")
-        assert (None if found is None else found.value) == expected
-        next_version = store.put("a", b"next", None if found is None else found.version)
-        assert int(next_version) > (1 if operation != "create" else 0)
-        assert not list(tmp_path.glob(".writing*"))
+    store = FileStore(tmp_path)
+    found = store.get("a")
+    assert (None if found is None else found.value) == expected
+    next_version = store.put("a", b"next", None if found is None else found.version)
+    assert int(next_version) == (1 if found is None else int(found.version) + 1)
+    assert not (tmp_path / ".writing").exists()
 
 
 @dataclass
@@ -52,40 +50,31 @@ class Known:
     """What the killed writer said: what it acknowledged, and what it was about to do."""
 
     acknowledged: dict[str, tuple[str, Version]] = field(default_factory=dict)
-    highest: int = 0
-    pending: dict[str, str | None] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
 
     def hear(self, line: str) -> None:
         match line.split(" "):
             case ["putting", key, value]:
                 self.pending = {key: value}
             case ["put", key, version]:
-                written = self.pending.pop(key)
-                assert written is not None
-                assert int(version) > self.highest
-                self.acknowledged[key], self.highest = (written, Version(version)), int(version)
-            case ["deleting", key]:
-                self.pending = {key: None}
-            case ["deleted", key]:
-                del self.pending[key], self.acknowledged[key]
+                before = self.acknowledged.get(key)
+                assert int(version) == (1 if before is None else int(before[1]) + 1)
+                self.acknowledged[key] = self.pending.pop(key), Version(version)
             case _:
                 pytest.fail(f"the writer said {line!r}")
 
     def compare(self, store: FileStore) -> None:
         """What is there now becomes what is known."""
         for key in KEYS:
-            found = store.get(key)
+            found, before = store.get(key), self.acknowledged.get(key)
             now = None if found is None else (found.value.decode(), found.version)
-            before = self.acknowledged.get(key)
-            if key in self.pending and now != before:
-                assert (None if now is None else now[0]) == self.pending[key]
-                assert now is None or int(now[1]) > self.highest
+            if key in self.pending and now is not None and now != before:
+                assert now[0] == self.pending[key]
+                assert before is None or int(now[1]) > int(before[1])
             else:
                 assert now == before, f"{key}: what was acknowledged is lost"
-            self.acknowledged.pop(key, None)
             if now is not None:
                 self.acknowledged[key] = now
-                self.highest = max(self.highest, int(now[1]))
         self.pending = {}
 
 
@@ -95,12 +84,10 @@ def test_a_writer_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_path: P
         with Writer(tmp_path, "loop", str(number)) as writer:
             kill_at_some_moment(writer, known, draw)
         middle += bool(known.pending)
-        with FileStore(tmp_path) as store:
-            known.compare(store)
-            before = known.acknowledged.get("a")
-            version = store.put("a", b"next", None if before is None else before[1])
-            assert int(version) > known.highest
-            known.acknowledged["a"], known.highest = ("next", version), int(version)
+        store = FileStore(tmp_path)
+        known.compare(store)
+        before = known.acknowledged.get("a")
+        known.acknowledged["a"] = "next", store.put("a", b"next", None if before is None else before[1])
     assert middle > KILLS / 4, "the kills must hit operations, not the gaps between them"
 
 
@@ -128,14 +115,13 @@ def test_a_saver_killed_at_any_moment_leaves_the_record_it_saved_last_or_the_one
             said += writer.lines()
         saving = [line.split(" ")[1] for line in said if line.startswith("saving")]
         saved = [line.split(" ")[1] for line in said if line.startswith("saved")]
-        with FileStore(tmp_path) as store:
-            record = RecordStore(store, "app", budget=2000).load("1")
-            allowed = {saved[-1] if saved else last, saving[-1]}
-            names = {None if record is None else record.task_processor["partition-099"]}
-            assert names <= allowed or (record is None and not last and not saved)
-            middle += len(saving) > len(saved)
-            last = f"next-{number}"
-            RecordStore(store, "app", budget=2000).save(record_of(last))
-            assert RecordStore(store, "app", budget=2000).load("1") == record_of(last)
-            assert len(store.list("")) == 1 + len(cut(record_of(last), 2000)), "leftovers of the dead must be gone"
+        record = RecordStore(FileStore(tmp_path), "app").load("1")
+        allowed = {saved[-1] if saved else last, saving[-1]}
+        names = {None if record is None else record.task_processor["partition-099"]}
+        assert names <= allowed or (record is None and not last and not saved)
+        middle += len(saving) > len(saved)
+        last = f"next-{number}"
+        RecordStore(FileStore(tmp_path), "app").save(some(last))
+        assert RecordStore(FileStore(tmp_path), "app").load("1") == some(last)
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", "app.record.1.head"}
     assert middle > KILLS / 8

@@ -1,35 +1,27 @@
-"""The record's JSON, its shards and head, and the refusal of everything else."""
+"""The record's JSON and its stored form, and the refusal of everything else; names of apps and runs as keys."""
 
+import gzip
+import hashlib
 import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import HoldfastError, UserActionError
-from holdfast.placement.metadata_store import ContentUnreadableError
-from holdfast.placement.record_format import (
-    FORMAT,
-    MIGRATIONS,
-    MOST_SHARDS,
-    RecordAddress,
-    RecordForeignError,
-    RecordNewerError,
-    RecordUnreadableError,
-    Tree,
-    cut,
-    digest_of,
-    head_bytes,
-    join,
-    migrate,
-    read_head,
+from holdfast.errors import UserActionError
+from holdfast.placement.metadata_store import (
+    MOST_VALUE_BYTES,
+    ContentUnreadableError,
+    KeyNameError,
+    ValueTooLargeError,
+    object_name,
 )
+from holdfast.placement.record_store import MOST_TASKS, key_part, read_record, record_bytes, record_key
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd, PlacementRecord, RecordInvalidError, parse_record, record_tree
-from tests.placement.records import records
+from tests.placement.records import RUN_IDS, large, records
 
-PLACE = RecordAddress("app/record/1/head", "app", "1")
 PLAIN: dict[str, Any] = {
     "runId": "1",
     "grouping": {"partition-0": ["clicks/0", "clicks/16"]},
@@ -44,32 +36,59 @@ def test_any_record_comes_back_from_its_tree_and_its_json(record: PlacementRecor
     assert parse_record(json.loads(json.dumps(record_tree(record)))) == record
 
 
-@given(records(st.just("1")), st.integers(1, 300))
-def test_any_record_comes_back_from_its_shards_none_over_the_budget(record: PlacementRecord, budget: int) -> None:
-    shards = cut(record, budget)
-    assume(len(shards) <= MOST_SHARDS)  # a store's budget is 900 KB, so that this is a gigabyte
-    assert all(0 < len(shard) <= budget for shard in shards)
-    assert join(PLACE, read_head(PLACE, head_of(shards)), shards) == record
-
-
-def head_of(shards: tuple[bytes, ...]) -> bytes:
-    return head_bytes("app", "1", 1, [digest_of(shard) for shard in shards])
-
-
-def test_the_shards_in_order_are_the_file_that_holdfast_plan_reads() -> None:
-    shards = cut(parse_record(GROWN), 50)
-    assert len(shards) > 3
-    assert json.loads(b"".join(shards)) == GROWN
+@given(records())
+def test_any_record_comes_back_from_its_stored_form(record: PlacementRecord) -> None:
+    assert read_record("app", record.run_id, record_bytes("app", record)) == record
 
 
 def test_equal_records_are_equal_bytes_whatever_order_they_were_built_in() -> None:
-    turned = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in GROWN.items()}
-    assert cut(parse_record(turned), 50) == cut(parse_record(GROWN), 50)
+    tree = {**GROWN, "taskLocation": {"partition-0": "node-a", "partition-1": "node-b"}}
+    turned = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in tree.items()}
+    assert record_bytes("app", parse_record(turned)) == record_bytes("app", parse_record(tree))
 
 
-def test_a_record_that_could_not_be_read_again_is_not_written() -> None:
-    with pytest.raises(RecordInvalidError, match=r"grouping\.t"):
-        cut(PlacementRecord("1", {"t": (StreamPartition("", 0),)}, {}, {}), 100)
+@pytest.mark.parametrize(
+    "record",
+    [
+        PlacementRecord("1", {"t": (StreamPartition("", 0),)}, {}, {}),
+        PlacementRecord("1", {"t": (StreamPartition("clicks", 10**9),)}, {}, {}),
+    ],
+)
+def test_a_record_that_could_not_be_read_again_is_not_written(record: PlacementRecord) -> None:
+    with pytest.raises(ContentUnreadableError, match="does not name a stream partition"):
+        record_bytes("app", record)
+
+
+def test_a_partition_in_two_tasks_is_not_written() -> None:
+    clicks = StreamPartition("clicks", 0)
+    with pytest.raises(RecordInvalidError, match="clicks/0 in a and in b"):
+        record_bytes("app", PlacementRecord("1", {"a": (clicks,), "b": (clicks,), "c": ()}, {}, {}))
+
+
+# Size
+
+
+@pytest.mark.parametrize("streams", [1, 4])
+def test_thirty_thousand_tasks_fit_one_config_map_with_room(streams: int) -> None:
+    record = large(MOST_TASKS, streams=streams)
+    value = record_bytes("app", record)
+    assert len(value) < MOST_VALUE_BYTES * 0.8
+    assert read_record("app", "1", value) == record
+
+
+def test_one_task_more_is_refused_with_all_numbers_and_what_to_do() -> None:
+    with pytest.raises(ValueTooLargeError) as refused:
+        record_bytes("app", large(MOST_TASKS + 1, streams=1))
+    message = str(refused.value)
+    assert "record of app, run 1, is too large: 30001 tasks that read 30001 partitions" in message
+    assert "30000 tasks, 1000000 bytes compressed" in message
+    assert "Split the app" in message
+
+
+def test_a_record_that_does_not_fit_though_its_tasks_are_few_is_refused() -> None:
+    noise = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(40_000))
+    with pytest.raises(ValueTooLargeError, match=r"is too large: 1 tasks .* \d{7} bytes compressed"):
+        record_bytes("app", PlacementRecord("1", {"t": ()}, {"t": noise}, {}))
 
 
 # The order of parent and child
@@ -109,121 +128,150 @@ def test_an_unreadable_order_is_refused_by_field(children: object, named: str) -
         parse_record({**PLAIN, "childAfter": children})
 
 
-# Migrations
-
-
-def test_a_plain_record_in_the_heads_place_is_format_0_and_is_read() -> None:
-    head = read_head(PLACE, json.dumps(GROWN).encode())
-    assert (head.format, head.generation, head.has_record) == (0, 0, True)
-    assert join(PLACE, head, ()) == parse_record(GROWN)
-
-
-def test_there_is_one_migration_for_each_older_format_and_each_leads_to_the_next() -> None:
-    document: Tree = dict(PLAIN)
-    for number, migration in enumerate(MIGRATIONS):
-        document = migration(document, "app")
-        assert document["format"] == number + 1
-    assert number + 1 == FORMAT
-    assert document == {"format": 1, "app": "app", "runId": "1", "record": PLAIN}
-
-
-def test_migrations_run_in_order_from_the_format_found_and_change_no_input() -> None:
-    def adding(name: str) -> Any:
-        return lambda document, app: {**document, "steps": [*document.get("steps", []), f"{name} of {app}"]}
-
-    chain = [adding("0 to 1"), adding("1 to 2"), adding("2 to 3")]
-    start: Tree = {}
-    assert migrate(start, 0, "a", chain)["steps"] == ["0 to 1 of a", "1 to 2 of a", "2 to 3 of a"]
-    assert migrate(start, 2, "a", chain)["steps"] == ["2 to 3 of a"]
-    assert migrate(start, 3, "a", chain) == start == {}
-
-
 # Refusals
 
 
-def changed(**fields: object) -> bytes:
-    """A head somebody wrote by our rules, with other fields."""
-    tree = json.loads(head_bytes("app", "1", 1, ["a" * 64]))
-    del tree["checksum"]
-    tree = {name: value for name, value in {**tree, **fields}.items() if value is not None}
-    checksum = digest_of(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode())
-    return json.dumps({**tree, "checksum": checksum}).encode()
+def document(**fields: object) -> dict[str, Any]:
+    """A document as it is stored, with other fields."""
+    value = record_bytes("app", parse_record(GROWN))
+    tree = {**json.loads(gzip.decompress(value.partition(b"\n")[2])), **fields}
+    return {name: value for name, value in tree.items() if value is not None}
+
+
+def stored(document: object) -> bytes:
+    """A value that somebody wrote by our rules."""
+    return signed(gzip.compress(document if isinstance(document, bytes) else json.dumps(document).encode()))
+
+
+def signed(body: bytes) -> bytes:
+    return b"holdfast-record 2 sha256=%s\n" % hashlib.sha256(body).hexdigest().encode() + body
+
+
+OLD = b'{"app":"app","checksum":"0","format":1,"generation":7,"runId":"1","shards":["0"]}'
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "why"),
+    ("value", "why"),
     [
-        (b"", RecordUnreadableError, "it is not JSON"),
-        (b"\xff\xfe", RecordUnreadableError, "it is not JSON"),
-        (b"[" * 100_000, RecordUnreadableError, "it is nested deeper than 64 levels"),
-        (b"1" * 5000, RecordUnreadableError, "it is not JSON"),
-        (b"[]", RecordForeignError, "it is no placement record, but a list"),
-        (b"null", RecordForeignError, "it is no placement record, but a NoneType"),
-        (b"{}", RecordForeignError, "but an object with nothing in it"),
-        (b'{"leader": "me"}', RecordForeignError, "but an object with leader"),
-        (json.dumps({**PLAIN, "runId": "2"}).encode(), RecordForeignError, "run 2, and not to app app, run 1"),
-        (changed(format=FORMAT + 1), RecordNewerError, f"it has format {FORMAT + 1}, .* up to {FORMAT}: upgrade"),
-        (b'{"format": 99}', RecordNewerError, "it has format 99"),
-        (changed(format=0), RecordUnreadableError, "its format is 0"),
-        (changed(format="1"), RecordUnreadableError, "its format is '1'"),
-        (changed(format=True), RecordUnreadableError, "its format is True"),
-        (changed(format=-1), RecordUnreadableError, "its format is -1"),
-        (b'{"format": 1}', RecordUnreadableError, "its fields are not format, app, runId, generation, shards and ch"),
-        (changed(shards=None), RecordUnreadableError, "its fields are not"),
-        (changed(more=1), RecordUnreadableError, "its fields are not"),
-        (changed(app="other"), RecordForeignError, "it belongs to app other, run 1, and not to app app, run 1"),
-        (changed(runId="2"), RecordForeignError, "it belongs to app app, run 2, and not to app app, run 1"),
-        (changed(generation="1"), RecordUnreadableError, "its generation is no number or its shards"),
-        (changed(shards={}), RecordUnreadableError, "its generation is no number or its shards"),
-        (changed(shards=["a"]), RecordUnreadableError, "its generation is no number or its shards"),
+        (b"", "it starts with b'' and is no placement record"),
+        (b"my notes on this", "it starts with b'my notes on this' and is no placement record"),
+        (OLD, "an earlier build of Holdfast, which kept records in several parts; go on with that build"),
+        (json.dumps(PLAIN).encode(), "an earlier build of Holdfast"),
+        (b"holdfast-record 3 anything", "it has format 3, and this Holdfast reads format 2: upgrade Holdfast"),
+        (b"holdfast-record 2 sha256=x\n", "its first line is damaged"),
+        (b"holdfast-record 1 sha256=" + b"0" * 64 + b"\n", "its first line is damaged"),
+        (stored(document())[:-1], "its checksum is wrong"),
+        (signed(b"plain"), "it is not compressed as it should be"),
+        (stored(b"no JSON"), "it is not JSON"),
+        (stored(b"[" * 1000), "nested deeper than 64 levels"),
+        (stored([]), "its columns are wrong .*it is a list"),
+        (stored({}), "its columns are wrong .*'app'"),
+        (stored(document(app="other")), "it belongs to app other, run 1, and not to app app, run 1"),
+        (stored(document(runId="2")), "it belongs to app app, run 2, and not to app app, run 1"),
+        (stored(document(tasks=None)), "its columns are wrong .*'tasks'"),
+        (stored(document(tasks=[1])), "a column of texts holds something else"),
+        (stored(document(placeOf=[0, 0])), "argument 2 is longer"),
+        (stored(document(placeOf=[7])), "its columns are wrong .*out of range"),
+        (stored(document(places=[["a", 1]])), "is no place"),
+        (stored(document(inputs={"clicks": [[0], ["0"]]})), "a column of numbers holds something else"),
+        (stored(document(inputs={"clicks": [[0], [True]]})), "a column of numbers holds something else"),
+        (stored(document(inputs={"clicks": [[0], [-1]]})), "clicks/-1 does not name a stream partition"),
+        (stored(document(inputs={"clicks": [[0], [10**30]]})), "a column of numbers holds something else"),
+        (stored(document(childAfter={"clicks": [[1], [0], [-1]]})), "childAfter.clicks/1.offset"),
+        (stored(document(childAfter={"clicks": [[1], [1], [0]]})), "childAfter.clicks/1.parent"),
+        (stored(document(state={"count": 1})), "a column of texts holds something else"),
+        (stored(document(givenUp="count")), "a column of texts holds something else"),
     ],
 )
-def test_what_is_no_head_of_ours_is_refused_by_key_and_by_what_was_found(
-    value: bytes, error: type[HoldfastError], why: str
-) -> None:
-    with pytest.raises(error, match=f"^app/record/1/head can't be used: .*{why}"):
-        read_head(PLACE, value)
-    assert issubclass(error, UserActionError)
+def test_what_is_no_record_of_this_run_is_refused_by_key_and_by_what_was_found(value: bytes, why: str) -> None:
+    with pytest.raises(ContentUnreadableError, match=f"^app/record/1/head can't be used .*{why}") as refused:
+        read_record("app", "1", value)
+    assert isinstance(refused.value, UserActionError)
+    assert "it is left as it is. Restore it from a copy, or set a new spec.runId" in str(refused.value)
 
 
-def test_a_plain_record_with_a_wrong_field_is_refused_by_field() -> None:
-    head = read_head(PLACE, json.dumps({**PLAIN, "taskLocation": {"t": 1}}).encode())
-    with pytest.raises(RecordUnreadableError, match=r"app/record/1/head can't be used: taskLocation\.t must be text"):
-        join(PLACE, head, ())
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b'{"app": "app", "runId": "1", "x": [' + b"[]," * 1_000_001 + b"]}", "holds 1000003 values"),
+        (b'{"app": "app", "x": "' + b"x" * (1 << 26) + b'"}', "has 16777217 bytes, and at most 16777216 are read"),
+        (json.dumps(document(places=[["x" * 900_000]])).encode(), "is no place"),
+    ],
+    ids=["values", "bytes", "long"],
+)
+def test_a_record_that_an_app_put_there_to_harm_is_refused_in_a_short_sentence(text: bytes, why: str) -> None:
+    with pytest.raises(ContentUnreadableError, match=why) as refused:
+        read_record("app", "1", stored(text))
+    assert len(str(refused.value)) < 1_000
 
 
-def test_shards_that_hold_another_runs_record_are_refused() -> None:
-    shards = cut(parse_record({**PLAIN, "runId": "2"}), 1000)
-    with pytest.raises(RecordForeignError, match="run 2"):
-        join(PLACE, read_head(PLACE, head_of(shards)), shards)
-
-
-def test_no_flipped_bit_of_a_head_goes_unnoticed() -> None:
-    whole = head_of(cut(parse_record(GROWN), 100))
+def test_no_flipped_bit_goes_unnoticed() -> None:
+    whole = record_bytes("app", parse_record(GROWN))
     for bit in range(len(whole) * 8):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(ContentUnreadableError, match="app/record/1/head"):
-            read_head(PLACE, bytes(damaged))
+            read_record("app", "1", bytes(damaged))
+
+
+def test_no_cut_goes_unnoticed() -> None:
+    whole = record_bytes("app", parse_record(GROWN))
+    for length in range(len(whole)):
+        with pytest.raises(ContentUnreadableError, match="app/record/1/head"):
+            read_record("app", "1", whole[:length])
 
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
-def test_any_bytes_in_place_of_a_head_are_refused_and_nothing_else_happens(value: bytes) -> None:
-    with pytest.raises(ContentUnreadableError):
-        read_head(PLACE, value)
+def test_any_bytes_in_place_of_a_record_are_refused_and_nothing_else_happens(value: bytes) -> None:
+    for found in (value, signed(value), stored(value)):
+        with pytest.raises(ContentUnreadableError):
+            read_record("app", "1", found)
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda some: st.lists(some, max_size=3)
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=3), some, max_size=2),
 )
-FIELDS = st.sampled_from(["format", "app", "runId", "generation", "shards", "checksum", "grouping", "taskLocation"])
 
 
-@given(st.dictionaries(FIELDS, JSON | st.sampled_from(["1", "app", 1, 0, {}])))
-def test_any_json_in_place_of_a_head_is_a_plain_record_or_refused(tree: dict[str, Any]) -> None:
+@given(st.dictionaries(st.sampled_from(sorted(document())), JSON, max_size=3))
+def test_any_json_in_its_columns_is_a_record_or_refused(fields: dict[str, Any]) -> None:
     try:
-        head = read_head(PLACE, json.dumps(tree).encode())
-        assert head.format == 0
-        join(PLACE, head, ())
+        read_record("app", "1", stored({**document(), **fields}))
     except ContentUnreadableError as error:
         assert str(error).startswith("app/record/1/head can't be used")
+
+
+# Names of apps and runs become keys; no two runs share one.
+
+
+@given(RUN_IDS, RUN_IDS)
+def test_every_key_is_valid(app: str, run: str) -> None:
+    assert object_name(record_key(app, run))
+
+
+@given(st.lists(st.tuples(RUN_IDS, RUN_IDS), min_size=2, max_size=2, unique=True))
+def test_two_runs_and_two_apps_share_no_key(runs: list[tuple[str, str]]) -> None:
+    one, other = (record_key(app, run) for app, run in runs)
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("1", "1"),
+        ("ad-clicks", "ad-clicks"),
+        ("A", "x-84"),
+        ("v1.2_b", "x-eooiscivc8"),
+        ("x-1", "x-f0mj2"),
+        ("-", "x-5k"),
+    ],
+)
+def test_a_plain_name_stays_and_any_other_is_coded(name: str, part: str) -> None:
+    assert key_part(name) == part
+
+
+@pytest.mark.parametrize("name", ["", "a" * 64, "é" * 32])
+def test_a_name_too_long_or_empty_is_refused_with_its_length(name: str) -> None:
+    with pytest.raises(KeyNameError, match=f"has {len(name.encode())} bytes"):
+        record_key("app", name)

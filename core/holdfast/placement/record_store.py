@@ -1,57 +1,54 @@
-"""The placement record in a metadata store, of any size: a reader sees either the old record or the new one.
+"""The placement record in a metadata store: one compressed value per run, with version and checksum.
 
-`save` writes the shards beside the current record, then replaces the head, which switches to the new record, then
-removes shards that the head no longer names. A crash at any point leaves the old or the new record, and leftovers that
-the next save removes.
+The value is a line `holdfast-record 2 sha256=<64 digits>` and, compressed by gzip, one JSON document of columns:
 
-Removing is safe while others save. A saver can only replace the head it has seen, and it writes every shard it adds
-after seeing that head. Leftovers are listed before the switch and removed after it, by the version in that list. So a
-removed shard was last written by a saver that can no longer switch. This is why a first save claims the run with an
-empty head: after a `forget` a key is absent again, but no version is ever used twice. Must not decide anything from a
-record, and must not overwrite content it could not read.
+    {"app": "ad-clicks", "runId": "1", "tasks": ["partition-0", ...], "grouped": 2,
+     "places": [["claim-0", "exec-0"], ...], "placeOf": [0, ...],
+     "inputs": {"clicks": [[task, ...], [partition, ...]]},
+     "childAfter": {"clicks": [[child, ...], [parent, ...], [offset, ...]]}, "state": {"count": "..."}, "givenUp": []}
+
+The first `grouped` tasks are those of the grouping. `placeOf` has for each task a row of `places`: location and
+processor. Numbers of tasks and partitions are differences to the number before: nearly all are 0 or 1, which is why
+30 000 tasks fit one ConfigMap (docs/decisions/0025-a-record-is-one-object.md). The run is in the key, so runs never see
+each other's records. Must not decide anything from a record, and must not overwrite content it could not read.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import base64
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, pairwise
+from typing import Any
 
-from holdfast.errors import RetrySoonError
+from holdfast import bounded_json
 from holdfast.placement.metadata_store import (
-    DEFAULT_BUDGET,
+    MOST_VALUE_BYTES,
+    ContentUnreadableError,
+    KeyNameError,
     MetadataStore,
+    ValueTooLargeError,
     Version,
-    VersionConflictError,
-    Versioned,
-    check_size,
 )
-from holdfast.placement.record_format import (
-    MOST_BYTES,
-    RecordAddress,
-    RecordHead,
-    RecordKeys,
-    cut,
-    digest_of,
-    head_bytes,
-    join,
-    read_head,
-    unreadable_shard,
-)
-from holdfast.tasks.record import PlacementRecord
+from holdfast.spec.kept_state import KeptState
+from holdfast.tasks.grouping import natural
+from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.record import ParentEnd, PlacementRecord, RecordInvalidError, check_record
 
-_READS = 10
-
-
-class RecordChangingError(RetrySoonError):
-    """The record was replaced during every attempt to read it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The head that this saver saw last, the only one it may replace; without version: there was none."""
-
-    version: Version | None = None
-    generation: int = 0
-    shards: frozenset[str] = frozenset()
-    """Keys of the shards that the head names."""
+FORMAT = 2
+"""Formats 0 and 1 were JSON, in several values."""
+MOST_TASKS = 30_000
+MOST_DOCUMENT_BYTES = 16 << 20
+"""Most bytes of a document that is not compressed; 30 000 tasks of four streams that grew take 3 MB."""
+_MOST_VALUES = 1_000_000
+_MOST_PARTITION = 10**9
+_FORMAT = re.compile(rb"holdfast-record ([1-9]\d{0,8}) ")
+_HEADER = re.compile(rb"holdfast-record 2 sha256=([0-9a-f]{64})\n")
+_PLAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_CODED, _MAX_NAME = "x-", 63
+_MOST_SHOWN, _MOST_TOLD = 100, 500
 
 
 class RecordStore:
@@ -62,111 +59,232 @@ class RecordStore:
     are cheap) and share none.
     """
 
-    def __init__(self, store: MetadataStore, app: str, budget: int = DEFAULT_BUDGET) -> None:
-        self._store = store
-        self._app = app
-        self._keys = RecordKeys(app)
-        self._budget = min(budget, store.budget)
-        self._seen: dict[str, _Seen] = {}
+    def __init__(self, store: MetadataStore, app: str) -> None:
+        self._store, self._app = store, app
+        self._seen: dict[str, Version | None] = {}
+        """Run -> the version that this saver saw last, the only one it may replace; None: there was none."""
 
     def load(self, run_id: str) -> PlacementRecord | None:
-        """Return the record of this run, in the newest format; None if nothing was saved."""
-        place = self._place(run_id)
-        for _ in range(_READS):
-            stored = self._store.get(place.key)
-            if stored is None:
-                self._seen[run_id] = _Seen()
-                return None
-            head = read_head(place, stored.value)
-            shards = self._shards(place, head, stored.version)
-            if shards is None:
-                continue
-            record = join(place, head, shards) if head.has_record else None
-            keys = frozenset(self._keys.shard(run_id, digest) for digest in head.shards)
-            self._seen[run_id] = _Seen(stored.version, head.generation, keys)
-            return record
-        message = f"{place.key} was replaced {_READS} times while it was read; read it again"
-        raise RecordChangingError(message)
+        """Return the record of this run; None if nothing was saved."""
+        stored = self._store.get(record_key(self._app, run_id))
+        record = None if stored is None else read_record(self._app, run_id, stored.value)
+        self._seen[run_id] = None if stored is None else stored.version
+        return record
 
     def save(self, record: PlacementRecord) -> None:
         """Make this the record of its run. A saver that has not loaded a record loads it first, then replaces it."""
-        place = self._place(record.run_id)
+        value = record_bytes(self._app, record)
         if record.run_id not in self._seen:
             self.load(record.run_id)
-        generation = self._seen[record.run_id].generation + 1
-        shards = cut(record, self._budget)
-        digests = tuple(digest_of(shard) for shard in shards)
-        head = head_bytes(self._app, record.run_id, generation, digests)
-        check_size(place.key, head, self._budget)
-        seen = self._claimed(place)
-        present = self._store.list(self._keys.of_run(record.run_id))
-        added = {self._keys.shard(record.run_id, digest): shard for digest, shard in zip(digests, shards, strict=True)}
-        for key, shard in added.items():
-            if key not in seen.shards or key not in present:
-                self._write_shard(key, shard)
-        version = self._store.put(place.key, head, seen.version)
-        self._seen[record.run_id] = _Seen(version, generation, frozenset(added))
-        self._remove({key: present[key] for key in present.keys() - added.keys()})
-
-    def runs(self) -> tuple[str, ...]:
-        """Return the runs that have anything stored, including leftovers of a crash."""
-        return tuple(sorted({run for key in self._store.list(self._keys.prefix) if (run := self._keys.run_of(key))}))
-
-    def forget(self, run_id: str) -> None:
-        """Remove everything stored for this run; refuse if the head is not that of its record."""
-        place = self._place(run_id)
-        # List first: shards written after this get other versions and are kept, for a save that begins anew.
-        present = self._store.list(self._keys.of_run(run_id))
-        stored = self._store.get(place.key)
-        if stored is not None:
-            read_head(place, stored.value)
-            self._store.delete(place.key, stored.version)
-        self._seen.pop(run_id, None)
-        self._remove(present)
-
-    def _place(self, run_id: str) -> RecordAddress:
-        return RecordAddress(self._keys.head(run_id), self._app, run_id)
-
-    def _shards(self, place: RecordAddress, head: RecordHead, version: Version) -> tuple[bytes, ...] | None:
-        """All shards of this head, checked; None if another head has replaced it meanwhile."""
-        shards: list[bytes] = []
-        size = 0
-        for digest in head.shards:
-            key = self._keys.shard(place.run_id, digest)
-            stored = self._store.get(key)
-            if stored is None:
-                if _version_of(self._store.get(place.key)) != version:
-                    return None
-                raise unreadable_shard(key, f"it is missing, and {place.key} names it")
-            if digest_of(stored.value) != digest:
-                raise unreadable_shard(key, f"its bytes are not those {place.key} names")
-            size += len(stored.value)
-            if size > MOST_BYTES:
-                raise unreadable_shard(place.key, f"its record has more than {MOST_BYTES} bytes")
-            shards.append(stored.value)
-        return tuple(shards)
-
-    def _claimed(self, place: RecordAddress) -> _Seen:
-        seen = self._seen[place.run_id]
-        if seen.version is None:
-            version = self._store.put(place.key, head_bytes(self._app, place.run_id, 0, ()), None)
-            seen = self._seen[place.run_id] = _Seen(version)
-        return seen
-
-    def _write_shard(self, key: str, shard: bytes) -> None:
-        stored = self._store.get(key)
-        if stored is not None and stored.value != shard:
-            raise unreadable_shard(key, "other bytes stand there than its name says")
-        # Write even if the bytes are equal: the new version keeps another saver from removing it as a leftover.
-        self._store.put(key, shard, _version_of(stored))
-
-    def _remove(self, leftovers: Mapping[str, Version]) -> None:
-        for key in sorted(filter(self._keys.is_shard, leftovers)):
-            try:
-                self._store.delete(key, leftovers[key])
-            except VersionConflictError:
-                continue  # another saver uses it again, or has removed it
+        key = record_key(self._app, record.run_id)
+        self._seen[record.run_id] = self._store.put(key, value, self._seen[record.run_id])
 
 
-def _version_of(stored: Versioned | None) -> Version | None:
-    return None if stored is None else stored.version
+def record_key(app: str, run_id: str) -> str:
+    """Return the key of a run's record."""
+    # Older builds kept the first part of their records here. With another key an old record would look like none.
+    return f"{key_part(app)}/record/{key_part(run_id)}/head"
+
+
+def key_part(name: str) -> str:
+    """Return the part of a key for this name; what keys may not have is written in base 32 after `x-`, reversibly."""
+    raw = name.encode("utf-8", "surrogatepass")
+    if not 0 < len(raw) <= _MAX_NAME:
+        message = f"{name!r} has {len(raw)} bytes; the name of an app or a run has 1 to {_MAX_NAME}"
+        raise KeyNameError(message)
+    if _PLAIN.fullmatch(name) and not name.startswith(_CODED):
+        return name
+    return _CODED + base64.b32hexencode(raw).decode().rstrip("=").lower()
+
+
+def record_bytes(app: str, record: PlacementRecord) -> bytes:
+    """Return the stored form of a record; raise `ValueTooLargeError` with all numbers if it is too large to keep."""
+    check_record(record)
+    document = _document(app, record)
+    text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
+    body = gzip.compress(text, mtime=0)
+    value = b"holdfast-record %d sha256=%s\n" % (FORMAT, hashlib.sha256(body).hexdigest().encode()) + body
+    tasks, values = len(document["tasks"]), text.count(b",")
+    sizes = ((tasks, MOST_TASKS), (len(value), MOST_VALUE_BYTES), (len(text), MOST_DOCUMENT_BYTES))
+    if any(size > most for size, most in (*sizes, (values, _MOST_VALUES))):
+        partitions = sum(map(len, record.grouping.values()))
+        message = (
+            f"the placement record of {app}, run {record.run_id}, is too large: {tasks} tasks that read {partitions} "
+            f"partitions, {len(value)} bytes compressed, {len(text)} bytes and {values} values before. The most "
+            f"that is kept is {MOST_TASKS} tasks, {MOST_VALUE_BYTES} bytes compressed, {MOST_DOCUMENT_BYTES} bytes and "
+            f"{_MOST_VALUES} values before; nothing was written. Split the app, or read streams with fewer partitions"
+        )
+        raise ValueTooLargeError(message)
+    # A record that could not be loaded again must not replace one that can.
+    read_record(app, record.run_id, value)
+    return value
+
+
+def read_record(app: str, run_id: str, value: bytes) -> PlacementRecord:
+    """Return the record in these bytes; raise `ContentUnreadableError` if they are anything else."""
+    try:
+        document = _parsed(value)
+        owner = document["app"], document["runId"]
+        if owner != (app, run_id):
+            found = f"it belongs to app {_short(owner[0])}, run {_short(owner[1])}"
+            message = f"{found}, and not to app {app}, run {run_id}"
+            raise ValueError(message)
+        record = _record(document)
+        check_record(record)
+    except (LookupError, TypeError, ValueError, AttributeError, RecordInvalidError) as error:
+        why = str(error) if isinstance(error, ValueError | RecordInvalidError) else f"its columns are wrong ({error!r})"
+        message = (
+            f"{record_key(app, run_id)} can't be used as the placement record: {_short(why, _MOST_TOLD)}; it is left "
+            f"as it is. Restore it from a copy, or set a new spec.runId to start with empty state. Without it nobody "
+            f"knows where state is and how inputs have grown"
+        )
+        raise ContentUnreadableError(message) from error
+    return record
+
+
+def _parsed(value: bytes) -> dict[str, Any]:
+    _check_format(value)
+    header = _HEADER.match(value)
+    if header is None:
+        message = "its first line is damaged"
+        raise ValueError(message)
+    body = value[header.end() :]
+    if hashlib.sha256(body).hexdigest().encode() != header[1]:
+        message = "its checksum is wrong"
+        raise ValueError(message)
+    try:
+        # Bounded, since a small value can be made that decompresses to gigabytes.
+        text = zlib.decompressobj(wbits=31).decompress(body, MOST_DOCUMENT_BYTES + 1)
+    except zlib.error as error:
+        message = f"it is not compressed as it should be ({error})"
+        raise ValueError(message) from error
+    # Parsed values take many times the memory of their text.
+    if (values := text.count(b",")) > _MOST_VALUES:
+        message = f"it holds {values} values, and at most {_MOST_VALUES} are read"
+        raise ValueError(message)
+    try:
+        document = bounded_json.load(text, most_bytes=MOST_DOCUMENT_BYTES)
+    except bounded_json.JsonTooBigError:
+        raise
+    except ValueError as error:
+        message = f"it is not JSON: {error}"
+        raise ValueError(message) from error
+    if not isinstance(document, dict):
+        message = f"it is a {type(document).__name__}"
+        raise TypeError(message)
+    return document
+
+
+def _check_format(value: bytes) -> None:
+    found = _FORMAT.match(value)
+    if value.startswith(b"{"):
+        message = (
+            "it was written by an earlier build of Holdfast, which kept records in several parts; go on with that build"
+        )
+    elif found is None:
+        message = f"it starts with {value[:16]!r} and is no placement record"
+    elif int(found[1]) > FORMAT:
+        message = f"it has format {int(found[1])}, and this Holdfast reads format {FORMAT}: upgrade Holdfast"
+    else:
+        return
+    raise ValueError(message)
+
+
+def _document(app: str, record: PlacementRecord) -> dict[str, Any]:
+    grouped = sorted(record.grouping, key=natural)
+    tasks = [*grouped, *sorted((record.task_location.keys() | record.task_processor.keys()) - record.grouping.keys())]
+    places: dict[tuple[str | None, str | None], int] = {}
+    place_of = [
+        places.setdefault((record.task_location.get(task), record.task_processor.get(task)), len(places))
+        for task in tasks
+    ]
+    inputs: dict[str, list[tuple[int, int]]] = {}
+    for number, task in enumerate(grouped):
+        for partition in record.grouping[task]:
+            inputs.setdefault(partition.stream, []).append((number, partition.partition))
+    children: dict[str, list[tuple[int, int, int]]] = {}
+    for child, end in sorted(record.child_after.items()):
+        children.setdefault(child.stream, []).append((child.partition, end.parent.partition, end.offset))
+    return {
+        "app": app,
+        "runId": record.run_id,
+        "tasks": tasks,
+        "grouped": len(grouped),
+        "places": list(places),
+        "placeOf": place_of,
+        "inputs": {stream: [*map(_differences, zip(*rows, strict=True))] for stream, rows in inputs.items()},
+        "childAfter": {
+            stream: [_differences(child), _differences(parent), offsets]
+            for stream, rows in children.items()
+            for child, parent, offsets in [zip(*rows, strict=True)]
+        },
+        "state": dict(record.state.now),
+        "givenUp": sorted(record.state.given_up),
+    }
+
+
+def _record(document: Mapping[str, Any]) -> PlacementRecord:
+    tasks, places = _texts(document["tasks"]), [_place(place) for place in document["places"]]
+    place_of = dict(zip(tasks, [places[row] for row in document["placeOf"]], strict=True))
+    grouping: dict[str, list[StreamPartition]] = {task: [] for task in tasks[: document["grouped"]]}
+    for stream, (numbers, partitions) in document["inputs"].items():
+        for number, partition in zip(_numbers(numbers), _numbers(partitions), strict=True):
+            grouping[tasks[number]].append(_partition(stream, partition))
+    child_after = {
+        _partition(stream, child): ParentEnd(_partition(stream, parent), offset)
+        for stream, (children, parents, offsets) in document["childAfter"].items()
+        for child, parent, offset in zip(_numbers(children), _numbers(parents), _whole(offsets), strict=True)
+    }
+    state = document["state"]
+    return PlacementRecord(
+        document["runId"],
+        {task: tuple(sorted(partitions)) for task, partitions in grouping.items()},
+        {task: location for task, (location, _) in place_of.items() if location is not None},
+        {task: processor for task, (_, processor) in place_of.items() if processor is not None},
+        child_after,
+        KeptState(dict(zip(state, _texts(list(state.values())), strict=True)), frozenset(_texts(document["givenUp"]))),
+    )
+
+
+def _differences(numbers: Iterable[int]) -> list[int]:
+    return [after - before for before, after in pairwise([0, *numbers])]
+
+
+def _numbers(differences: object) -> list[int]:
+    return list(accumulate(_whole(differences)))
+
+
+def _whole(numbers: object) -> list[int]:
+    # Larger ones, added up a million times, would take gigabytes.
+    if not isinstance(numbers, list) or any(type(number) is not int or abs(number) >> 64 for number in numbers):
+        message = "a column of numbers holds something else"
+        raise ValueError(message)
+    return numbers
+
+
+def _texts(texts: object) -> list[str]:
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        message = "a column of texts holds something else"
+        raise ValueError(message)
+    return texts
+
+
+def _place(place: object) -> tuple[str | None, str | None]:
+    match place:
+        case [str() | None as location, str() | None as processor]:
+            return location, processor
+    message = f"{_short(place)} is no place"
+    raise ValueError(message)
+
+
+def _partition(stream: str, number: int) -> StreamPartition:
+    if not stream or not 0 <= number < _MOST_PARTITION:
+        message = f"{_short(stream)}/{number} does not name a stream partition"
+        raise ValueError(message)
+    return StreamPartition(stream, number)
+
+
+def _short(value: object, most: int = _MOST_SHOWN) -> str:
+    """Stored text, cut and cleaned for a message."""
+    text = str(value)[:most]
+    return "".join(letter if letter.isprintable() else " " for letter in text)

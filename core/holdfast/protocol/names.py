@@ -80,8 +80,5 @@ SPARK_APP_LABEL = "spark-app-selector"
 REPORT_LABEL = "holdfast.dev/report"
 """On the ConfigMap to which a driver writes its report; the value is the app's name."""
 
-STORE_LABEL = "holdfast.dev/store"
-"""On the ConfigMaps of a metadata store; the value is the app's name."""
-
 FINALIZER = "holdfast.dev/release"
 """Keeps a deleted app until its driver is gone."""

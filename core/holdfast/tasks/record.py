@@ -67,16 +67,30 @@ def parse_record(tree: object) -> PlacementRecord:
     if not isinstance(run_id, str):
         message = f'runId of the record must be text, e.g. "1"; found {run_id!r}'
         raise RecordInvalidError(message)
-    grouping = {task: _partitions(task, names) for task, names in _mapping(fields.get("grouping"), "grouping").items()}
-    _refuse_doubles(grouping)
-    return PlacementRecord(
+    grouping = _mapping(fields.get("grouping"), "grouping")
+    children = _mapping(fields.get("childAfter", {}), "childAfter")
+    record = PlacementRecord(
         run_id=run_id,
-        grouping=grouping,
+        grouping={task: _partitions(task, names) for task, names in grouping.items()},
         task_location=_texts(fields.get("taskLocation", {}), "taskLocation"),
         task_processor=_texts(fields.get("taskProcessor", {}), "taskProcessor"),
-        child_after=_child_after(fields.get("childAfter", {})),
+        child_after=dict(_child_and_end(child, end) for child, end in children.items()),
         state=_state(fields),
     )
+    check_record(record)
+    return record
+
+
+def check_record(record: PlacementRecord) -> None:
+    """Raise `RecordInvalidError` if partitions are in several tasks, or the order of parent and child is none."""
+    _refuse_doubles(record.grouping)
+    for child, end in record.child_after.items():
+        if end.offset < 0:
+            message = f"childAfter.{child}.offset must be a whole number, 0 or more; found {end.offset!r}"
+            raise RecordInvalidError(message)
+        if end.parent.stream != child.stream or end.parent == child:
+            message = f"childAfter.{child}.parent must be another partition of {child.stream}; found {end.parent}"
+            raise RecordInvalidError(message)
 
 
 def record_tree(record: PlacementRecord) -> dict[str, object]:
@@ -147,10 +161,6 @@ def _texts(tree: object, name: str) -> dict[str, str]:
     return texts
 
 
-def _child_after(tree: object) -> dict[StreamPartition, ParentEnd]:
-    return dict(_child_and_end(child, end) for child, end in _mapping(tree, "childAfter").items())
-
-
 def _child_and_end(name: str, tree: object) -> tuple[StreamPartition, ParentEnd]:
     field_name = f"childAfter.{name}"
     end = _mapping(tree, field_name)
@@ -163,7 +173,7 @@ def _child_and_end(name: str, tree: object) -> tuple[StreamPartition, ParentEnd]
     if not isinstance(parent_name, str):
         message = f"{field_name}.parent must name a stream partition such as clicks/0; found {parent_name!r}"
         raise RecordInvalidError(message)
-    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+    if not isinstance(offset, int) or isinstance(offset, bool):
         message = f"{field_name}.offset must be a whole number, 0 or more; found {offset!r}"
         raise RecordInvalidError(message)
     try:
@@ -171,7 +181,4 @@ def _child_and_end(name: str, tree: object) -> tuple[StreamPartition, ParentEnd]
     except PartitionNameError as error:
         message = f"{field_name}: {error}"
         raise RecordInvalidError(message) from error
-    if parent.stream != child.stream or parent == child:
-        message = f"{field_name}.parent must be another partition of {child.stream}; found {parent}"
-        raise RecordInvalidError(message)
     return child, ParentEnd(parent, offset)

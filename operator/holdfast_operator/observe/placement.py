@@ -1,17 +1,14 @@
 """Where an app's tasks were and can be: its placement record and its executors' locations, from the API server.
 
-The record is read with the core's own code, which is synchronous. It runs over the ConfigMaps fetched so far; if one is
-missing, it is fetched and the code runs again. So no thread waits for the event loop, and many apps can be read at
-once. Locations are read only when the working executors have changed. Must not decide, nor write: the driver writes
-the record.
+The record is read with the core's own code. Locations are read only when the working executors have changed. Must not
+decide, nor write: the driver writes the record.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from holdfast.errors import HoldfastError
-from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
+from holdfast.placement.config_map_store import stored_in
 from holdfast.placement.location import (
     LocationId,
     LocationMissingError,
@@ -20,8 +17,8 @@ from holdfast.placement.location import (
     PodNotScheduledError,
     location_of,
 )
-from holdfast.placement.metadata_store import ContentUnreadableError
-from holdfast.placement.record_store import RecordStore
+from holdfast.placement.metadata_store import object_name
+from holdfast.placement.record_store import read_record, record_key
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.names import APP_LABEL, ATTEMPT_LABEL, ROLE_LABEL, assignment_name
 from holdfast.protocol.pods import PodState, pod_state
@@ -53,41 +50,9 @@ class PlacementRecords:
         return known[0]
 
     async def _fresh(self, key: AppKey, run: str) -> PlacementRecord | None:
-        try:
-            return await _read(self.cluster, key, run)
-        except ContentUnreadableError:
-            # The driver may have replaced it between two reads.
-            return await _read(self.cluster, key, run)
-
-
-async def _read(cluster: Cluster, key: AppKey, run: str) -> PlacementRecord | None:
-    fetched = _FetchedConfigMaps()
-    store = RecordStore(ConfigMapStore(cast("ConfigMaps", fetched), key.name, {}), key.name)
-    while True:
-        try:
-            return store.load(run)
-        except _NotFetchedError as missing:
-            fetched.trees[missing.name] = await cluster.get(CONFIG_MAP, key.namespace, missing.name)
-
-
-class _NotFetchedError(HoldfastError):
-    """A ConfigMap that has not been fetched yet."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _FetchedConfigMaps:
-    """The fetched ConfigMaps; `get` is all that reading a record calls."""
-
-    trees: dict[str, Tree | None] = field(default_factory=dict)
-
-    def get(self, name: str) -> Tree | None:
-        if name not in self.trees:
-            raise _NotFetchedError(name)
-        return self.trees[name]
+        place = record_key(key.name, run)
+        tree = await self.cluster.get(CONFIG_MAP, key.namespace, object_name(place))
+        return None if tree is None else read_record(key.name, run, stored_in(tree, place).value)
 
 
 async def read_executor_locations(

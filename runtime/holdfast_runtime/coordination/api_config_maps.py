@@ -5,7 +5,6 @@ deadline. Threads may share a client. Must not know what ConfigMaps hold.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +15,6 @@ from holdfast.errors import HoldfastError, RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMapConflictError, Tree
 
 _TIMEOUT = 15.0
-_PAGE = 500
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
 
 
@@ -49,18 +47,6 @@ class ApiConfigMaps:
         """Return the ConfigMap as it is now; None if it does not exist."""
         return self._call("GET", self._named(name))
 
-    def find(self, labels: Mapping[str, str]) -> list[Tree]:
-        """Return all ConfigMaps with these labels."""
-        found: list[Tree] = []
-        query = [("limit", str(_PAGE)), ("labelSelector", ",".join(f"{key}={value}" for key, value in labels.items()))]
-        after = ""
-        while True:
-            page = self._call("GET", self._path, query=query + ([("continue", after)] if after else [])) or {}
-            found += page.get("items") or []
-            after = (page.get("metadata") or {}).get("continue") or ""
-            if not after:
-                return found
-
     def create(self, tree: Tree) -> Tree:
         """Create the ConfigMap; raise `ConfigMapConflictError` if one of that name exists."""
         made = self._call("POST", self._path, tree)
@@ -73,21 +59,13 @@ class ApiConfigMaps:
         """Replace the version that the tree names; None if it is gone. Raise `ConfigMapConflictError` if it changed."""
         return self._call("PUT", self._named(tree["metadata"]["name"]), tree)
 
-    def delete(self, name: str, preconditions: Mapping[str, str]) -> None:
-        """Delete the ConfigMap if it meets the preconditions; otherwise raise `ConfigMapConflictError`."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": dict(preconditions)}
-        self._call("DELETE", self._named(name), body)
-
     def _named(self, name: str) -> str:
         return f"{self._path}/{quote(name, safe='')}"
 
-    def _call(
-        self, method: str, path: str, body: Tree | None = None, query: list[tuple[str, str]] | None = None
-    ) -> Tree | None:
+    def _call(self, method: str, path: str, body: Tree | None = None) -> Tree | None:
         request = self._api.param_serialize(
             method,
             path,
-            query_params=query or [],
             header_params={"Accept": "application/json", "Content-Type": "application/json"},
             body=body,
             auth_settings=["BearerToken"],

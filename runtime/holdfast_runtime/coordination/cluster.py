@@ -14,8 +14,7 @@ from typing import Self
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast.placement.config_map_store import ConfigMaps, ConfigMapStore
 from holdfast.placement.metadata_store import VersionConflictError
-from holdfast.placement.record_format import key_part
-from holdfast.placement.record_store import RecordStore
+from holdfast.placement.record_store import RecordStore, key_part
 from holdfast.protocol.assignment import ASSIGNMENT_KEY, AssignmentInvalidError, VersionedAssignment, read_assignment
 from holdfast.protocol.attempt import AttemptOrders
 from holdfast.tasks.record import PlacementRecord
