@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from holdfast.placement.assignment import assign, locality
+from holdfast.placement.assignment import assign
 
 RUNS = 5
 SIZES = ((1_000, 100, 20), (10_000, 1_000, 200), (20_000, 2_000, 400))
@@ -97,11 +97,13 @@ def main() -> None:
                 result = assign(run.tasks, run.processors, run.task_location, run.task_processor)
                 seconds.append(time.perf_counter() - started)
             median = statistics.median(seconds)
-            keeps = locality(result, run.processors, run.task_location, run.task_processor)
+            ran = result.processor_of().items()
+            at_location = sum(run.task_location.get(task) == run.processors[name] for task, name in ran)
+            on_processor = sum(run.task_processor.get(task) == name for task, name in ran)
             print(
                 f"{tasks:>7} {processors:>11} {locations:>10}  {situation.__name__:<14} {median:>8.3f} "
-                f"{median / tasks * 1e6:>8.1f} {keeps.at_location:>12} "
-                f"{keeps.on_processor:>13} {len(run.task_processor) - keeps.on_processor:>7}"
+                f"{median / tasks * 1e6:>8.1f} {at_location:>12} "
+                f"{on_processor:>13} {len(run.task_processor) - on_processor:>7}"
             )
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign, locality
+from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
+from tests.placement.assignment_cases import locality
 
 PROBLEMS = {"NoTasks": NoTasksError, "NoProcessors": NoProcessorsError}
 

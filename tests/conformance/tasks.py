@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.tasks.expansion import ExpansionRefusedError, ExpansionRules
-from holdfast.tasks.grouping import GroupingInput, group
+from holdfast.tasks.grouping import ExpansionRefusedError, ExpansionRules, GroupingInput, group
 from holdfast.tasks.partitions import StreamPartition, parse_partition
 
 

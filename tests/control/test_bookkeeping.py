@@ -2,8 +2,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
-from holdfast.control.bookkeeping_format import (
+from holdfast.control.bookkeeping import (
+    Bookkeeping,
+    ControlInputs,
     StoredBookkeepingError,
     StoredVersionError,
     end_bytes,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.control.end_of_stream import EndOfStream, no_ends
 from holdfast.control.messages import EndOfStreamMessage, Position
-from holdfast.control.producers import Delivery, Producers, UntrackedPartitionError, disagreements
+from holdfast.control.producers import Delivery, Producers, UntrackedPartitionError
 from holdfast.tasks.partitions import StreamPartition
 from tests.control.histories import MID, SIDE, SOURCE, TASKS, ended, inputs, said
 
@@ -115,11 +115,3 @@ def test_a_message_of_a_partition_the_task_does_not_read_is_an_error() -> None:
 def test_what_is_missing_is_named() -> None:
     end = fresh().apply([ended("b", 0)]).partitions[MID[0]]
     assert end.missing(GIVEN.producers["mid"]) == ("a", "c")
-
-
-def test_disagreements_with_the_plan_are_told_once_and_the_plan_counts() -> None:
-    messages = [end_of("a", 4, MID[0]), end_of("a", 4, MID[1]), end_of("x", 3, MID[0]), end_of("b", 3, MID[0])]
-    found = disagreements([*messages, end_of("q", 9)], GIVEN.producers)
-    assert [(one.task, one.said, one.expected) for one in found] == [("a", 4, 3), ("x", 3, 3)]
-    assert "task a says that 4 tasks write mid, the plan says 3; the plan counts" in found[0].message
-    assert "task x, which is none of the 3 tasks that write it in this plan; it is ignored" in found[1].message

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from holdfast.control.bookkeeping import Bookkeeping, ControlInputs
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage
 from holdfast.control.producers import Delivery, Producers
-from holdfast.control.relay import Relay, aggregating_partition, relays
-from holdfast.control.sending import ControlSender, Emission, SenderProgress
+from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition, relays
 from holdfast.tasks.partitions import StreamPartition
 from tests.control.histories import MID, TASKS, Batch, histories
 

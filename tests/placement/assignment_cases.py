@@ -6,8 +6,55 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from holdfast.placement.assignment import assign, locality
+from holdfast.placement.assignment import assign
 from holdfast.protocol.assignment import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Locality:
+    """How many tasks an assignment keeps where the record has them."""
+
+    at_location: int
+    on_processor: int
+
+
+def locality(
+    assignment: Assignment,
+    processors: Mapping[str, str],
+    task_location: Mapping[str, str],
+    task_processor: Mapping[str, str],
+) -> Locality:
+    """Return how many tasks run at the location of their state, and how many on their previous processor."""
+    ran = assignment.processor_of().items()
+    return Locality(
+        at_location=sum(task_location.get(task) == processors[processor] for task, processor in ran),
+        on_processor=sum(task_processor.get(task) == processor for task, processor in ran),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorChange:
+    """The tasks that one processor gains and loses, in the order of names; false if there are none."""
+
+    gained: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.gained or self.lost)
+
+
+def processor_changes(old: Assignment, new: Assignment) -> dict[str, ProcessorChange]:
+    """Return processor -> change for all processors of both assignments; the change is empty if its tasks are equal."""
+    return {processor: _change(old, new, processor) for processor in {**old.tasks_of, **new.tasks_of}}
+
+
+def _change(old: Assignment, new: Assignment, processor: str) -> ProcessorChange:
+    before, after = old.tasks_of.get(processor, ()), new.tasks_of.get(processor, ())
+    had, has = set(before), set(after)
+    return ProcessorChange(
+        gained=tuple(task for task in after if task not in had),
+        lost=tuple(task for task in before if task not in has),
+    )
 
 
 @dataclass(frozen=True)

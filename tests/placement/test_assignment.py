@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.errors import UserActionError, WorldChangeError
-from holdfast.placement.assignment import Locality, NoProcessorsError, NoTasksError, assign, locality
+from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
+from tests.placement.assignment_cases import Locality, locality
 
 
 def assigned(tasks: str, processors: dict[str, str], places: str = "", ran_on: str = "") -> dict[str, str]:

@@ -3,17 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.placement.assignment import (
+from holdfast.placement.assignment import MovedTask, assign, moved_tasks
+from holdfast.protocol.assignment import Assignment
+from tests.placement.assignment_cases import (
+    Given,
     Locality,
-    MovedTask,
     ProcessorChange,
-    assign,
+    first_runs,
     locality,
-    moved_tasks,
     processor_changes,
 )
-from holdfast.protocol.assignment import Assignment
-from tests.placement.assignment_cases import Given, first_runs
 
 PLACES = st.sampled_from(["L1", "L2", "L3", "L4", "elsewhere"])
 

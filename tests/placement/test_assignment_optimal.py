@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.placement.max_flow import Network
+from holdfast.placement.optimal import Network
 from tests.placement.assignment_cases import Given, any_given, givens
 from tests.placement.assignment_oracles import best_by_least_cost, best_of_all
 

@@ -37,7 +37,11 @@ def test_threads_may_share_a_store(store: FileStore) -> None:
         while True:
             found = store.get("a")
             try:
-                store.put("a", b"%d" % (1 if found is None else int(found.value) + 1), found and found.version)
+                store.put(
+                    "a",
+                    b"%d" % (1 if found is None else int(found.value) + 1),
+                    None if found is None else found.version,
+                )
             except VersionConflictError:
                 lost += 1
             else:

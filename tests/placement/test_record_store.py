@@ -160,7 +160,8 @@ def test_unreadable_older_and_newer_records_are_refused_and_never_written_over(
 ) -> None:
     before = store.put(KEY, found, None)
     mine = saver(store)
-    for call in (lambda: mine.load("1"), lambda: mine.save(some("one")), lambda: mine.save(some("one"))):
+    calls: list[Callable[[], object]] = [lambda: mine.load("1"), *[lambda: mine.save(some("one"))] * 2]
+    for call in calls:
         with pytest.raises(ContentUnreadableError, match=f"^{KEY} can't be used .*{why}"):
             call()
     assert version(store) == before
@@ -287,4 +288,4 @@ def test_two_actors_in_every_order_leave_a_whole_record_and_a_lost_race_is_told(
             if act.startswith("save") and result is None
         ]
         assert (version(store) != before) == bool(saved)
-        assert not saved or end in map(some, saved)
+        assert not saved or end in [some(name) for name in saved]

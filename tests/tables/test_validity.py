@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.tables.validity import StoreFacts, StoreFault, StoreRequirement, store_fault
+from holdfast.tables.recovery import StoreFacts, StoreFault, StoreRequirement, store_fault
 from holdfast.tasks.partitions import StreamPartition
 
 ONE, TWO = StreamPartition("campaigns", 0), StreamPartition("campaigns", 1)

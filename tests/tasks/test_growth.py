@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.reasons import Reason
-from holdfast.tasks.expansion import ExpansionRefusedError, ExpansionRules
-from holdfast.tasks.grouping import GroupingInput, Tasks, group
+from holdfast.tasks.grouping import ExpansionRefusedError, ExpansionRules, GroupingInput, Tasks, group
 from holdfast.tasks.partitions import StreamPartition, partitions_of
 from tests.tasks.murmur2 import murmur2, partition_of
 

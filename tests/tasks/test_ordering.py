@@ -5,8 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.expansion import ExpansionRules, child_after, may_be_read, parents_of_new
-from holdfast.tasks.grouping import GroupingInput, group
+from holdfast.tasks.grouping import ExpansionRules, GroupingInput, child_after, group, may_be_read, parents_of_new
 from holdfast.tasks.partitions import StreamPartition, parse_partition, partitions_of
 from holdfast.tasks.record import ParentEnd, PlacementRecord
 from tests.tasks.murmur2 import partition_of

@@ -1,27 +1,156 @@
 """The control bookkeeping of a task: the watermarks and ends of its partitions, as one value that each batch updates.
 
 A slot calls `batch` once per batch. The bookkeeping is part of the task's state, so a restart loses nothing: `entries`
-returns what changed since the last batch, `restored` reads it again. Must not read or write the store.
+returns what changed since the last batch, `restored` reads it again. Stored are small entries of bytes, one per
+partition and kind, each beginning with a format version. Watermarks are packed numbers, because every producer's
+heartbeat rewrites its partition's entry in every batch; the rest changes rarely and is JSON. Must not read or write the
+store, and raises nothing but `StoredBookkeepingError` whatever bytes come in.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
+from struct import Struct, pack, unpack_from
+from struct import error as StructError  # noqa: N812 - it is an error, and reads as one here
+from typing import Any, Final
 
-from holdfast.control.bookkeeping_format import (
-    END,
-    WATERMARK,
-    end_bytes,
-    end_in,
-    key_of,
-    parse_key,
-    watermark_bytes,
-    watermark_in,
-)
 from holdfast.control.end_of_stream import EndOfStream, PartitionEnd, no_ends
-from holdfast.control.partition_watermark import PartitionWatermark
+from holdfast.control.partition_watermark import PartitionWatermark, ProducerWatermark
 from holdfast.control.producers import Delivery, Producers
 from holdfast.control.watermark import Watermarks, no_watermarks
-from holdfast.tasks.partitions import StreamPartition
+from holdfast.errors import UserActionError
+from holdfast.tasks.partitions import PartitionNameError, StreamPartition, parse_partition
+
+FORMAT_VERSION: Final = 1
+WATERMARK: Final = "watermark"
+END: Final = "end"
+
+_HEADER = Struct("<B??qqqqI")
+"""Version, has a value, has a nameless row; since, value, moved at, said; size of the names. Names and rows follow."""
+_ROW = len(ProducerWatermark._fields)
+_UNREADABLE = (StructError, ValueError, RecursionError, KeyError, TypeError)
+
+
+class StoredBookkeepingError(UserActionError):
+    """Stored control bookkeeping that can't be read."""
+
+
+class StoredVersionError(StoredBookkeepingError):
+    """Control bookkeeping stored in a format this release does not know."""
+
+
+def key_of(kind: str, partition: StreamPartition) -> bytes:
+    """Return the key of a partition's entry."""
+    return f"{kind}/{partition}".encode()
+
+
+def parse_key(key: bytes) -> tuple[str, StreamPartition]:
+    """Return the kind and partition that a key names."""
+    try:
+        kind, _, rest = key.decode().partition("/")
+        partition = parse_partition(rest)
+    except (UnicodeDecodeError, PartitionNameError) as error:
+        message = f"stored control bookkeeping has an entry {key!r}; {_CURE}"
+        raise StoredBookkeepingError(message) from error
+    if kind not in (WATERMARK, END):
+        message = f"stored control bookkeeping has an entry {key!r}; it can be {WATERMARK} or {END}; {_CURE}"
+        raise StoredBookkeepingError(message)
+    return kind, partition
+
+
+def watermark_bytes(known: PartitionWatermark) -> bytes:
+    """Return the entry of a partition's watermark."""
+    names = _names_bytes(tuple(known.producers))
+    rows = known.producers.values() if known.nameless is None else (known.nameless, *known.producers.values())
+    flat = list(chain.from_iterable(rows))
+    has_value = known.value is not None
+    header = _HEADER.pack(
+        FORMAT_VERSION,
+        has_value,
+        known.nameless is not None,
+        known.since,
+        known.value or 0,
+        known.moved_at or 0,
+        known.said,
+        len(names),
+    )
+    return header + names + pack(f"<{len(flat)}q", *flat)
+
+
+def watermark_in(value: bytes, partition: StreamPartition) -> PartitionWatermark:
+    """Return the watermark in an entry."""
+    what = f"the watermark of {partition}"
+    _check_version(value[:1], what)
+    try:
+        _, has_value, has_nameless, since, watermark, moved_at, said, length = _HEADER.unpack_from(value)
+        rest = value[_HEADER.size + length :]
+        names = json.loads(value[_HEADER.size : _HEADER.size + length].decode())
+        flat = unpack_from(f"<{len(rest) // 8}q", rest)
+        rows = [ProducerWatermark(*row) for row in zip(*[iter(flat)] * _ROW, strict=True)]
+        nameless = rows.pop(0) if has_nameless else None
+        producers = dict(zip(names, rows, strict=True))
+        if len(rest) % 8 or not _texts(names) or len(producers) != len(rows):
+            _refuse("it does not add up")
+    except (*_UNREADABLE, IndexError) as error:
+        raise _unreadable(what, error) from error
+    return PartitionWatermark(
+        since, watermark if has_value else None, moved_at if has_value else None, producers, nameless, said
+    )
+
+
+@lru_cache(maxsize=4096)
+def _names_bytes(names: tuple[str, ...]) -> bytes:
+    """Cached, since the same tasks write all partitions of a stream, in every batch."""
+    return json.dumps(names).encode()
+
+
+def end_bytes(end: PartitionEnd) -> bytes:
+    """Return the entry of a partition's end."""
+    return _json([end.ended, end.said, sorted(end.tasks)])
+
+
+def end_in(value: bytes, partition: StreamPartition) -> PartitionEnd:
+    """Return the end in an entry."""
+    what = f"the end of {partition}"
+    _check_version(value[:1], what)
+    try:
+        ended, said, tasks = json.loads(value[1:].decode())
+        if type(ended) is not bool or type(said) is not int or not _texts(tasks):
+            _refuse("a field has another type")
+        return PartitionEnd(ended, frozenset(tasks), said)
+    except _UNREADABLE as error:
+        raise _unreadable(what, error) from error
+
+
+_CURE = "restore the task's state from its durable copy, or set a new spec.runId to start with empty state"
+
+
+def _json(tree: list[Any]) -> bytes:
+    return bytes((FORMAT_VERSION,)) + json.dumps(tree, separators=(",", ":")).encode()
+
+
+def _check_version(first: bytes, what: str) -> None:
+    if first != bytes((FORMAT_VERSION,)):
+        found = f"format {first[0]}" if first else "nothing at all"
+        message = (
+            f"{what} is stored in {found}, and this release reads format {FORMAT_VERSION}: run the release that wrote "
+            f"it, or set a new spec.runId to start with empty state"
+        )
+        raise StoredVersionError(message)
+
+
+def _texts(tree: object) -> bool:
+    return isinstance(tree, list) and all(isinstance(text, str) for text in tree)
+
+
+def _refuse(why: str) -> None:
+    raise ValueError(why)
+
+
+def _unreadable(what: str, error: Exception) -> StoredBookkeepingError:
+    return StoredBookkeepingError(f"{what} is stored, but can't be read ({error}); {_CURE}")
 
 
 @dataclass(frozen=True, slots=True)

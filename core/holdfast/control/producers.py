@@ -6,7 +6,7 @@ many producers there are. Then the largest count applies: an end that comes too 
 too late is visible as waiting. Must not keep state.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor
 from typing import NamedTuple
@@ -67,44 +67,3 @@ class UntrackedPartitionError(HoldfastError):
         super().__init__(
             f"a control message of {partition} came to a task that reads {', '.join(map(str, sorted(tracked)))}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A message that contradicts the plan. Processing goes on; the disagreement is to be counted and shown."""
-
-    stream: str
-    task: str
-    said: int | None
-    expected: int
-    message: str
-
-
-def disagreements(deliveries: Iterable[Delivery], producers: Mapping[str, Producers]) -> tuple[Disagreement, ...]:
-    """Return how messages and plan disagree on the producers of a stream, once per stream, task and count."""
-    found: dict[tuple[str, str, int | None], Disagreement] = {}
-    for partition, message in deliveries:
-        rule = producers.get(partition.stream, SOURCE)
-        task, said = message.task, message.task_count
-        if task is None or not rule.count or (said == rule.count and rule.knows(task)):
-            continue
-        key = (partition.stream, task, said)
-        if key not in found:
-            found[key] = Disagreement(
-                partition.stream, task, said, rule.count, _sentence(partition.stream, task, said, rule)
-            )
-    return tuple(found[key] for key in sorted(found, key=str))
-
-
-def _sentence(stream: str, task: str, said: int | None, rule: Producers) -> str:
-    if not rule.knows(task):
-        return (
-            f"{stream} has a control message of task {task}, which is none of the {rule.count} tasks that write it in "
-            f"this plan; it is ignored. After a change of tasks this passes; otherwise another app writes to its topic "
-            f"too: give that one a topic of its own"
-        )
-    return (
-        f"task {task} says that {said} tasks write {stream}, the plan says {rule.count}; the plan counts. After a "
-        f"change of tasks this passes once old messages are read; otherwise two apps write to its topic: give each one "
-        f"of its own"
-    )

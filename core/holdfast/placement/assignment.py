@@ -102,45 +102,12 @@ class _Seating:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessorChange:
-    """The tasks that one processor gains and loses, in the order of names; false if there are none."""
-
-    gained: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.gained or self.lost)
-
-
-@dataclass(frozen=True, slots=True)
 class MovedTask:
     """A task that now runs at another location than the one its state is at."""
 
     task: str
     recorded: str
     now: str
-
-
-@dataclass(frozen=True, slots=True)
-class Locality:
-    """How many tasks an assignment keeps where the record has them."""
-
-    at_location: int
-    on_processor: int
-
-
-def processor_changes(old: Assignment, new: Assignment) -> dict[str, ProcessorChange]:
-    """Return processor -> change for all processors of both assignments; the change is empty if its tasks are equal."""
-    return {processor: _change(old, new, processor) for processor in {**old.tasks_of, **new.tasks_of}}
-
-
-def _change(old: Assignment, new: Assignment, processor: str) -> ProcessorChange:
-    before, after = old.tasks_of.get(processor, ()), new.tasks_of.get(processor, ())
-    had, has = set(before), set(after)
-    return ProcessorChange(
-        gained=tuple(task for task in after if task not in had),
-        lost=tuple(task for task in before if task not in has),
-    )
 
 
 def moved_tasks(
@@ -153,17 +120,3 @@ def moved_tasks(
         if (recorded := task_location.get(task)) is not None
     ]
     return tuple(sorted((one for one in places if one.recorded != one.now), key=lambda one: by_name(one.task)))
-
-
-def locality(
-    assignment: Assignment,
-    processors: Mapping[str, str],
-    task_location: Mapping[str, str],
-    task_processor: Mapping[str, str],
-) -> Locality:
-    """Return how many tasks run at the location of their state, and how many on their previous processor."""
-    ran = assignment.processor_of().items()
-    return Locality(
-        at_location=sum(task_location.get(task) == processors[processor] for task, processor in ran),
-        on_processor=sum(task_processor.get(task) == processor for task, processor in ran),
-    )

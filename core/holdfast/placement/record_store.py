@@ -9,7 +9,7 @@ The value is a line `holdfast-record 2 sha256=<64 digits>` and, compressed by gz
 
 The first `grouped` tasks are those of the grouping. `placeOf` has for each task a row of `places`: location and
 processor. Numbers of tasks and partitions are differences to the number before: nearly all are 0 or 1, which is why
-30 000 tasks fit one ConfigMap (docs/decisions/0025-a-record-is-one-object.md). The run is in the key, so runs never see
+30 000 tasks fit one ConfigMap (docs/decisions/0027-a-record-is-one-object.md). The run is in the key, so runs never see
 each other's records. Must not decide anything from a record, and must not overwrite content it could not read.
 """
 

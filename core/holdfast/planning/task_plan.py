@@ -13,8 +13,14 @@ from holdfast.planning.partition_counts import DecidedCount, Reaching
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
-from holdfast.tasks.expansion import ExpansionRefusedError, ExpansionRules, ParentMappingError
-from holdfast.tasks.grouping import GroupingInput, Tasks, group
+from holdfast.tasks.grouping import (
+    ExpansionRefusedError,
+    ExpansionRules,
+    GroupingInput,
+    ParentMappingError,
+    Tasks,
+    group,
+)
 from holdfast.tasks.partitions import StreamPartition, partitions_of
 from holdfast.tasks.record import PlacementRecord
 

@@ -52,13 +52,6 @@ def api_policy_name(app: str, uid: str) -> str:
     return f"{policy_name(app, uid)}.api"
 
 
-"""The labels and the finalizer by which operator, driver and CLI find the objects of an app.
-
-Each is written by one of the three and selected by another, so it is defined only here. Labels that Spark writes
-(`spark-role`, `spark-app-selector`) are here because Holdfast selects by them. Must not hold names of objects
-(`names`) or keys inside ConfigMaps (`attempt`, `assignment`, `report`).
-"""
-
 APP_LABEL = "holdfast.dev/app"
 """On everything that belongs to an app; the value is the app's name."""
 

@@ -2,7 +2,7 @@
 
 Each source partition moves to the next version on its own, at the marker that ends its part of a data set; a version
 is sealed when the last partition has left it. The version that look-ups read changes only at a batch boundary, so all
-look-ups of a batch see the same one. If the sources grow, the store becomes invalid (`validity`), so the partitions
+look-ups of a batch see the same one. If the sources grow, the store becomes invalid (`recovery`), so the partitions
 here never change. Must not move rows: it says which version a row goes to, which is read and which may be removed.
 """
 

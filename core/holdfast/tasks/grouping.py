@@ -1,14 +1,239 @@
-"""Grouping of stream partitions into tasks: `group`, corrected by the record of the last run where the app has state.
+"""Grouping of stream partitions into tasks: `group`, corrected by the record of the last run; and growth of streams.
 
-A task is the unit of order and state, so the partitions of a task must not change by accident. Must not know about
-processors or locations.
+A task is the unit of order and state, so every key stays with the task that holds its state. If a stream had
+`previous` partitions, its partition p goes to the task of `p % previous`, because hash(key) % current modulo previous
+is hash(key) % previous if current is a multiple of previous; other growth is refused. A user may set another parent
+(`expansion.parent`); it is evaluated on Python's syntax tree, so that only integer arithmetic can run. A child is not
+read until its parent has been processed up to the end it had when the child was first seen: otherwise rows of one key
+would be processed out of order. Must not know processors or locations, nor read offsets: they are arguments.
 """
 
-from collections.abc import Iterable, Mapping
+import ast
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import add, floordiv, mod, mul, sub
 
-from holdfast.tasks.expansion import ExpansionRules, keep_with_recorded_tasks
-from holdfast.tasks.partitions import StreamPartition
+from holdfast.errors import UserActionError
+from holdfast.reasons import Reason
+from holdfast.tasks.partitions import StreamPartition, counts_of
+from holdfast.tasks.record import ParentEnd, PlacementRecord
+
+_NAMES = ("partition", "previous", "current")
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Div: floordiv,
+    ast.Mod: mod,
+}
+
+
+class ParentMappingError(UserActionError):
+    """An `expansion.parent` that can't be parsed or gives no valid partition."""
+
+
+class ParentMapping:
+    """A parsed `expansion.parent`, to be called with partition numbers."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._tree = ast.parse(text.strip(), mode="eval").body
+            _check(self._tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            message = f"expansion.parent {text!r} is not arithmetic over {', '.join(_NAMES)}: {error}"
+            raise ParentMappingError(message) from error
+
+    def __call__(self, partition: int, previous: int, current: int) -> int:
+        """Return the old partition that held the keys of `partition`."""
+        values = {"partition": partition, "previous": previous, "current": current}
+        where = f"for partition {partition} (previous {previous}, current {current})"
+        try:
+            parent = _evaluate(self._tree, values)
+        except ZeroDivisionError as error:
+            message = f"expansion.parent {self.text!r} divides by zero {where}"
+            raise ParentMappingError(message) from error
+        if not 0 <= parent < previous:
+            message = f"expansion.parent {self.text!r} gives {parent} {where}; it must be 0 to {previous - 1}"
+            raise ParentMappingError(message)
+        return parent
+
+
+def _check(node: ast.expr) -> None:
+    """Raise `ValueError` for anything `_evaluate` does not know."""
+    match node:
+        case ast.Constant(value=int()) | ast.Name(id="partition" | "previous" | "current"):
+            return
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            _check(inner)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            _check(left)
+            _check(right)
+        case _:
+            message = f"{ast.unparse(node)} is not allowed in it"
+            raise ValueError(message)
+
+
+def _evaluate(node: ast.expr, values: dict[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return values[name]
+        case ast.UnaryOp(operand=inner):
+            return -_evaluate(inner, values)
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _OPERATORS[type(operator)](_evaluate(left, values), _evaluate(right, values))
+    message = f"unchecked {ast.dump(node)}"
+    raise AssertionError(message)
+
+
+DEFAULT_PARENT = "partition % previous"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionRules:
+    """How tasks follow the growth of a stream."""
+
+    enabled: bool = True
+    parent: str = DEFAULT_PARENT
+    unknown_partitioner: frozenset[str] = frozenset()
+    """Streams whose partitioner is `none`: without a custom mapping it is unknown where their keys went."""
+
+    def mapping(self) -> ParentMapping:
+        """Return the parsed `parent`; raise `ParentMappingError` if it is not arithmetic."""
+        return ParentMapping(self.parent)
+
+    @property
+    def custom(self) -> bool:
+        """Whether the user set a mapping, and so is responsible for it."""
+        return self.parent.replace(" ", "") != DEFAULT_PARENT.replace(" ", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionRefusal:
+    """Why tasks can't follow the growth of a stream, with the numbers and what to do."""
+
+    reason: Reason
+    stream: str
+    message: str
+
+
+class ExpansionRefusedError(UserActionError):
+    """Tasks can't follow the growth of streams; has one refusal per stream."""
+
+    def __init__(self, refusals: tuple[ExpansionRefusal, ...]) -> None:
+        self.refusals = refusals
+        super().__init__("; ".join(refusal.message for refusal in refusals))
+
+
+def keep_with_recorded_tasks(
+    base: Mapping[StreamPartition, str],
+    recorded: Mapping[str, tuple[StreamPartition, ...]],
+    expansion: ExpansionRules,
+) -> dict[StreamPartition, str]:
+    """Return partition -> task, with every recorded partition and its children at the recorded task."""
+    task_of = {partition: task for task, partitions in recorded.items() for partition in partitions}
+    previous, current = counts_of(task_of), counts_of(base)
+    shared = sorted(set(previous) & set(current))
+    refusals = [refusal for stream in shared if (refusal := _refusal(stream, previous, current, expansion))]
+    if refusals:
+        raise ExpansionRefusedError(tuple(refusals))
+    parent_of = expansion.mapping()
+    kept, vanished, tasks = dict(base), dict[str, ExpansionRefusal](), set(base.values())
+    for partition in base:
+        stream, number = partition
+        if stream not in previous:
+            continue
+        grown = current[stream] > previous[stream]
+        try:
+            parent = parent_of(number, previous[stream], current[stream]) if grown else number
+        except ParentMappingError as error:
+            vanished.setdefault(stream, ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, str(error)))
+            continue
+        task = task_of.get(StreamPartition(stream, parent))
+        if task is None or task not in tasks:
+            vanished.setdefault(stream, _vanished(partition, parent, task))
+        else:
+            kept[partition] = task
+    if vanished:
+        raise ExpansionRefusedError(tuple(vanished.values()))
+    return kept
+
+
+def _refusal(
+    stream: str, previous: Mapping[str, int], current: Mapping[str, int], expansion: ExpansionRules
+) -> ExpansionRefusal | None:
+    before, now = previous[stream], current[stream]
+    if now < before:
+        message = (
+            f"{stream} had {before} partitions in the last run and has {now} now; state of the missing ones would be "
+            f"lost: "
+            f"restore the stream, or set a new spec.runId to start with empty state"
+        )
+        return ExpansionRefusal(Reason.PARTITIONS_SHRANK, stream, message)
+    if now > before and now % before and not expansion.custom:
+        up = -(-now // before) * before
+        message = (
+            f"{stream} grew from {before} to {now} partitions, which is not a multiple, so keys changed tasks: grow "
+            f"it to {up}, give expansion.parent if your partitioner follows another rule, or set a new spec.runId"
+        )
+        return ExpansionRefusal(Reason.NOT_A_MULTIPLE, stream, message)
+    if now > before and stream in expansion.unknown_partitioner and not expansion.custom:
+        message = (
+            f"{stream} grew from {before} to {now} partitions, but with partitioner none nobody knows where its keys "
+            f"went: "
+            f"declare its partitioner, or give expansion.parent"
+        )
+        return ExpansionRefusal(Reason.PARTITIONER_UNKNOWN, stream, message)
+    return None
+
+
+def _vanished(partition: StreamPartition, parent: int, task: str | None) -> ExpansionRefusal:
+    holder = f"task {task}" if task else "a task"
+    message = (
+        f"{partition} belongs to {holder} of the record (it holds the keys of {partition.stream}/{parent}), but the "
+        f"grouping has no such task now: keep spec.grouping as it was, or set a new spec.runId"
+    )
+    return ExpansionRefusal(Reason.TASK_VANISHED, partition.stream, message)
+
+
+def parents_of_new(
+    record: PlacementRecord, partitions: Iterable[StreamPartition], expansion: ExpansionRules
+) -> dict[StreamPartition, StreamPartition]:
+    """Return new partition -> the partition of the same stream that held its keys in the record."""
+    partitions, before = sorted(partitions), record.counts()
+    now, parent_of = counts_of(partitions), expansion.mapping()
+    return {
+        part: StreamPartition(part.stream, parent_of(part.partition, before[part.stream], now[part.stream]))
+        for part in partitions
+        if 0 < before.get(part.stream, 0) <= part.partition
+    }
+
+
+def child_after(
+    record: PlacementRecord, parents: Mapping[StreamPartition, StreamPartition], ends: Mapping[StreamPartition, int]
+) -> dict[StreamPartition, ParentEnd]:
+    """Return `child_after` of the new record: that of the last record, and for each new child the end of its parent.
+
+    `ends` has the end offset of every parent. It must be read after the child was seen: otherwise rows could be added
+    in between.
+    """
+    fresh = {child: ParentEnd(parent, ends[parent]) for child, parent in parents.items()}
+    return {**record.child_after, **fresh}
+
+
+def may_be_read(
+    child: StreamPartition, after: Mapping[StreamPartition, ParentEnd], processed: Mapping[StreamPartition, int]
+) -> bool:
+    """Whether a partition may be read yet; `processed` has the next offset of each partition read so far."""
+    first = after.get(child)
+    if first is None:
+        return True
+    # A parent that is itself a child and has no rows is processed to its end at once, but its own parent may not be.
+    return processed.get(first.parent, 0) >= first.offset and may_be_read(first.parent, after, processed)
+
 
 Tasks = dict[str, tuple[StreamPartition, ...]]
 """Task -> its stream partitions, sorted; tasks in natural order."""

@@ -21,7 +21,7 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
-from holdfast.tasks.expansion import ExpansionRules, child_after, parents_of_new
+from holdfast.tasks.grouping import ExpansionRules, child_after, parents_of_new
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.checkpoint.life import take_up

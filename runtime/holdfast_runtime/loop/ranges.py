@@ -13,7 +13,7 @@ that replays and later attempts know them. Must not read streams.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.tasks.expansion import may_be_read
+from holdfast.tasks.grouping import may_be_read
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import NewPartition

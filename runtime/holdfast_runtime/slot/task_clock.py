@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.bookkeeping import Bookkeeping
 from holdfast.control.messages import EndOfStreamMessage, Position, WatermarkMessage, encode
 from holdfast.control.producers import Delivery
-from holdfast.control.relay import Relay, aggregating_partition, relays
-from holdfast.control.sending import ControlSender, Emission, SenderProgress
+from holdfast.control.sending import ControlSender, Emission, Relay, SenderProgress, aggregating_partition, relays
 from holdfast.control.watermark import Upstream, held_back_by, input_watermark
 from holdfast.moments import event_moment
 from holdfast.tasks.partitions import StreamPartition

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import msgpack
 
-from holdfast.control.bookkeeping_format import StoredBookkeepingError
+from holdfast.control.bookkeeping import StoredBookkeepingError
 from holdfast.errors import HoldfastError, RetrySoonError, UserActionError, WorldChangeError
 
 _PARSE_ERRORS = (
