@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from holdfast.errors import HoldfastError, PlanningFailedError
+from holdfast.errors import HoldfastError, PlanningFailedError, code_of
 from holdfast_cli.cluster import drain_command, logs_command, status_command
 from holdfast_cli.local import offsets_command, state_command, stream_commands
 from holdfast_cli.output.failures import print_failure
@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
             traceback.print_exception(error.__cause__)
         print(f"holdfast: {error}", file=sys.stderr)  # noqa: T201 - for the terminal
         output, events = getattr(options, "output", "text"), getattr(options, "events", False)
-        print_failure(output, type(error).__name__, str(error), event=events)
+        print_failure(output, code_of(error), str(error), event=events)
         return _BAD_USAGE
 
 

@@ -13,7 +13,20 @@ from typing import TypeVar
 
 
 class HoldfastError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose.
+
+    The type says who has to act, `code` what happened: a name for programs, which `-o json` prints and releases keep. A
+    class of its own is only for what is caught somewhere; its code is its name.
+    """
+
+    def __init__(self, message: str = "", *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code or type(self).__name__
+
+
+def code_of(error: BaseException) -> str:
+    """Return what programs call an error: its code, or the name of its type if Holdfast did not raise it."""
+    return error.code if isinstance(error, HoldfastError) else type(error).__name__
 
 
 class UserActionError(HoldfastError):

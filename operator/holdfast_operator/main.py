@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import kopf
 from kubernetes.aio import client, config
 
+from holdfast.errors import code_of
 from holdfast_operator.act.actions import ActionRunner, EventWriter
 from holdfast_operator.act.lease import LeaseCandidate, lease_held
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule
@@ -140,7 +141,7 @@ async def _operate(
 
 def _failed(metrics: Metrics, key: AppKey, error: Exception) -> None:
     metrics.failed(error)
-    _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, type(error).__name__, error)
+    _LOG.warning("%s/%s: %s: %s; it is looked at again", key.namespace, key.name, code_of(error), error)
 
 
 def _who() -> str:

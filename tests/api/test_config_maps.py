@@ -5,12 +5,14 @@ import base64
 import pytest
 from kubernetes import config
 
+from holdfast.errors import UserActionError
 from holdfast.placement.config_map_store import ConfigMapStore
-from holdfast.placement.metadata_store import ContentUnreadableError, VersionConflictError
+from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_store import MOST_TASKS, RecordStore
 from holdfast_runtime.coordination.api_config_maps import ApiConfigMaps
 from tests.api.admin import CONFIG_MAPS
 from tests.api.conftest import Site
+from tests.error_codes import has_code
 from tests.placement.records import large
 
 OWNER = {"apiVersion": "holdfast.dev/v1alpha1", "kind": "StreamApp", "name": "ads", "uid": "uid-of-app"}
@@ -53,7 +55,7 @@ def test_content_of_others_is_refused_and_left_alone(site: Site, store: ConfigMa
     version = store.put("ads/x", b"one", None)
     path = f"{CONFIG_MAPS.format(site.namespace)}/ads.x"
     site.admin.patch(path, {"data": {"note": "mine"}})
-    with pytest.raises(ContentUnreadableError, match=r"ads\.x"):
+    with pytest.raises(UserActionError, match=r"ads\.x", check=has_code("ContentUnreadableError")):
         store.get("ads/x")
     with pytest.raises(VersionConflictError):
         store.put("ads/x", b"two", version)

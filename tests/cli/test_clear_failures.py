@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import WorldChangeError
 from holdfast_cli.main import main
-from holdfast_runtime.checkpoint.places import DataUnusableError, disk_refusals
+from holdfast_runtime.checkpoint.places import disk_refusals
 from tests.cli.conftest import EXAMPLE, RUNNABLE, Holdfast, Ran
+from tests.error_codes import has_code
 
 
 def write(old: str = "", new: str = "") -> None:
@@ -91,7 +93,7 @@ def test_a_data_directory_that_is_a_file_is_said_in_a_line(holdfast: Holdfast) -
 )
 def test_what_a_disk_refuses_names_the_directory_and_the_cure(number: int, cure: str) -> None:
     said = rf"the data directory here \(here/x\) can't be used: .*; {cure}"
-    with pytest.raises(DataUnusableError, match=said), disk_refusals(Path("here")):
+    with pytest.raises(WorldChangeError, match=said, check=has_code("DataUnusableError")), disk_refusals(Path("here")):
         raise OSError(number, os.strerror(number), "here/x")
 
 

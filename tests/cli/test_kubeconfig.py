@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HoldfastError
-from holdfast_cli.cluster.target import ClusterTarget, NoClusterError, find_target
-from holdfast_cli.plan.app_file import FileUnreadableError
+from holdfast.errors import UserActionError
+from holdfast_cli.cluster.target import ClusterTarget, find_target
 from tests.cli.conftest import Holdfast
+from tests.error_codes import has_code
 from tests.kafka.broker import free_ports
 
 
@@ -50,29 +50,29 @@ def test_a_context_without_a_namespace_means_default(tmp_path: Path) -> None:
 def test_in_a_pod_without_a_kubeconfig_its_own_cluster_is_meant(tmp_path: Path) -> None:
     within = {"KUBECONFIG": str(tmp_path / "none"), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert find_target(None, None, within) == ClusterTarget((), None, "default")
-    with pytest.raises(NoClusterError, match="no kubeconfig"):
+    with pytest.raises(UserActionError, match="no kubeconfig", check=has_code("NoClusterError")):
         find_target(None, "a", within)
 
 
 @pytest.mark.parametrize(
-    ("text", "context", "error", "said"),
+    ("text", "context", "code", "said"),
     [
-        (None, None, NoClusterError, "there is no kubeconfig at"),
-        ("{}", None, NoClusterError, "there is no kubeconfig at"),
-        ("[1]", None, FileUnreadableError, "it holds no object"),
-        ("{", None, FileUnreadableError, "is no kubeconfig"),
-        ("contexts: [{name: prod, context: {}}]", None, NoClusterError, "--context (there are: prod)"),
-        ("contexts: [{name: prod, context: {}}]", "prd", NoClusterError, "no context prd in .*; did you mean prod"),
-        ("contexts: 7", "prd", NoClusterError, "no context prd in .*; there are none"),
+        (None, None, "NoClusterError", "there is no kubeconfig at"),
+        ("{}", None, "NoClusterError", "there is no kubeconfig at"),
+        ("[1]", None, "FileUnreadableError", "it holds no object"),
+        ("{", None, "FileUnreadableError", "is no kubeconfig"),
+        ("contexts: [{name: prod, context: {}}]", None, "NoClusterError", "--context (there are: prod)"),
+        ("contexts: [{name: prod, context: {}}]", "prd", "NoClusterError", "no context prd in .*; did you mean prod"),
+        ("contexts: 7", "prd", "NoClusterError", "no context prd in .*; there are none"),
     ],
 )
 def test_what_names_no_cluster_says_what_to_do(
-    tmp_path: Path, text: str | None, context: str | None, error: type[HoldfastError], said: str
+    tmp_path: Path, text: str | None, context: str | None, code: str, said: str
 ) -> None:
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(error, match=said.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(UserActionError, match=said.replace("(", r"\(").replace(")", r"\)"), check=has_code(code)):
         find_target(None, context, environment(path))
 
 

@@ -19,7 +19,6 @@ from holdfast_cli.cluster.pod_logs import (
     AppPods,
     LogFollower,
     LogSelection,
-    NoLogError,
     OpenLog,
     PodLog,
     attempts_in,
@@ -30,6 +29,7 @@ from holdfast_cli.cluster.pod_logs import (
 )
 from tests.cli.conftest import Holdfast
 from tests.cli.test_status import NOW, app
+from tests.error_codes import has_code
 
 Tree = dict[str, Any]
 ALL = LogSelection(executors=None)
@@ -196,7 +196,7 @@ def test_a_pod_that_waits_says_for_what(capsys: Capture) -> None:
 
 
 def test_no_pod_at_all_is_an_error() -> None:
-    with pytest.raises(NoLogError, match="there is no pod of the driver of ads"):
+    with pytest.raises(WorldChangeError, match="there is no pod of the driver of ads", check=has_code("NoLogError")):
         shown(seen(), LogSelection(), Cluster())
 
 
@@ -313,7 +313,7 @@ def test_following_an_attempt_ends_with_it(capsys: Capture) -> None:
     looks: Looks = [seen(pod("driver", 1, phase="Failed"), pod("driver", 2))]
     follow(looks, LogSelection(attempt=1), Cluster(a1_driver=[Log(b"one")]))
     assert capsys.readouterr() == ("one\n", "holdfast: attempt 1 of ads has ended\n")
-    with pytest.raises(NoLogError, match="of attempt 7"):
+    with pytest.raises(WorldChangeError, match="of attempt 7", check=has_code("NoLogError")):
         follow(looks, LogSelection(attempt=7), Cluster())
 
 

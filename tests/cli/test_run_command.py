@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast_cli.run import run_command
 from holdfast_cli.run.watcher import Engine, RunDisplay, run_watched
 from holdfast_runtime.progress import EndCause, Listener, RunEnded
-from holdfast_runtime.spark.session import JavaMissingError
 from tests.cli.conftest import RUNNABLE, Holdfast
 from tests.cli.run_events import ENDED, FIRST, STARTED, WHERE
 
@@ -20,7 +20,7 @@ TEXT = RunDisplay(as_json=False, color="never", metrics=None, where=WHERE)
 JSON = RunDisplay(as_json=True, color="never", metrics=None, where=WHERE)
 
 
-class NoWayError(JavaMissingError):
+class NoWayError(UserActionError):
     """Some failure on purpose."""
 
 

@@ -8,12 +8,13 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast_cli.output.failures import UsageError
+from holdfast.errors import UserActionError
 from holdfast_cli.run.metrics import MetricsAddress, MetricsServer, RunMetrics, parse_address
 from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import JsonView, event_json
 from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
+from tests.error_codes import has_code
 
 
 def test_names_and_values_of_events_in_json() -> None:
@@ -148,12 +149,12 @@ def test_where_metrics_are_served(text: str, address: MetricsAddress) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "65536", "-1", "host:", "99999999999999999999", "9100:host"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="write PORT or HOST:PORT"):
+    with pytest.raises(UserActionError, match="write PORT or HOST:PORT", check=has_code("UsageError")):
         parse_address(text)
 
 
 def test_a_port_in_use_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"can't listen on 127.0.0.1:{port}"):
+        with pytest.raises(UserActionError, match=f"can't listen on 127.0.0.1:{port}", check=has_code("UsageError")):
             MetricsServer(RunMetrics(), MetricsAddress("127.0.0.1", port))

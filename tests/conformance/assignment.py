@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from holdfast.placement.assignment import NoProcessorsError, NoTasksError, assign
+from holdfast.errors import HoldfastError
+from holdfast.placement.assignment import assign
 from tests.placement.assignment_cases import locality
 
-PROBLEMS = {"NoTasks": NoTasksError, "NoProcessors": NoProcessorsError}
+PROBLEMS = {"NoTasks": "NoTasksError", "NoProcessors": "NoProcessorsError"}
 
 
 def run_assignment_case(case: dict[str, Any]) -> None:
@@ -13,8 +14,8 @@ def run_assignment_case(case: dict[str, Any]) -> None:
     places, ran_on = case.get("taskLocation", {}), case.get("taskProcessor", {})
     try:
         assignment = assign(tasks, processors, places, ran_on)
-    except (NoTasksError, NoProcessorsError) as error:
-        assert isinstance(error, PROBLEMS[expected["problem"]]), str(error)
+    except HoldfastError as error:
+        assert error.code == PROBLEMS[expected["problem"]], str(error)
         return
     assert "problem" not in expected
     assert sorted(assignment.processor_of()) == sorted(tasks)

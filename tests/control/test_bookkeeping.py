@@ -6,7 +6,6 @@ from holdfast.control.bookkeeping import (
     Bookkeeping,
     ControlInputs,
     StoredBookkeepingError,
-    StoredVersionError,
     end_bytes,
     end_in,
     key_of,
@@ -27,6 +26,7 @@ from tests.control.histories import (
     lived,
     said,
 )
+from tests.error_codes import has_code
 
 Store = dict[bytes, bytes]
 
@@ -131,10 +131,14 @@ def test_a_format_of_a_newer_release_says_what_to_do() -> None:
     known = Bookkeeping.started(inputs(), 0)
     newer = b"\x02" + watermark_bytes(known.watermarks.partitions[MID[0]])[1:]
     with pytest.raises(
-        StoredVersionError, match="the watermark of mid/0 is stored in format 2, and this release reads"
+        StoredBookkeepingError,
+        match="the watermark of mid/0 is stored in format 2, and this release reads",
+        check=has_code("StoredVersionError"),
     ):
         Bookkeeping.restored({key_of("watermark", MID[0]): newer}, inputs(), 0)
-    with pytest.raises(StoredVersionError, match="run the release that wrote it"):
+    with pytest.raises(
+        StoredBookkeepingError, match="run the release that wrote it", check=has_code("StoredVersionError")
+    ):
         end_in(b"\x02" + end_bytes(known.ends.partitions[MID[0]])[1:], MID[0])
 
 

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.checkpoint.life import CheckpointLife, check_outputs, take_up
 from holdfast_runtime.state.storage import FolderStorage
-from holdfast_runtime.streams.markers import OutputsAheadError, PlacedMarker
+from holdfast_runtime.streams.markers import PlacedMarker
 from holdfast_runtime.streams.records import Marker
+from tests.error_codes import has_code
 
 A, B = "a" * 16, "b" * 16
 
@@ -36,7 +38,11 @@ def test_batches_that_are_done_or_planned_by_attempts_that_used_the_checkpoint_m
 def test_others_are_refused_with_what_is_there_and_the_cures(
     written: PlacedMarker, life: CheckpointLife | None, why: str
 ) -> None:
-    with pytest.raises(OutputsAheadError, match=rf"^totals/1 holds batch .*{why}\..*Bring back .* new spec\.runId"):
+    with pytest.raises(
+        UserActionError,
+        match=rf"^totals/1 holds batch .*{why}\..*Bring back .* new spec\.runId",
+        check=has_code("OutputsAheadError"),
+    ):
         check_outputs([marker(batch=1, epoch=1), written], life, {"partition-0": 3})
 
 
@@ -59,6 +65,6 @@ def test_an_attempt_that_is_refused_leaves_no_number_and_is_refused_again(tmp_pa
     here = FolderStorage(tmp_path)
     take_up(here, 1, [], {}, A)
     for attempt in (2, 3, 4):
-        with pytest.raises(OutputsAheadError):
+        with pytest.raises(UserActionError, check=has_code("OutputsAheadError")):
             take_up(here, attempt, [marker(epoch=2)], {"partition-0": 3}, B)
     assert here.names() == [CheckpointLife(1, A).name]

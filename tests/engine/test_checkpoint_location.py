@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.checkpoint.places import CheckpointLocationError, storage_at
+from holdfast.errors import UserActionError
+from holdfast_runtime.checkpoint.places import storage_at
 from holdfast_runtime.state.object_storage import ObjectStorage, S3Service
 from holdfast_runtime.state.storage import FolderStorage
+from tests.error_codes import has_code
 
 S3A = "spark.hadoop.fs.s3a."
 
@@ -57,23 +59,31 @@ def test_settings_of_s3a_say_how_an_object_store_is_reached(conf: dict[str, str]
     ],
 )
 def test_an_address_that_names_none_is_refused_with_what_to_write(location: str, why: str) -> None:
-    with pytest.raises(CheckpointLocationError, match=why):
+    with pytest.raises(UserActionError, match=why, check=has_code("CheckpointLocationError")):
         storage_at(location, {})
 
 
 def test_credentials_in_an_address_are_refused_and_not_told() -> None:
-    with pytest.raises(CheckpointLocationError, match="has no bucket") as told:
+    with pytest.raises(UserActionError, match="has no bucket", check=has_code("CheckpointLocationError")) as told:
         storage_at("s3a://AKIA:hidden@bucket/apps", {})
     assert "hidden" not in str(told.value)
 
 
 @pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token", "bucket.mine.secret.key"])
 def test_credentials_in_a_spec_are_refused_by_their_setting_and_not_told(name: str) -> None:
-    with pytest.raises(CheckpointLocationError, match=rf"{S3A}{name}.* into a Secret.* pod templates") as told:
+    with pytest.raises(
+        UserActionError,
+        match=rf"{S3A}{name}.* into a Secret.* pod templates",
+        check=has_code("CheckpointLocationError"),
+    ) as told:
         storage_at("s3a://mine/apps", {S3A + name: "hidden"})
     assert "hidden" not in str(told.value)
 
 
 def test_a_setting_that_is_neither_true_nor_false_is_named() -> None:
-    with pytest.raises(CheckpointLocationError, match=r"path\.style\.access is yes; write true or false"):
+    with pytest.raises(
+        UserActionError,
+        match=r"path\.style\.access is yes; write true or false",
+        check=has_code("CheckpointLocationError"),
+    ):
         storage_at("s3a://mine", {f"{S3A}endpoint": "minio", f"{S3A}path.style.access": "yes"})

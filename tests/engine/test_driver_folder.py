@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast_runtime.checkpoint.places import CheckpointLocationError
 from holdfast_runtime.checkpoint.run_owner import claim_run
-from holdfast_runtime.driver.pod import DriverFolder, DriverFolderError, old_runs_of, places_of, read_folder
+from holdfast_runtime.driver.pod import DriverFolder, old_runs_of, places_of, read_folder
 from holdfast_runtime.state.storage import FolderStorage
+from tests.error_codes import has_code
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "Run.1", 2, "ads-assignment", "ads-report", {"clicks": 4})
 FOLDERS = Path("/etc/holdfast"), Path("/var/lib/holdfast"), Path("/tmp/driver")  # noqa: S108 - nothing is made
@@ -70,12 +71,14 @@ def test_where_an_object_store_is_shared_spark_keeps_its_files_on_the_drivers_ow
     [("gs://bucket/ads", "object stores that speak S3"), ("file://host/ads", "it names a host")],
 )
 def test_a_location_that_this_release_cannot_use_is_refused(tmp_path: Path, location: str, why: str) -> None:
-    with pytest.raises(CheckpointLocationError, match=why):
+    with pytest.raises(UserActionError, match=why, check=has_code("CheckpointLocationError")):
         places_of(told(tmp_path, location), *FOLDERS, None)
 
 
 def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointLocationError, match=r"checkpoint\.location is not set"):
+    with pytest.raises(
+        UserActionError, match=r"checkpoint\.location is not set", check=has_code("CheckpointLocationError")
+    ):
         places_of(read_folder(folder(tmp_path)), *FOLDERS, None)
 
 
@@ -83,10 +86,12 @@ def test_an_app_without_a_location_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_or_spoilt_is_named(tmp_path: Path, name: str) -> None:
     there = folder(tmp_path)
     (there / name).write_text("{")
-    with pytest.raises(DriverFolderError, match="image of the release whose operator wrote"):
+    with pytest.raises(
+        UserActionError, match="image of the release whose operator wrote", check=has_code("DriverFolderError")
+    ):
         read_folder(there)
     (there / name).unlink()
-    with pytest.raises(DriverFolderError, match=name):
+    with pytest.raises(UserActionError, match=name, check=has_code("DriverFolderError")):
         read_folder(there)
 
 

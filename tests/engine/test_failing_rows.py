@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_runtime.slot.report import SlotUserError
+from holdfast.errors import UserActionError
 from holdfast_runtime.testing import Crashed, TestDriver
 
 APPLY = """
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_any_row_or_with_the_host_is_no_dead_letter(
 ) -> None:
     with TestDriver(applied(function, **LETTERS), tmp_path) as driver:
         driver.feed("orders", orders(0, 1))
-        with pytest.raises(SlotUserError, match=said):
+        with pytest.raises(UserActionError, match=said):
             driver.run()
         assert driver.rows("failed") == []
 
@@ -135,13 +135,13 @@ def test_without_dead_letters_the_message_names_the_row_on_which_apply_fails(tmp
     with TestDriver(applied(), tmp_path) as driver:
         driver.feed("orders", orders(*range(20)))
         with pytest.raises(
-            SlotUserError,
+            UserActionError,
             match=r'step made: shop:rated failed on the row \{"customer":"a","n":13\} \(orders/\d, offset 13\) at .*: '
             r"ValueError: the rate of 13 is unknown",
         ):
             driver.run()
         driver.restart(applied(schema="customer STRING, cents INT"))
-        with pytest.raises(SlotUserError, match=r"step made"):
+        with pytest.raises(UserActionError, match=r"step made"):
             driver.run()
 
 
@@ -207,7 +207,7 @@ def test_without_dead_letters_the_message_names_key_and_row_on_which_process_fai
     with TestDriver(processed(), tmp_path) as driver:
         driver.feed("orders", orders(1, 13, customer="b"))
         with pytest.raises(
-            SlotUserError,
+            UserActionError,
             match=r'key \'b\', whose first row here is \{"customer":"b","n":1\} \(orders/\d, offset 0\) at .*unlucky',
         ):
             driver.run()

@@ -2,14 +2,16 @@
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.app import StreamApp
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import PlacementRecord
-from holdfast_runtime.driver.attempt import Growth, GrowthHaltedError
+from holdfast_runtime.driver.attempt import Growth
 from holdfast_runtime.progress import Event, GrowthRefused
 from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing.stand_ins import app_of
+from tests.error_codes import has_code
 
 TREE = {
     "apiVersion": "holdfast.dev/v1alpha1",
@@ -79,7 +81,11 @@ def test_what_is_no_multiple_is_said_once_and_what_becomes_one_is_taken() -> Non
 
 
 def test_halt_stops_the_app_with_the_cure() -> None:
-    with pytest.raises(GrowthHaltedError, match=r"clicks has grown from 2 to 4 .* set spec.onPartitionGrowth"):
+    with pytest.raises(
+        UserActionError,
+        match=r"clicks has grown from 2 to 4 .* set spec.onPartitionGrowth",
+        check=has_code("GrowthHaltedError"),
+    ):
         watched(policy("Halt"), []).taken(clicks(4))
 
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_runtime.spark.session import JavaMissingError, require_java
+from holdfast.errors import UserActionError
+from holdfast_runtime.spark.session import require_java
+from tests.error_codes import has_code
 
 
 def java(home: Path, said: str) -> str:
@@ -33,7 +35,11 @@ def test_a_java_that_is_new_enough(tmp_path: Path, said: str, version: int) -> N
 @pytest.mark.parametrize("said", ['java version "1.8.0_402"', 'openjdk version "11.0.22" 2024-01-16'])
 def test_an_old_java_is_named_with_what_is_needed(tmp_path: Path, said: str) -> None:
     program = java(tmp_path, said)
-    with pytest.raises(JavaMissingError, match=rf"{program} is Java (8|11), Spark needs Java 17 or newer"):
+    with pytest.raises(
+        UserActionError,
+        match=rf"{program} is Java (8|11), Spark needs Java 17 or newer",
+        check=has_code("JavaMissingError"),
+    ):
         require_java({"JAVA_HOME": str(tmp_path)})
 
 
@@ -46,14 +52,16 @@ def test_an_old_java_is_named_with_what_is_needed(tmp_path: Path, said: str) -> 
     ],
 )
 def test_a_java_that_is_not_there(environment: dict[str, str], said: str) -> None:
-    with pytest.raises(JavaMissingError, match=said):
+    with pytest.raises(UserActionError, match=said, check=has_code("JavaMissingError")):
         require_java(environment)
 
 
 def test_a_program_that_is_no_java(tmp_path: Path) -> None:
     program = java(tmp_path, "hello")
-    with pytest.raises(JavaMissingError, match=r"does not say which Java it is \(it says: hello"):
+    with pytest.raises(
+        UserActionError, match=r"does not say which Java it is \(it says: hello", check=has_code("JavaMissingError")
+    ):
         require_java({"JAVA_HOME": str(tmp_path)})
     Path(program).chmod(0o644)
-    with pytest.raises(JavaMissingError, match="can't be run"):
+    with pytest.raises(UserActionError, match="can't be run", check=has_code("JavaMissingError")):
         require_java({"JAVA_HOME": str(tmp_path)})

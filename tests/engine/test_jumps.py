@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
-from holdfast_runtime.checkpoint.offsets import DueJump, Jump, JumpFile, JumpStaleError, JumpUnreadableError, Offsets
+from holdfast_runtime.checkpoint.offsets import DueJump, Jump, JumpFile, Offsets
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.loop.lost_positions import PositionLostError
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, batch_to, next_offsets
@@ -23,6 +24,7 @@ from holdfast_runtime.state.task_store import OFFSETS
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 from holdfast_runtime.testing import Crashed, TestDriver
 from tests.engine.totals import app, orders
+from tests.error_codes import has_code
 
 A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))
 READING = AttemptInputs({"partition-0": (A0, B0), "partition-1": (A1, B0)}, frozenset(), BatchLimits(100))
@@ -106,7 +108,7 @@ def test_a_bounded_stream_that_was_made_anew_ends_where_it_ends_now() -> None:
     ],
 )
 def test_a_jump_from_elsewhere_is_refused(before: Offsets, reading: AttemptInputs, message: str) -> None:
-    with pytest.raises(JumpStaleError, match=message):
+    with pytest.raises(UserActionError, match=message, check=has_code("JumpStaleError")):
         next_offsets(before, reading, seen(), jump(a0=4))
 
 
@@ -124,14 +126,16 @@ def test_all_partitions_that_are_lost_are_named() -> None:
 def test_a_jump_with_a_digit_that_is_another_leads_nowhere() -> None:
     text = jump(a0=5).text()
     assert Jump.parse(text).to == {A0: 5}
-    with pytest.raises(JumpUnreadableError, match="does not fit its checksum"):
+    with pytest.raises(UserActionError, match="does not fit its checksum", check=has_code("JumpUnreadableError")):
         Jump.parse(text.replace("5]", "4]"))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', '{"format": 1, "id": "x", "partitions": {"a": [1, 2]}}'])
 def test_a_file_that_holds_no_jump_is_refused_with_the_cure(tmp_path: Path, text: str) -> None:
     (tmp_path / "jump.json").write_text(text)
-    with pytest.raises(JumpUnreadableError, match="set them once more with `holdfast offsets`"):
+    with pytest.raises(
+        UserActionError, match="set them once more with `holdfast offsets`", check=has_code("JumpUnreadableError")
+    ):
         JumpFile.beside(tmp_path / "query").read()
 
 

@@ -10,14 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.spark.located import (
-    ExchangeError,
-    LocatedJob,
-    SlotLocation,
-    batch_plan_text,
-    by_processor,
-    registered,
-)
+from holdfast_runtime.spark.located import LocatedJob, SlotLocation, batch_plan_text, by_processor, registered
+from tests.error_codes import has_code
 
 
 def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,7 +45,7 @@ def test_the_plan_of_a_job_has_no_exchange(spark: SparkSession) -> None:
 
 
 def test_steps_that_would_move_rows_are_refused_before_they_run(spark: SparkSession) -> None:
-    with pytest.raises(ExchangeError):
+    with pytest.raises(HoldfastError, check=has_code("ExchangeError")):
         LocatedJob(spark, [SlotLocation("slot-0")], lambda frame: frame.groupBy("value").count().selectExpr("value"))
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.checkpoint.offset_log import OffsetLogState, PlanChangedError, SparkPlanLog, read_offset_log
+from holdfast_runtime.checkpoint.offset_log import OffsetLogState, SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.coordination.local import LocalCoordinator
@@ -28,6 +29,7 @@ from holdfast_runtime.testing.stand_ins import History, app_of
 from tests.engine.test_offset_log import done as entry_done
 from tests.engine.test_offset_log import planned as entry_planned
 from tests.engine.totals import app, orders, settled
+from tests.error_codes import has_code
 
 A0, A1, B0 = (StreamPartition(stream, number) for stream, number in (("a", 0), ("a", 1), ("b", 0)))
 INPUTS = {"partition-0": (A0, B0), "partition-1": (A1,)}
@@ -213,5 +215,5 @@ def test_sparks_log_says_what_is_planned_instead(tmp_path: Path, instead: Offset
     assert (logged.done, logged.planned) == (DONE, instead)
     left = sorted(path.name for path in (tmp_path / "offsets").iterdir())
     assert left == [".0.crc", "0", *(["1"] if instead else [])]
-    with pytest.raises(PlanChangedError, match="does not plan batch 5 any more"):
+    with pytest.raises(UserActionError, match="does not plan batch 5 any more", check=has_code("PlanChangedError")):
         SparkPlanLog(tmp_path).take_back(PLANNED, instead)

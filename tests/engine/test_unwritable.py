@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.outputs import Outbox, OutputStream, RecordTooLargeError, fitting
+from holdfast_runtime.slot.outputs import Outbox, OutputStream, fitting
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.records import WRITTEN, OffsetRange, RecordLimit
+from tests.error_codes import has_code
 
 Format = Literal["json", "arrow"]
 SCHEMA = pa.schema([("k", pa.string()), ("text", pa.string())])
@@ -45,7 +47,7 @@ def sent(outbox: Outbox, stream: str) -> list[dict[str, Any]]:
 
 
 def test_a_record_that_is_too_large_is_named_with_step_partition_size_limit_and_where_it_came_from() -> None:
-    with pytest.raises(RecordTooLargeError) as failed:
+    with pytest.raises(UserActionError, check=has_code("RecordTooLargeError")) as failed:
         Outbox(1, 7, READ).add(out(None), rows_of(ROWS))
     told = str(failed.value)
     assert told.startswith("step said: a row for out/")
@@ -126,7 +128,7 @@ def test_any_dead_letter_fits_or_the_limit_is_said(
         outbox.add_letters(
             letters_to(RecordLimit(most, "here"), format_), pa.RecordBatch.from_pylist([letter], DEAD_LETTER_SCHEMA)
         )
-    except RecordTooLargeError as error:
+    except UserActionError as error:
         assert "raise the limit of the stream that takes dead letters" in str(error)
         return
     (content,) = outbox.packed().values()

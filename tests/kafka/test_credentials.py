@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import WorldChangeError
 from holdfast.spec.streams import KafkaSystem, System
-from holdfast_runtime.streams.kafka.client.settings import SecretMissingError, kafka_settings
+from holdfast_runtime.streams.kafka.client.settings import kafka_settings
+from tests.error_codes import has_code
 
 SYSTEM = System(name="ad-events", kafka=KafkaSystem(bootstrap_servers="kafka:9092", secret_name="kafka-auth"))  # noqa: S106
 VARIABLES = {"HOLDFAST_KAFKA__AD_EVENTS__SASL_PASSWORD": "of a variable", "HOLDFAST_KAFKA__OTHER__SASL_PASSWORD": "no"}
@@ -28,6 +30,10 @@ def test_entries_are_settings_and_variables_count_over_them(tmp_path: Path) -> N
 
 
 def test_a_secret_that_is_not_there_is_said_with_both_cures_unless_variables_say_it_all(tmp_path: Path) -> None:
-    with pytest.raises(SecretMissingError, match=r"secretName is kafka-auth.*HOLDFAST_KAFKA__AD_EVENTS__SASL_PASSWORD"):
+    with pytest.raises(
+        WorldChangeError,
+        match=r"secretName is kafka-auth.*HOLDFAST_KAFKA__AD_EVENTS__SASL_PASSWORD",
+        check=has_code("SecretMissingError"),
+    ):
         kafka_settings(SYSTEM, tmp_path, {})
     assert kafka_settings(SYSTEM, None, VARIABLES).given == {"sasl.password": "of a variable"}

@@ -13,22 +13,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
     ResourceType,
 )
 
-from holdfast_runtime.streams.kafka.client.errors import (
-    KafkaBusyError,
-    KafkaConfigError,
-    KafkaForbiddenError,
-    KafkaLoginError,
-    RecordsDamagedError,
-)
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError
 from holdfast_runtime.streams.kafka.read import consumer
 from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
-from holdfast_runtime.streams.records import (
-    BatchTooLargeError,
-    OffsetAgedOutError,
-    OffsetNotWrittenError,
-    StreamMissingError,
-)
+from holdfast_runtime.streams.records import BatchTooLargeError, OffsetNotWrittenError, StreamMissingError
+from tests.error_codes import has_code
 from tests.kafka.broker import ANSWER_TIMEOUT, PASSWORD, USER, Broker, free_ports
 from tests.kafka.known import LIMITS, Known, check, filled, settings_of
 
@@ -60,7 +51,11 @@ def test_records_that_are_no_longer_kept_are_for_the_user(
     with broker.admin() as admin:
         (done,) = admin.delete_records([TopicPartition(topic, 0, 40)]).values()
         assert done.result(ANSWER_TIMEOUT).low_watermark == 40
-    with pytest.raises(OffsetAgedOutError, match="offset 10 is wanted, but the oldest record kept is 40: 30 of the"):
+    with pytest.raises(
+        UserActionError,
+        match="offset 10 is wanted, but the oldest record kept is 40: 30 of the",
+        check=has_code("OffsetAgedOutError"),
+    ):
         fetcher.fetch(topic, 0, 10, 60)
     check(fetcher, known, 40, 60)
 
@@ -103,7 +98,11 @@ def test_a_record_that_is_damaged_is_not_left_out(opened: Callable[..., RangeFet
         fetcher = opened(kind, broker.bootstrap)
         check(fetcher, known, 0, 5)
         for _ in range(2):
-            with pytest.raises(RecordsDamagedError, match=r"damaged/0 \[5, 7\) can't be read from offset 5 on: .*CRC"):
+            with pytest.raises(
+                UserActionError,
+                match=r"damaged/0 \[5, 7\) can't be read from offset 5 on: .*CRC",
+                check=has_code("RecordsDamagedError"),
+            ):
                 fetcher.fetch("damaged", 0, 5, 7)
         check(fetcher, known, 6, 7)
         fetcher.close()
@@ -132,7 +131,7 @@ def test_a_range_too_large_for_a_batch_is_refused_and_the_next_is_read(
 def test_a_config_the_client_rejects_names_the_key_and_no_value(
     kind: str, opened: Callable[..., RangeFetcher], config: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(KafkaConfigError) as raised:
+    with pytest.raises(UserActionError, check=has_code("KafkaConfigError")) as raised:
         opened(kind, "127.0.0.1:1", **config).fetch("clicks", 0, 0, 1)
     assert said in str(raised.value)
     assert "hunter2" not in str(raised.value)
@@ -183,7 +182,7 @@ def test_a_wrong_login_is_for_the_user_at_once(
 ) -> None:
     fetcher = opened(kind, guarded[0].sasl_bootstrap, **login("not-the-pass.word"))
     started = time.monotonic()
-    with pytest.raises(KafkaLoginError) as raised:
+    with pytest.raises(UserActionError, check=has_code("KafkaLoginError")) as raised:
         fetcher.fetch("readable", 0, 0, 100)
     assert time.monotonic() - started < LIMITS.silence / 2
     message = str(raised.value)

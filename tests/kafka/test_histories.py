@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from holdfast.errors import UserActionError
 from holdfast.spec.app import StreamApp
 from holdfast_runtime.checkpoint.places import DataDir
 from holdfast_runtime.streams.kafka.client.connection import QUIET
-from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing import driver as driver_module
 from tests.engine import totals
+from tests.error_codes import has_code
 from tests.kafka.broker import Broker
 from tests.kafka.sent import seen
 
@@ -83,7 +84,7 @@ def test_a_checkpoint_that_is_one_batch_older_than_the_topics_is_refused_until_t
     shutil.rmtree(app.checkpoint.parent / "state")
     told = r"holds batch 2 of .* has come to batch 1: it is an older copy\..*Bring back the checkpoint"
     for fed in (range(20, 30), ()):
-        with pytest.raises(OutputsAheadError, match=told):
+        with pytest.raises(UserActionError, match=told, check=has_code("OutputsAheadError")):
             app.runs(*fed)
     shutil.rmtree(app.checkpoint)
     (app.home / "newer").rename(app.checkpoint)
@@ -96,7 +97,9 @@ def test_an_app_whose_data_directory_was_removed_is_refused_until_what_it_wrote_
     shutil.rmtree(app.data)
     for fed in (range(5, 10), ()):
         with pytest.raises(
-            OutputsAheadError, match=r"holds batch 1 of .* but its checkpoint is gone\..*new spec.runId"
+            UserActionError,
+            match=r"holds batch 1 of .* but its checkpoint is gone\..*new spec.runId",
+            check=has_code("OutputsAheadError"),
         ):
             app.runs(*fed)
     assert app.written() == list(range(5))

@@ -2,11 +2,11 @@
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.streams.kafka.client.topic_limits import event_times, kafka_times
 from holdfast_runtime.streams.kafka.write.marker_notes import (
     ATTEMPTS,
     BEFORE,
-    MarkerUnreadableError,
     Notes,
     attempt_note,
     before_note,
@@ -18,6 +18,7 @@ from holdfast_runtime.streams.kafka.write.marker_notes import (
 )
 from holdfast_runtime.streams.markers import AttemptId
 from holdfast_runtime.streams.records import NO_TIME, Marker
+from tests.error_codes import has_code
 
 ONE, TWO, OTHER = AttemptId("app", "1", 1), AttemptId("app", "1", 2), AttemptId("app", "2", 1)
 
@@ -79,7 +80,7 @@ def test_a_note_says_where_it_is(note: tuple[bytes, bytes], place: tuple[int, bo
     ],
 )
 def test_a_note_of_somebody_else_is_not_taken_for_ours(note: tuple[bytes, bytes]) -> None:
-    with pytest.raises(MarkerUnreadableError, match="did not write"):
+    with pytest.raises(UserActionError, match="did not write", check=has_code("MarkerUnreadableError")):
         Notes("app").add([note])
 
 

@@ -10,12 +10,14 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import NewTopic
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.kafka.client.errors import FailedRecord, RecordRefusedError, blamed
+from holdfast_runtime.streams.kafka.client.errors import FailedRecord, blamed
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot
 from holdfast_runtime.streams.records import Marker, written_batch
+from tests.error_codes import has_code
 from tests.kafka.broker import ANSWER_TIMEOUT, Broker
 from tests.kafka.sent import seen, settings_of
 
@@ -77,7 +79,7 @@ def test_a_record_that_is_refused_for_good_is_named_and_not_tried_for_ever(
     producer = TransactionalProducer(settings_of(broker.bootstrap), f"t-{topic}", fast=fast)
     producer.open()
     try:
-        with pytest.raises(RecordRefusedError, match=told):
+        with pytest.raises(UserActionError, match=told, check=has_code("RecordRefusedError")):
             _written(producer, topic, batch)
     finally:
         producer.close()
@@ -98,7 +100,7 @@ def test_a_time_that_is_refused_is_blamed_on_its_record_where_the_client_tells(
     producer = TransactionalProducer(settings_of(broker.bootstrap), f"t-{topic}", fast=fast)
     producer.open()
     try:
-        with pytest.raises(RecordRefusedError, match=told):
+        with pytest.raises(UserActionError, match=told, check=has_code("RecordRefusedError")):
             _written(
                 producer, topic, written_batch([b"fine", b"bad", b"too"], [b"four"] * 3, [now, now + 2 * HOUR, now])
             )

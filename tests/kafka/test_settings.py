@@ -2,10 +2,11 @@
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.spec.kafka_settings import REFUSED, without_values
 from holdfast.spec.streams import KafkaSystem, System
-from holdfast_runtime.streams.kafka.client.errors import KafkaConfigError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
+from tests.error_codes import has_code
 
 
 def system(**config: str) -> System:
@@ -27,7 +28,9 @@ def test_the_secret_goes_before_the_config() -> None:
 def test_what_nobody_may_give_is_refused_wherever_it_stands(key: str) -> None:
     for spec, secret in (({key: "hunter2"}, {}), ({}, {key: "hunter2"})):
         with pytest.raises(
-            KafkaConfigError, match=f'Kafka system events: its config can\'t be used: "{key}"'
+            UserActionError,
+            match=f'Kafka system events: its config can\'t be used: "{key}"',
+            check=has_code("KafkaConfigError"),
         ) as raised:
             KafkaSettings.of(system(**spec), secret)
         assert "hunter2" not in str(raised.value)

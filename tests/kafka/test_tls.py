@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.spec.streams import KafkaSystem, System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts
 from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
-from holdfast_runtime.streams.kafka.client.errors import KafkaLoginError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings, kafka_settings
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.records import OffsetRange
+from tests.error_codes import has_code
 from tests.kafka.broker import PASSWORD, USER, Broker, wait_until
 from tests.kafka.sent import Attempt, Worker, rows_of, seen
 
@@ -145,7 +146,7 @@ def test_a_broker_that_another_certificate_signed_is_refused_with_the_cure_and_n
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     settings = sealed.settings(tmp_path, sealed.wrong, in_secret=in_secret)
-    with pytest.raises(KafkaLoginError) as raised:
+    with pytest.raises(UserActionError, check=has_code("KafkaLoginError")) as raised:
         act(settings)
     message = str(raised.value)
     assert "no encrypted connection to the broker at" in message

@@ -6,18 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # it exports them unsaid
 
-from holdfast_runtime.streams.kafka.admin.topics import (
-    INTERMEDIATE,
-    KafkaTopics,
-    TooFewBrokersError,
-    TopicDiffersError,
-    TopicPartitionsError,
-    TopicSpec,
-    TopicUse,
-    wanted,
-)
+from holdfast.errors import UserActionError, WorldChangeError
+from holdfast_runtime.streams.kafka.admin.topics import INTERMEDIATE, KafkaTopics, TopicSpec, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.system import KafkaCluster
+from tests.error_codes import has_code
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
 
@@ -58,7 +51,11 @@ def test_a_topic_that_is_there_is_taken_if_it_fits_and_refused_with_both_numbers
 ) -> None:
     topics.ensure(name, so(3))
     assert topics.ensure(name, so(3)) == 3
-    with pytest.raises(TopicPartitionsError, match=f"topic {name} has 3 partitions, but 5 are planned; set partitions"):
+    with pytest.raises(
+        UserActionError,
+        match=f"topic {name} has 3 partitions, but 5 are planned; set partitions",
+        check=has_code("TopicPartitionsError"),
+    ):
         topics.ensure(name, so(5))
     assert topics.count(name) == 3
 
@@ -100,7 +97,11 @@ def test_a_topic_that_is_there_otherwise_is_refused_with_both_values(
 ) -> None:
     topics.ensure(name, so(1, retention="90m"))
     before = config_of(broker, name)
-    with pytest.raises(TopicDiffersError, match=rf"topic {name} has {told}.*change it with Kafka's tools, or let"):
+    with pytest.raises(
+        UserActionError,
+        match=rf"topic {name} has {told}.*change it with Kafka's tools, or let",
+        check=has_code("TopicDiffersError"),
+    ):
         topics.ensure(name, asked)
     assert config_of(broker, name) == before
 
@@ -113,7 +114,11 @@ def test_what_the_spec_does_not_say_is_not_checked(topics: KafkaTopics, name: st
 
 
 def test_more_replicas_than_brokers_are_said_with_both_numbers(topics: KafkaTopics, name: str) -> None:
-    with pytest.raises(TooFewBrokersError, match=r"2 replicas, as the cluster has 1 broker: set kafka.replicat"):
+    with pytest.raises(
+        WorldChangeError,
+        match=r"2 replicas, as the cluster has 1 broker: set kafka.replicat",
+        check=has_code("TooFewBrokersError"),
+    ):
         topics.ensure(name, so(1, replication=2))
     assert topics.count(name) is None
 

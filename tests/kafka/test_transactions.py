@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.admin.topics import TopicUse
-from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, RecordRefusedError
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.write import fencing
-from holdfast_runtime.streams.kafka.write.fencing import NameTakenError
 from holdfast_runtime.streams.kafka.write.marker_notes import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.write.producer import TakenOverError, TransactionalProducer
-from holdfast_runtime.streams.markers import OutputsAheadError
-from holdfast_runtime.streams.records import NO_TIME, FencedError, Marker, OffsetRange, written_batch
+from holdfast_runtime.streams.records import NO_TIME, Marker, OffsetRange, written_batch
+from tests.error_codes import has_code
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of
 
@@ -106,7 +106,11 @@ def test_an_earlier_attempt_that_was_stopped_before_its_commit_commits_nothing(b
                     worker.send(1)
                     worker.send(2)
 
-        with pytest.raises(FencedError, match=r"attempt 1 of run 1 of .* may not write any more: attempt 2"):
+        with pytest.raises(
+            HoldfastError,
+            match=r"attempt 1 of run 1 of .* may not write any more: attempt 2",
+            check=has_code("FencedError"),
+        ):
             zombie.send(1, at=successor)
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
 
@@ -116,7 +120,7 @@ def test_an_earlier_attempt_that_comes_back_before_it_had_a_name_takes_none(brok
     second = attempt(broker, app, 2).begin()
     with first.worker() as zombie, second.worker() as worker:
         worker.send(1)
-        with pytest.raises(FencedError):
+        with pytest.raises(HoldfastError, check=has_code("FencedError")):
             zombie.send(1)
         worker.send(2)
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
@@ -126,7 +130,7 @@ def test_an_earlier_attempt_that_begins_late_shuts_nobody_out(broker: Broker, ap
     second = attempt(broker, app, 2).begin()
     with second.worker() as worker:
         worker.send(1)
-        with pytest.raises(FencedError):
+        with pytest.raises(HoldfastError, check=has_code("FencedError")):
             attempt(broker, app, 1).begin()
         worker.send(2)
         with second.worker() as fresh:
@@ -140,7 +144,7 @@ def test_another_run_shuts_out_the_run_before(broker: Broker, app: str) -> None:
         zombie.send(5)
         new = attempt(broker, app, 1, run="2").begin()
         assert new.turns == {}
-        with pytest.raises(FencedError, match="attempt 1 of run 2"):
+        with pytest.raises(HoldfastError, match="attempt 1 of run 2", check=has_code("FencedError")):
             zombie.send(6)
         with new.worker() as worker:
             worker.send(1)
@@ -155,7 +159,7 @@ def test_an_app_of_the_same_name_and_another_owner_is_refused_and_shuts_nobody_o
             told = (
                 rf"the name {app} belongs to .* \(namespace shop\), and this one is of {owner}.*another metadata.name"
             )
-            with pytest.raises(NameTakenError, match=told):
+            with pytest.raises(UserActionError, match=told, check=has_code("NameTakenError")):
                 attempt(broker, app, 9, run=run, owner=owner).begin()
         worker.send(2)
         with first.worker() as fresh:
@@ -170,7 +174,7 @@ def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app:
     def begins(owner: str) -> bool:
         try:
             attempt(broker, app, 1, owner=owner).begin()
-        except NameTakenError:
+        except UserActionError:
             return False
         return True
 
@@ -196,7 +200,12 @@ def test_a_batch_that_does_not_follow_what_is_written_is_refused_and_nothing_of_
     with first.worker() as worker:
         worker.send(9)
     second = attempt(broker, app, 2, **more).begin()
-    with second.worker() as worker, pytest.raises(OutputsAheadError, match=rf"holds batch 9 of a of {app}/1 .*{why}"):
+    with (
+        second.worker() as worker,
+        pytest.raises(
+            UserActionError, match=rf"holds batch 9 of a of {app}/1 .*{why}", check=has_code("OutputsAheadError")
+        ),
+    ):
         worker.send(batch, "ba")
     assert seen(broker, f"{app}-out") == rows_of("a", range(9, 10))
 
@@ -260,7 +269,7 @@ def test_a_record_that_brokers_never_take_is_not_tried_for_ever(broker: Broker, 
     producer.open()
     producer.begin()
     producer.put(topic, 0, written_batch([None], [b"x" * 5_000], 1_000))
-    with pytest.raises(RecordRefusedError, match="as soon as its topic takes it"):
+    with pytest.raises(UserActionError, match="as soon as its topic takes it", check=has_code("RecordRefusedError")):
         producer.commit()
     producer.close()
 

@@ -14,13 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast_operator.brokers.addresses import AddressPattern, AddressRule
-from holdfast_operator.brokers.partition_counts import (
-    BrokerConfigInvalidError,
-    BrokerNotAdmittedError,
-    BrokerUnreachableError,
-    read_counts,
-)
+from holdfast_operator.brokers.partition_counts import BrokerUnreachableError, read_counts
+from tests.error_codes import has_code
 from tests.operator.peers import NO_BROKERS, FakeBroker, Peer, listening, silent
 
 HERE = AddressRule(never=())
@@ -136,7 +133,11 @@ def test_what_the_values_do_not_admit_is_said_at_once_and_not_connected_to() -> 
     with listening(silent) as peer:
         only = AddressRule((AddressPattern.parse("*.kafka.svc:9092"),), never=())
         for rule in (AddressRule(), only):
-            with pytest.raises(BrokerNotAdmittedError, match=f"asks no brokers at {peer.address}.*kafka.allowed"):
+            with pytest.raises(
+                UserActionError,
+                match=f"asks no brokers at {peer.address}.*kafka.allowed",
+                check=has_code("BrokerNotAdmittedError"),
+            ):
                 read_counts("events", peer.address, {}, ["clicks"], timeout=60, rule=rule)
     assert peer.connected == []
 
@@ -160,7 +161,11 @@ def test_no_token_is_fetched_at_an_address_of_the_spec(own_web: tuple[str, list[
         "sasl.oauthbearer.token.endpoint.url": url,
     }
     for rule in (None, HERE):
-        with pytest.raises(BrokerConfigInvalidError, match=r'"sasl\.[a-z.]+" is (for the pods|one of)') as raised:
+        with pytest.raises(
+            UserActionError,
+            match=r'"sasl\.[a-z.]+" is (for the pods|one of)',
+            check=has_code("BrokerConfigInvalidError"),
+        ) as raised:
             read_counts("events", closed(), config, ["clicks"], timeout=2, rule=rule)
         assert "hunter2" not in str(raised.value)
         assert url not in str(raised.value)
@@ -208,7 +213,9 @@ def test_a_certificate_of_the_app_is_its_login(certificates: Path) -> None:
         with pytest.raises(BrokerUnreachableError):
             ask(trust)
         for wrong in ({"ssl.key.password": "hunter3"}, {"ssl.key.password": ""}, {"ssl.key.pem": ""}):
-            with pytest.raises(BrokerConfigInvalidError, match=r"ssl\.key\.password can't be read") as raised:
+            with pytest.raises(
+                UserActionError, match=r"ssl\.key\.password can't be read", check=has_code("BrokerConfigInvalidError")
+            ) as raised:
                 ask({**trust, **login, **wrong})
             assert "hunter" not in str(raised.value)
 

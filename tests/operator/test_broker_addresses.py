@@ -2,9 +2,10 @@ from ipaddress import ip_address
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast_operator import main
 from holdfast_operator.brokers.addresses import AddressInvalidError, AddressPattern, AddressRule, Server, servers
-from holdfast_operator.brokers.partition_counts import BrokerNotAdmittedError
+from tests.error_codes import has_code
 
 
 def rule(*patterns: str) -> AddressRule:
@@ -109,7 +110,7 @@ def test_the_patterns_of_the_command_line_are_those_that_brokers_are_asked_under
     main.main(["--image=i", "--kafka-allowed=*.kafka.svc:9092", "--kafka-allowed=10.0.0.0/8:9092"])
     main.main(["--image=i"])
     for options, said in zip(served, ("asks no brokers at other:9", "asks no brokers at 127.0.0.1:9"), strict=True):
-        with pytest.raises(BrokerNotAdmittedError, match=said):
+        with pytest.raises(UserActionError, match=said, check=has_code("BrokerNotAdmittedError")):
             options.ask("events", said.rpartition(" ")[2], {}, ["clicks"])
     with pytest.raises(SystemExit):
         main.main(["--image=i", "--kafka-allowed=kafka:x"])

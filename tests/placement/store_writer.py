@@ -17,7 +17,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
-from holdfast.placement.file_store import FileStore, FileStoreUnavailableError
+from holdfast.errors import WorldChangeError
+from holdfast.placement.file_store import FileStore
 from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_store import RecordStore
 from tests.placement.records import some
@@ -80,7 +81,7 @@ def fill(directory: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
     try:
         store.put("a", bytes(1000), version)
-    except FileStoreUnavailableError as error:
+    except WorldChangeError as error:
         say("refused", str(error).partition(";")[0])
     found = store.get("a")
     say("old value is there" if found is not None and found.value == b"first" else "old value is gone")

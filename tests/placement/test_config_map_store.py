@@ -2,8 +2,10 @@
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.placement.config_map_store import ConfigMapStore
-from holdfast.placement.metadata_store import ContentUnreadableError, VersionConflictError
+from holdfast.placement.metadata_store import VersionConflictError
+from tests.error_codes import has_code
 from tests.placement.config_maps_here import ConfigMapsHere
 
 OWNER = {"kind": "StreamApp", "name": "ads", "uid": "u-1"}
@@ -33,7 +35,9 @@ def test_content_of_others_is_refused_and_left_alone(
     version = store.put("ads/x", b"one", None)
     maps.edit("ads.x", **spoilt)
     before = maps.get("ads.x")
-    with pytest.raises(ContentUnreadableError, match=r"ConfigMap ads\.x .* new spec.runId"):
+    with pytest.raises(
+        UserActionError, match=r"ConfigMap ads\.x .* new spec.runId", check=has_code("ContentUnreadableError")
+    ):
         store.get("ads/x")
     with pytest.raises(VersionConflictError):
         store.put("ads/x", b"two", version)

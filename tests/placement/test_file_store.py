@@ -11,9 +11,10 @@ from types import FrameType
 
 import pytest
 
-from holdfast.errors import UserActionError
-from holdfast.placement.file_store import FileStore, FileStoreUnavailableError, header_of, read_file
-from holdfast.placement.metadata_store import ContentUnreadableError, Version, VersionConflictError, Versioned
+from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.placement.file_store import FileStore, header_of, read_file
+from holdfast.placement.metadata_store import Version, VersionConflictError, Versioned
+from tests.error_codes import has_code
 from tests.placement.store_writer import Writer
 
 
@@ -120,7 +121,9 @@ def test_any_damage_to_a_file_is_named_and_the_file_is_never_written_over(store:
             lambda: store.put("a/b", b"new", None),
             lambda: store.put("a/b", b"new", version),
         ):
-            with pytest.raises(ContentUnreadableError, match=r"store/a\.b can't be read: "):
+            with pytest.raises(
+                UserActionError, match=r"store/a\.b can't be read: ", check=has_code("ContentUnreadableError")
+            ):
                 call()
         assert path.read_bytes() == damage(whole), name
     store.put("c", b"still writable", other)
@@ -152,7 +155,7 @@ def test_damage_is_something_a_user_must_act_on(store: FileStore, tmp_path: Path
     ],
 )
 def test_a_file_that_is_not_a_value_says_what_is_wrong(content: bytes, why: str) -> None:
-    with pytest.raises(ContentUnreadableError, match=why):
+    with pytest.raises(UserActionError, match=why, check=has_code("ContentUnreadableError")):
         read_file("store/a", "a", content)
 
 
@@ -197,7 +200,7 @@ def test_a_directory_that_is_a_file_is_said(tmp_path: Path) -> None:
         lambda: FileStore(tmp_path / "store").put("a", b"", None),
         lambda: FileStore(tmp_path / "store").get("a"),
     ):
-        with pytest.raises(FileStoreUnavailableError, match="store"):
+        with pytest.raises(WorldChangeError, match="store", check=has_code("FileStoreUnavailableError")):
             call()
 
 

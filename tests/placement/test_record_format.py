@@ -10,16 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
-from holdfast.placement.metadata_store import (
-    MOST_VALUE_BYTES,
-    ContentUnreadableError,
-    KeyNameError,
-    ValueTooLargeError,
-    object_name,
-)
+from holdfast.placement.metadata_store import MOST_VALUE_BYTES, object_name
 from holdfast.placement.record_store import MOST_TASKS, key_part, read_record, record_bytes, record_key
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd, PlacementRecord, RecordInvalidError, parse_record, record_tree
+from tests.error_codes import has_code
 from tests.placement.records import RUN_IDS, large, records
 
 PLAIN: dict[str, Any] = {
@@ -55,7 +50,9 @@ def test_equal_records_are_equal_bytes_whatever_order_they_were_built_in() -> No
     ],
 )
 def test_a_record_that_could_not_be_read_again_is_not_written(record: PlacementRecord) -> None:
-    with pytest.raises(ContentUnreadableError, match="does not name a stream partition"):
+    with pytest.raises(
+        UserActionError, match="does not name a stream partition", check=has_code("ContentUnreadableError")
+    ):
         record_bytes("app", record)
 
 
@@ -77,7 +74,7 @@ def test_thirty_thousand_tasks_fit_one_config_map_with_room(streams: int) -> Non
 
 
 def test_one_task_more_is_refused_with_all_numbers_and_what_to_do() -> None:
-    with pytest.raises(ValueTooLargeError) as refused:
+    with pytest.raises(UserActionError, check=has_code("ValueTooLargeError")) as refused:
         record_bytes("app", large(MOST_TASKS + 1, streams=1))
     message = str(refused.value)
     assert "record of app, run 1, is too large: 30001 tasks that read 30001 partitions" in message
@@ -87,7 +84,9 @@ def test_one_task_more_is_refused_with_all_numbers_and_what_to_do() -> None:
 
 def test_a_record_that_does_not_fit_though_its_tasks_are_few_is_refused() -> None:
     noise = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(40_000))
-    with pytest.raises(ValueTooLargeError, match=r"is too large: 1 tasks .* \d{7} bytes compressed"):
+    with pytest.raises(
+        UserActionError, match=r"is too large: 1 tasks .* \d{7} bytes compressed", check=has_code("ValueTooLargeError")
+    ):
         record_bytes("app", PlacementRecord("1", {"t": ()}, {"t": noise}, {}))
 
 
@@ -184,7 +183,9 @@ OLD = b'{"app":"app","checksum":"0","format":1,"generation":7,"runId":"1","shard
     ],
 )
 def test_what_is_no_record_of_this_run_is_refused_by_key_and_by_what_was_found(value: bytes, why: str) -> None:
-    with pytest.raises(ContentUnreadableError, match=f"^app/record/1/head can't be used .*{why}") as refused:
+    with pytest.raises(
+        UserActionError, match=f"^app/record/1/head can't be used .*{why}", check=has_code("ContentUnreadableError")
+    ) as refused:
         read_record("app", "1", value)
     assert isinstance(refused.value, UserActionError)
     assert "it is left as it is. Restore it from a copy, or set a new spec.runId" in str(refused.value)
@@ -200,7 +201,7 @@ def test_what_is_no_record_of_this_run_is_refused_by_key_and_by_what_was_found(v
     ids=["values", "bytes", "long"],
 )
 def test_a_record_that_an_app_put_there_to_harm_is_refused_in_a_short_sentence(text: bytes, why: str) -> None:
-    with pytest.raises(ContentUnreadableError, match=why) as refused:
+    with pytest.raises(UserActionError, match=why, check=has_code("ContentUnreadableError")) as refused:
         read_record("app", "1", stored(text))
     assert len(str(refused.value)) < 1_000
 
@@ -210,21 +211,21 @@ def test_no_flipped_bit_goes_unnoticed() -> None:
     for bit in range(len(whole) * 8):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(ContentUnreadableError, match="app/record/1/head"):
+        with pytest.raises(UserActionError, match="app/record/1/head", check=has_code("ContentUnreadableError")):
             read_record("app", "1", bytes(damaged))
 
 
 def test_no_cut_goes_unnoticed() -> None:
     whole = record_bytes("app", parse_record(GROWN))
     for length in range(len(whole)):
-        with pytest.raises(ContentUnreadableError, match="app/record/1/head"):
+        with pytest.raises(UserActionError, match="app/record/1/head", check=has_code("ContentUnreadableError")):
             read_record("app", "1", whole[:length])
 
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
 def test_any_bytes_in_place_of_a_record_are_refused_and_nothing_else_happens(value: bytes) -> None:
     for found in (value, signed(value), stored(value)):
-        with pytest.raises(ContentUnreadableError):
+        with pytest.raises(UserActionError, check=has_code("ContentUnreadableError")):
             read_record("app", "1", found)
 
 
@@ -238,7 +239,7 @@ JSON = st.recursive(
 def test_any_json_in_its_columns_is_a_record_or_refused(fields: dict[str, Any]) -> None:
     try:
         read_record("app", "1", stored({**document(), **fields}))
-    except ContentUnreadableError as error:
+    except UserActionError as error:
         assert str(error).startswith("app/record/1/head can't be used")
 
 
@@ -273,5 +274,5 @@ def test_a_plain_name_stays_and_any_other_is_coded(name: str, part: str) -> None
 
 @pytest.mark.parametrize("name", ["", "a" * 64, "é" * 32])
 def test_a_name_too_long_or_empty_is_refused_with_its_length(name: str) -> None:
-    with pytest.raises(KeyNameError, match=f"has {len(name.encode())} bytes"):
+    with pytest.raises(UserActionError, match=f"has {len(name.encode())} bytes", check=has_code("KeyNameError")):
         record_key("app", name)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.protocol.attempt import AttemptOrders
-from holdfast_runtime.checkpoint.run_owner import OldRuns, RunCollectedError, claim_run
+from holdfast_runtime.checkpoint.run_owner import OldRuns, claim_run
 from holdfast_runtime.clocks import now
 from holdfast_runtime.state.object_storage import ObjectStorage
 from holdfast_runtime.state.storage import Chunk, FolderStorage, Storage
+from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
 
 TOLD = AttemptOrders("ads", "team-a", "u-1", "1", 1, "ads-assignment", "ads-report")
@@ -100,7 +102,11 @@ def test_a_run_goes_after_its_retention_and_its_id_is_refused_from_then_on(
     assert site.objects("2") == before
     (said,) = caplog.messages
     assert f"run {site.app.below('1').directory} is collected, 11 objects: nothing was written" in said
-    with pytest.raises(RunCollectedError, match=r"held run 1 of ads.*retention and is collected: .* new spec\.runId"):
+    with pytest.raises(
+        UserActionError,
+        match=r"held run 1 of ads.*retention and is collected: .* new spec\.runId",
+        check=has_code("RunCollectedError"),
+    ):
         site.claims("1", attempt=2)
     assert site.objects("1") == STAYS
 
@@ -242,7 +248,7 @@ def test_an_app_that_goes_back_just_after_the_mark_is_refused_and_the_run_goes(l
     site = left.site
 
     def back() -> None:
-        with pytest.raises(RunCollectedError):
+        with pytest.raises(UserActionError, check=has_code("RunCollectedError")):
             site.claims("1", attempt=2)
 
     watched(site, "after collected.json", back).look("2", left.claim, WEEK + DAY)
@@ -255,7 +261,7 @@ def test_a_driver_that_dies_between_mark_and_removal_leaves_it_to_the_next_round
     with pytest.raises(_DiedError):
         watched(site, "before removal", die).look("2", left.claim, WEEK + DAY)
     assert len(site.objects("1")) == 13
-    with pytest.raises(RunCollectedError):
+    with pytest.raises(UserActionError, check=has_code("RunCollectedError")):
         site.claims("1", attempt=2)
     site.look("2", site.claims("2", attempt=2))
     assert site.objects("1") == STAYS

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from holdfast_runtime.segments.graph import ColumnsMismatchError, CompiledGraph, GraphNode, NotBuiltError
+from holdfast.errors import UserActionError
+from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
+from tests.error_codes import has_code
 from tests.planning.apps import step
 from tests.segments.graphs import compiled, graphs, read, written
 
@@ -107,13 +109,17 @@ def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
 )
 def test_a_verb_that_can_be_planned_but_not_run_is_refused_by_name(verb: dict[str, object]) -> None:
     name = next(iter(verb))
-    with pytest.raises(NotBuiltError, match=rf"step x: this release can plan {name} but not run it"):
+    with pytest.raises(
+        UserActionError, match=rf"step x: this release can plan {name} but not run it", check=has_code("NotBuiltError")
+    ):
         compiled([read("a", key=["k"]), written()], [step("x", "a", **verb), OUT])
 
 
 def test_a_table_is_refused_by_name() -> None:
     tables = [{"name": "t", "sources": ["b"], "key": ["k"]}]
-    with pytest.raises(NotBuiltError, match="table t: this release can plan tables but not run them"):
+    with pytest.raises(
+        UserActionError, match="table t: this release can plan tables but not run them", check=has_code("NotBuiltError")
+    ):
         compiled([read("a"), read("b"), written()], [step("x", "a", filter="v > 0"), OUT], tables=tables)
 
 
@@ -127,12 +133,14 @@ def test_merged_rows_whose_types_only_spark_could_tell_apart_are_refused() -> No
         step("x", "one", "two", merge={}),
         OUT,
     ]
-    with pytest.raises(ColumnsMismatchError, match="u is int8 in one and is int16 in two"):
+    with pytest.raises(
+        UserActionError, match="u is int8 in one and is int16 in two", check=has_code("ColumnsMismatchError")
+    ):
         compiled([read("a"), written()], steps, ask)
 
 
 def test_rows_without_columns_are_refused() -> None:
-    with pytest.raises(ColumnsMismatchError, match="step x selects no column"):
+    with pytest.raises(UserActionError, match="step x selects no column", check=has_code("ColumnsMismatchError")):
         compiled(
             [read("a"), written()], [step("x", "a", select=["* EXCEPT (k, v, ts)"]), OUT], lambda _, __: pa.schema([])
         )

@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from holdfast.errors import HoldfastError
 from holdfast_runtime.segments import union
-from holdfast_runtime.segments.union import NodeRows, PackedNote, UnionBrokenError, UnionLayout
+from holdfast_runtime.segments.union import NodeRows, PackedNote, UnionLayout
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.codecs.schemas import schema
+from tests.error_codes import has_code
 
 NARROW, WIDE = schema("a INT"), schema("s STRING, m MAP<STRING, ARRAY<INT>>, n STRUCT<x: INT, y: STRUCT<z: BINARY>>")
 EVERYTHING = schema(
@@ -115,7 +117,7 @@ def test_sealed_rows_come_out_as_they_went_in_however_many_notes_they_fill(
 
 def test_a_task_that_comes_twice_is_a_fault() -> None:
     batches = [LAYOUT.pack(task, 3, narrow(1)) for task in (0, 1, 0)]
-    with pytest.raises(UnionBrokenError, match="rows of task 0 are not together"):
+    with pytest.raises(HoldfastError, match="rows of task 0 are not together", check=has_code("UnionBrokenError")):
         list(LAYOUT.gathered(batches))
 
 
@@ -123,7 +125,9 @@ def test_a_row_without_its_columns_is_a_fault() -> None:
     batch = LAYOUT.pack(0, 3, narrow(1, 2))
     nodes = pa.array([3, 4], pa.int32())
     broken = batch.set_column(1, "node", nodes)
-    with pytest.raises(UnionBrokenError, match="1 rows of node 4 came without their columns"):
+    with pytest.raises(
+        HoldfastError, match="1 rows of node 4 came without their columns", check=has_code("UnionBrokenError")
+    ):
         list(LAYOUT.unpack(broken))
 
 

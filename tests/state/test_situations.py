@@ -9,22 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import SnapshotPolicy
-from holdfast_runtime.state.errors import (
-    CheckpointUnavailableError,
-    DeltaDamagedError,
-    DeltaExistsError,
-    DeltaMissingError,
-    EpochFencedError,
-    NoUsableSnapshotError,
-    StoreRebuildError,
-)
+from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import Sidecar, TaskIdentity
 from holdfast_runtime.state.task_store import StoreHead, TaskStore
 from holdfast_runtime.state.trust import DistrustReason, ExpectedStore, TrustFacts, trust
+from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
 from tests.state.places import TASK, Disk
 
@@ -165,11 +159,13 @@ def test_a_damaged_delta_stops_the_restore_and_names_object_and_choices(disk: Di
     disk.spoil(hurt, spoil(hurt.read_bytes()))
     lose(disk)
     with pytest.raises(
-        DeltaDamagedError, match=rf"{disk.durable.storage.path(hurt.name)}.*copy of the checkpoint.*new spec.runId"
+        UserActionError,
+        match=rf"{disk.durable.storage.path(hurt.name)}.*copy of the checkpoint.*new spec.runId",
+        check=has_code("DeltaDamagedError"),
     ):
         disk.open(10)
     assert hurt.exists()
-    with pytest.raises(DeltaDamagedError):
+    with pytest.raises(UserActionError, check=has_code("DeltaDamagedError")):
         disk.open(10)
 
 
@@ -179,7 +175,9 @@ def test_a_restore_does_not_read_outputs_and_a_replay_does(disk: Disk) -> None:
     disk.spoil(last, cut(last.read_bytes()))
     lose(disk)
     assert disk.rows(9) == before
-    with pytest.raises(DeltaDamagedError, match=r"part of it holds \d+ bytes where its header says"):
+    with pytest.raises(
+        UserActionError, match=r"part of it holds \d+ bytes where its header says", check=has_code("DeltaDamagedError")
+    ):
         disk.run(9, epoch=2)
 
 
@@ -199,7 +197,7 @@ def test_a_missing_delta_stops_the_restore(disk: Disk) -> None:
     (gone,) = disk.objects.glob("delta-*07-*")
     gone.unlink()
     lose(disk)
-    with pytest.raises(DeltaMissingError, match="delta of batch 7 is missing"):
+    with pytest.raises(UserActionError, match="delta of batch 7 is missing", check=has_code("DeltaMissingError")):
         disk.open(10)
 
 
@@ -208,7 +206,7 @@ def test_a_delta_under_another_batchs_name_is_seen(disk: Disk) -> None:
     (six,), (seven,) = disk.objects.glob("delta-*06-*"), disk.objects.glob("delta-*07-*")
     disk.spoil(seven, six.read_bytes())
     lose(disk)
-    with pytest.raises(DeltaDamagedError, match="copied to a name"):
+    with pytest.raises(UserActionError, match="copied to a name", check=has_code("DeltaDamagedError")):
         disk.open(10)
 
 
@@ -259,12 +257,14 @@ def test_snapshots_that_are_all_damaged_are_an_error_that_names_them(disk: Disk)
     for hurt in disk.objects.glob("snapshot-*"):
         disk.spoil(hurt, damage(hurt.read_bytes()))
     lose(disk)
-    with pytest.raises(NoUsableSnapshotError, match=r"snapshot-0.*02-.*snapshot-0.*05-"):
+    with pytest.raises(
+        UserActionError, match=r"snapshot-0.*02-.*snapshot-0.*05-", check=has_code("NoUsableSnapshotError")
+    ):
         disk.open(10)
 
 
 def test_a_task_that_lost_everything_does_not_start_empty_by_itself(disk: Disk) -> None:
-    with pytest.raises(DeltaMissingError, match="had state before batch 4"):
+    with pytest.raises(UserActionError, match="had state before batch 4", check=has_code("DeltaMissingError")):
         disk.open(4)
 
 
@@ -284,7 +284,11 @@ def test_a_replayed_batch_takes_state_and_outputs_from_its_delta_and_computes_no
 def test_a_committed_batch_without_its_delta_is_not_computed_again(disk: Disk) -> None:
     history(disk, last=4, snapshots=())
     next(disk.objects.glob("delta-*04-*")).unlink()
-    with pytest.raises(DeltaMissingError, match=r"batch 4 .* was committed here, but its delta is gone"):
+    with pytest.raises(
+        UserActionError,
+        match=r"batch 4 .* was committed here, but its delta is gone",
+        check=has_code("DeltaMissingError"),
+    ):
         disk.run(4)
 
 
@@ -324,7 +328,7 @@ def test_a_newer_attempt_takes_over_the_batch_an_older_one_has_written(disk: Dis
 def test_a_batch_written_twice_by_one_attempt_keeps_the_first(disk: Disk) -> None:
     first = Delta(TASK, 0, 1, None, {}, {"out/0": b"first"})
     disk.durable.write_delta(first)
-    with pytest.raises(DeltaExistsError, match="batch 0"):
+    with pytest.raises(RetrySoonError, match="batch 0", check=has_code("DeltaExistsError")):
         disk.durable.write_delta(Delta(TASK, 0, 1, None, {}, {"out/0": b"second"}))
     assert disk.durable.find_delta(0) == first
 
@@ -333,7 +337,9 @@ def test_a_delta_of_another_history_is_not_applied(disk: Disk) -> None:
     history(disk, last=1, snapshots=())
     with disk.open(2).store as store:
         store.begin(2, 3)
-        with pytest.raises(StoreRebuildError, match="computed on a state of attempt 2"):
+        with pytest.raises(
+            RetrySoonError, match="computed on a state of attempt 2", check=has_code("StoreRebuildError")
+        ):
             store.load(Delta(TASK, 2, 3, 2))
 
 

@@ -12,17 +12,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast_runtime.state.errors import (
-    EpochFencedError,
-    StateKeyError,
-    StoreBusyError,
-    StoreFullError,
-    StoreMisuseError,
-    StoreRebuildError,
-)
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
+from holdfast_runtime.state.errors import EpochFencedError, StoreFullError
 from holdfast_runtime.state.place import StorePlace
 from holdfast_runtime.state.table import LONGEST_PLAIN
 from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
+from tests.error_codes import has_code
 from tests.state.places import TASK, Disk
 
 
@@ -165,7 +160,11 @@ def test_a_store_at_this_batch_is_rolled_back_or_kept_as_the_caller_says(store: 
 
 @pytest.mark.parametrize("batch", [-1, 1, 7])
 def test_a_store_at_any_other_batch_is_to_be_rebuilt(store: TaskStore, batch: int) -> None:
-    with pytest.raises(StoreRebuildError, match=rf"partition-0.* at batch -1.*batch {batch} is to run"):
+    with pytest.raises(
+        RetrySoonError,
+        match=rf"partition-0.* at batch -1.*batch {batch} is to run",
+        check=has_code("StoreRebuildError"),
+    ):
         store.begin(batch, 1)
 
 
@@ -174,7 +173,7 @@ def test_a_store_goes_back_one_batch_and_not_two(store: TaskStore) -> None:
         store.begin(batch, 1)
         store.commit()
     store.begin(2, 1)
-    with pytest.raises(StoreRebuildError, match="can't be taken back"):
+    with pytest.raises(RetrySoonError, match="can't be taken back", check=has_code("StoreRebuildError")):
         store.begin(1, 1)
 
 
@@ -187,14 +186,14 @@ def test_a_store_a_newer_attempt_wrote_refuses_the_older_one(store: TaskStore) -
 
 def test_an_empty_key_is_refused_by_name(store: TaskStore) -> None:
     store.begin(0, 1)
-    with pytest.raises(StateKeyError, match="table rows"):
+    with pytest.raises(UserActionError, match="table rows", check=has_code("StateKeyError")):
         store.table("rows").put_many([b"a", b""], [b"1", b"2"])
 
 
 def test_a_store_has_one_user_in_a_process_and_among_processes(tmp_path: Path) -> None:
     place = Disk(tmp_path).place
     with TaskStore.create(place, -1):
-        with pytest.raises(StoreBusyError, match="open in this process"):
+        with pytest.raises(RetrySoonError, match="open in this process", check=has_code("StoreBusyError")):
             TaskStore.open(place)
         script = (
             "import sys; from pathlib import Path; from tests.state.places import Disk\n"
@@ -220,7 +219,7 @@ def test_a_forked_process_may_not_use_its_parents_store(store: TaskStore) -> Non
     def use() -> None:
         try:
             store.begin(0, 1)
-        except StoreMisuseError:
+        except HoldfastError:
             os._exit(7)
 
     assert in_a_fork(use) == 7

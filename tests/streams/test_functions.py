@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from holdfast_runtime.streams.user_functions import FunctionMissingError, load_function
+from holdfast.errors import UserActionError
+from holdfast_runtime.streams.user_functions import load_function
+from tests.error_codes import has_code
 
 CODE = {
     "demo": "from shared import FACTOR\ndef twice(x):\n    return FACTOR * x\n",
@@ -41,5 +43,5 @@ def test_installed_modules_are_found_unless_the_spec_has_one_of_that_name() -> N
     ],
 )
 def test_what_is_missing_is_said(path: str, message: str) -> None:
-    with pytest.raises(FunctionMissingError, match=message):
+    with pytest.raises(UserActionError, match=message, check=has_code("FunctionMissingError")):
         load_function(path, CODE)

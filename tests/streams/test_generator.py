@@ -8,16 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.generator import GeneratedStream, Generator, GeneratorFunctionError, Pace
-from holdfast_runtime.streams.records import (
-    FETCHED,
-    OffsetBounds,
-    OffsetRange,
-    ReadOnlyError,
-    StreamMissingError,
-    written_batch,
-)
+from holdfast_runtime.streams.generator import GeneratedStream, Generator, Pace
+from holdfast_runtime.streams.records import FETCHED, OffsetBounds, OffsetRange, StreamMissingError, written_batch
+from tests.error_codes import has_code
 
 SECOND = 1000
 
@@ -90,12 +85,12 @@ def test_all_partitions_together_keep_the_rate_and_never_go_back(
     ],
 )
 def test_a_functions_mistake_names_the_call(make: Callable[[int, int, int], Any], message: str) -> None:
-    with pytest.raises(GeneratorFunctionError, match=message):
+    with pytest.raises(UserActionError, match=message, check=has_code("GeneratorFunctionError")):
         generator(make).fetch(of(1, 5, 8))
 
 
 def test_it_can_not_be_written() -> None:
-    with pytest.raises(ReadOnlyError, match="ads/0 can't be written"):
+    with pytest.raises(UserActionError, match="ads/0 can't be written", check=has_code("ReadOnlyError")):
         generator().append(StreamPartition("ads", 0), written_batch([None], [b""], 0))
 
 

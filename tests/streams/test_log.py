@@ -9,21 +9,19 @@ import lmdb
 import pyarrow as pa
 import pytest
 
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, OpenedOtherwiseError, PartitionCountError, close_all
-from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogFullError
-from holdfast_runtime.streams.markers import OutputsAheadError
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import (
     FETCHED,
-    FencedError,
     Marker,
-    OffsetAgedOutError,
     OffsetBounds,
     OffsetNotWrittenError,
     OffsetRange,
     StreamMissingError,
     written_batch,
 )
+from tests.error_codes import has_code
 
 FIRST = StreamPartition("clicks", 0)
 OWNER = "ads/1"
@@ -87,7 +85,9 @@ def test_records_that_aged_out_are_an_error_with_what_is_gone_and_what_to_do(log
     log.append(FIRST, numbered(0, 10))
     assert log.trim(FIRST, 4) == OffsetBounds(4, 10)
     with pytest.raises(
-        OffsetAgedOutError, match=r"clicks/0: offset 1 .* is 4: 3 of the records \[1, 8\) .*another spec"
+        UserActionError,
+        match=r"clicks/0: offset 1 .* is 4: 3 of the records \[1, 8\) .*another spec",
+        check=has_code("OffsetAgedOutError"),
     ):
         log.fetch(OffsetRange(FIRST, 1, 8))
     assert values(log, 4, 6) == [b"v4", b"v5"]
@@ -128,7 +128,11 @@ def test_a_batch_that_does_not_follow_what_is_written_is_refused_with_the_cure(
 ) -> None:
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 2), mark(5))
-    with pytest.raises(OutputsAheadError, match=rf"clicks/0 holds batch 5 .*{why}.*Bring back .* new spec\.runId"):
+    with pytest.raises(
+        UserActionError,
+        match=rf"clicks/0 holds batch 5 .*{why}.*Bring back .* new spec\.runId",
+        check=has_code("OutputsAheadError"),
+    ):
         log.append_all(FIRST, [(numbered(2, 3), mark(1, task="b")), (numbered(2, 3), marker)])
     assert log.markers("clicks", OWNER) == {FIRST: [mark(5)]}
     assert values(log, 0, 2) == [b"v0", b"v1"]
@@ -149,7 +153,9 @@ def test_a_marker_that_the_log_did_not_write_is_refused_by_name(log: EmbeddedLog
         (key,) = [key for key, _ in txn.cursor() if key.startswith(b"m")]
         txn.put(key, b"\0" * 16)
     for use in (lambda: log.append(FIRST, numbered(2, 3), mark(6)), lambda: log.markers("clicks", OWNER)):
-        with pytest.raises(LogDamagedError, match="partition-0' does not fit its checksum"):
+        with pytest.raises(
+            UserActionError, match="partition-0' does not fit its checksum", check=has_code("LogDamagedError")
+        ):
             use()
 
 
@@ -172,7 +178,9 @@ def test_an_older_attempt_is_refused_and_nothing_of_its_transaction_stays(log: E
     log.ensure("clicks", 2, now=0)
     log.fence(["clicks"], OWNER, 3)
     for i in range(2):
-        with pytest.raises(FencedError, match=r"attempt 2 of ads/1 .* but attempt 3 has taken over"):
+        with pytest.raises(
+            HoldfastError, match=r"attempt 2 of ads/1 .* but attempt 3 has taken over", check=has_code("FencedError")
+        ):
             log.append_all(StreamPartition("clicks", i), [(numbered(0, 1), mark(1, 3)), (numbered(0, 1), mark(1, 2))])
     assert log.bounds("clicks") == {FIRST: OffsetBounds(0, 0), StreamPartition("clicks", 1): OffsetBounds(0, 0)}
     assert log.written(FIRST, OWNER, "partition-0") is None
@@ -183,7 +191,7 @@ def test_the_first_write_of_a_newer_attempt_fences_too_and_a_fence_never_goes_ba
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 1), mark(1, epoch=5))
     log.fence(["clicks"], OWNER, 4)
-    with pytest.raises(FencedError):
+    with pytest.raises(HoldfastError, check=has_code("FencedError")):
         log.append(FIRST, numbered(1, 2), mark(2, epoch=4))
 
 
@@ -193,16 +201,20 @@ def test_partitions_that_are_added_know_the_fence(log: EmbeddedLog) -> None:
     log.fence(["clicks"], OWNER, 2)
     assert log.grow("clicks", 3).partitions == 3
     assert log.bounds("clicks")[FIRST] == OffsetBounds(0, 3)
-    with pytest.raises(FencedError):
+    with pytest.raises(HoldfastError, check=has_code("FencedError")):
         log.append(StreamPartition("clicks", 2), numbered(0, 1), mark(1, epoch=1))
-    with pytest.raises(PartitionCountError, match="has 3 partitions and can't shrink to 2"):
+    with pytest.raises(
+        UserActionError, match="has 3 partitions and can't shrink to 2", check=has_code("PartitionCountError")
+    ):
         log.grow("clicks", 2)
 
 
 def test_another_partition_count_is_refused_with_both(log: EmbeddedLog) -> None:
     log.ensure("clicks", 4, now=0)
     assert log.ensure("clicks", 4, now=9).created == 0
-    with pytest.raises(PartitionCountError, match=r"has 4 partitions in .*, but 8 are wanted"):
+    with pytest.raises(
+        UserActionError, match=r"has 4 partitions in .*, but 8 are wanted", check=has_code("PartitionCountError")
+    ):
         log.ensure("clicks", 8, now=0)
 
 
@@ -257,7 +269,9 @@ def test_a_full_partition_says_so_and_can_be_trimmed(log: EmbeddedLog) -> None:
         for _ in range(20):
             log.append(FIRST, large)
 
-    with pytest.raises(LogFullError, match=r"clicks/0 is full: .* may hold 1048576 bytes .* trim") as caught:
+    with pytest.raises(
+        UserActionError, match=r"clicks/0 is full: .* may hold 1048576 bytes .* trim", check=has_code("LogFullError")
+    ) as caught:
         append_often()
     assert "nothing" in str(caught.value).lower()
     end = log.bounds("clicks")[FIRST].end
@@ -274,16 +288,18 @@ def test_foreign_and_cut_files_are_named(log: EmbeddedLog, tmp_path: Path) -> No
     folder = tmp_path / "log" / "clicks"
     data = folder / "0" / "data.mdb"
     os.truncate(data, data.stat().st_size // 2)
-    with pytest.raises(LogDamagedError, match=r"clicks/0 .*it was cut off"):
+    with pytest.raises(UserActionError, match=r"clicks/0 .*it was cut off", check=has_code("LogDamagedError")):
         log.bounds("clicks")
     data.write_bytes(b"not LMDB" * 4096)
-    with pytest.raises(LogDamagedError, match="clicks/0"):
+    with pytest.raises(UserActionError, match="clicks/0", check=has_code("LogDamagedError")):
         log.bounds("clicks")
     data.unlink()
-    with pytest.raises(LogDamagedError, match=r"clicks/0 .* no data\.mdb"):
+    with pytest.raises(UserActionError, match=r"clicks/0 .* no data\.mdb", check=has_code("LogDamagedError")):
         log.bounds("clicks")
     data.write_bytes((folder / "1" / "data.mdb").read_bytes())
-    with pytest.raises(LogDamagedError, match="it has the name clicks/1, and should be clicks/0"):
+    with pytest.raises(
+        UserActionError, match="it has the name clicks/1, and should be clicks/0", check=has_code("LogDamagedError")
+    ):
         log.bounds("clicks")
 
 
@@ -291,7 +307,11 @@ def test_foreign_and_cut_files_are_named(log: EmbeddedLog, tmp_path: Path) -> No
 def test_a_stream_without_its_file_is_named(log: EmbeddedLog, tmp_path: Path, text: str) -> None:
     log.ensure("clicks", 1, now=0)
     (tmp_path / "log" / "clicks" / "stream.json").write_text(text, encoding="latin-1")
-    with pytest.raises(LogDamagedError, match=r"clicks is not a stream .* stream\.json can't be read"):
+    with pytest.raises(
+        UserActionError,
+        match=r"clicks is not a stream .* stream\.json can't be read",
+        check=has_code("LogDamagedError"),
+    ):
         log.bounds("clicks")
 
 
@@ -299,7 +319,9 @@ def test_another_format_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
     log.ensure("clicks", 1, now=0)
     path = tmp_path / "log" / "clicks" / "stream.json"
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "format": 3}), encoding="utf-8")
-    with pytest.raises(LogDamagedError, match=r"is in format 3 .* this release reads 2"):
+    with pytest.raises(
+        UserActionError, match=r"is in format 3 .* this release reads 2", check=has_code("LogDamagedError")
+    ):
         log.bounds("clicks")
 
 
@@ -317,7 +339,7 @@ def test_two_logs_of_one_process_share_what_is_open_but_not_with_another_safety(
     log.ensure("clicks", 1, now=0)
     log.append(FIRST, numbered(0, 1))
     assert EmbeddedLog(tmp_path / "log", sync=False).bounds("clicks")[FIRST] == OffsetBounds(0, 1)
-    with pytest.raises(OpenedOtherwiseError, match="sync=False"):
+    with pytest.raises(UserActionError, match="sync=False", check=has_code("OpenedOtherwiseError")):
         EmbeddedLog(tmp_path / "log").bounds("clicks")
 
 
@@ -348,5 +370,5 @@ def test_a_growth_that_ended_halfway_goes_on(log: EmbeddedLog, tmp_path: Path) -
     log.fence(["clicks"], OWNER, 7)
     log.grow("clicks", 3)
     for i in range(3):
-        with pytest.raises(FencedError):
+        with pytest.raises(HoldfastError, check=has_code("FencedError")):
             log.append(StreamPartition("clicks", i), numbered(0, 1), mark(1, epoch=6))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
-from holdfast_runtime.streams.log.log_partition import LogDamagedError
 from holdfast_runtime.streams.records import Marker, OffsetRange, written_batch
+from tests.error_codes import has_code
 
 CLICKS = StreamPartition("clicks", 0)
 FLIPS = 4_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 300
@@ -53,7 +54,7 @@ def test_a_flipped_bit_anywhere_is_refused_by_name_or_changes_nothing(tmp_path: 
         path.write_bytes(damaged)
         try:
             assert content(log) == good, f"byte {at}"
-        except LogDamagedError as error:
+        except UserActionError as error:
             refused += 1
             assert "clicks" in str(error)
     assert refused > FLIPS // 10
@@ -85,7 +86,7 @@ def test_pages_that_are_lost_swapped_or_cut_off_end_no_process(
         path.write_bytes(damage(draw, whole))
         try:
             assert content(log) == good
-        except LogDamagedError as error:
+        except UserActionError as error:
             assert "clicks" in str(error)
 
 
@@ -96,5 +97,5 @@ def test_a_changed_number_in_the_file_of_a_stream_is_refused(tmp_path: Path) -> 
     for old, new in [('"partitions":1', '"partitions":3'), ('"map_size":1', '"map_size":3'), ('"created":0', "")]:
         assert old in text
         meta.write_text(text.replace(old, new), encoding="utf-8")
-        with pytest.raises(LogDamagedError, match=r"stream\.json"):
+        with pytest.raises(UserActionError, match=r"stream\.json", check=has_code("LogDamagedError")):
             content(log)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
-from holdfast_runtime.streams.markers import OutputsAheadError
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, written_batch
+from tests.error_codes import has_code
 
 HERE = StreamPartition("s", 0)
 small = st.lists(st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=400)), max_size=12)
@@ -40,7 +41,7 @@ def test_any_range_after_any_history_is_what_the_model_says(
             new = by is None or by[1] > newest[by[0]]
             marker = None if by is None else Marker("app/1", by[0], by[1], 1, "life", "digest")
             if by is not None and by[1] < newest[by[0]]:
-                with pytest.raises(OutputsAheadError):
+                with pytest.raises(UserActionError, check=has_code("OutputsAheadError")):
                     log.append(HERE, records, marker)
                 continue
             assert log.append(HERE, records, marker) is new

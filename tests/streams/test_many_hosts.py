@@ -3,11 +3,13 @@
 import pytest
 from ruamel.yaml import YAML
 
+from holdfast.errors import UserActionError
 from holdfast.planning.plan import PlanningFacts, plan
 from holdfast.spec.parse import parse_app
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.generator import Pace
-from holdfast_runtime.streams.systems import Streams, SystemNotBuiltError
+from holdfast_runtime.streams.systems import Streams
+from tests.error_codes import has_code
 
 GENERATED = """
 apiVersion: holdfast.dev/v1alpha1
@@ -41,7 +43,7 @@ spec:
 @pytest.mark.parametrize(("text", "what"), [(IN_LOG, "system here"), (GENERATED, "stream moved, which the app makes")])
 def test_an_app_that_needs_the_embedded_log_is_refused_where_there_is_none(text: str, what: str) -> None:
     app = parse_app(YAML(typ="safe").load(text))
-    with pytest.raises(SystemNotBuiltError, match=f"{what}.* one host alone has"):
+    with pytest.raises(UserActionError, match=f"{what}.* one host alone has", check=has_code("SystemNotBuiltError")):
         Streams(
             app.name, app.spec, plan(app, PlanningFacts()), StreamsEnvironment(None, {"demo": Pace(10, 0)}), lambda: 0
         )

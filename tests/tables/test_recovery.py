@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.errors import UserActionError
 from holdfast.tables.recovery import (
     LocalStore,
     SourceStart,
     StartingOffset,
     StoreAction,
-    TableBeyondSourceError,
     TableFacts,
     TableRecovery,
     newer_than_oldest,
@@ -17,6 +17,7 @@ from holdfast.tables.recovery import (
     starting_offset,
 )
 from holdfast.tasks.partitions import StreamPartition
+from tests.error_codes import has_code
 
 CREATE, RECREATE, KEEP = StoreAction.CREATE, StoreAction.RECREATE, StoreAction.KEEP
 ABSENT, INVALID, VALID = LocalStore.ABSENT, LocalStore.INVALID, LocalStore.VALID
@@ -100,7 +101,11 @@ def test_reading_starts_behind_what_was_applied_and_never_below_the_oldest(appli
 
 def test_a_source_that_ends_before_what_was_applied_is_another_one() -> None:
     assert starting_offset(9, 0, end=10) == StartingOffset(10, 0)
-    with pytest.raises(TableBeyondSourceError, match="has applied offset 10, but its source ends before offset 10"):
+    with pytest.raises(
+        UserActionError,
+        match="has applied offset 10, but its source ends before offset 10",
+        check=has_code("TableBeyondSourceError"),
+    ):
         starting_offset(10, 0, end=10)
 
 

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tables.versions import MarkerOrderError, Versions
+from holdfast.errors import HoldfastError
+from holdfast.tables.versions import Versions
 from holdfast.tasks.partitions import StreamPartition
+from tests.error_codes import has_code
 
 ONE, TWO = StreamPartition("s", 0), StreamPartition("s", 1)
 RECORD, MARKER = "record", "marker"
@@ -42,7 +44,9 @@ def test_a_marker_read_again_seals_nothing() -> None:
 
 
 def test_a_partition_the_table_is_not_fed_from_is_an_error() -> None:
-    with pytest.raises(MarkerOrderError, match="a record of s/1 came to a table that is fed from s/0"):
+    with pytest.raises(
+        HoldfastError, match="a record of s/1 came to a table that is fed from s/0", check=has_code("MarkerOrderError")
+    ):
         Versions.empty([ONE]).marked(TWO, 0)
 
 

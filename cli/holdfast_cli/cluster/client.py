@@ -29,24 +29,8 @@ _WRONG, _WHO, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _SERVER = 300, 401, 403, 404, 4
 _SHOWN, _PAGE, _PIECE = 500, 500, 1 << 16
 
 
-class CredentialsError(UserActionError):
-    """The cluster does not accept the user's credentials."""
-
-
-class RightMissingError(UserActionError):
-    """The user lacks the right to do this."""
-
-
-class NotInstalledError(UserActionError):
-    """The cluster does not know this kind of object."""
-
-
 class UnreachableError(RetrySoonError):
     """The API server does not answer, or can't right now."""
-
-
-class AnswerError(WorldChangeError):
-    """The API server gave an unexpected answer."""
 
 
 class ClusterClient:
@@ -63,13 +47,13 @@ class ClusterClient:
                 config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             message = f"{self._who} can't be used: {type(error).__name__}: {error}"
-            raise CredentialsError(one_line(message)) from error
+            raise UserActionError(one_line(message), code="CredentialsError") from error
         if configuration.host.startswith("https") and not (configuration.api_key or configuration.cert_file):
             # When a credential plugin fails, the library only logs it and continues without credentials.
             message = (
                 f"{self._who} gives no credentials: its user has none, or its credential plugin failed; log in again"
             )
-            raise CredentialsError(message)
+            raise UserActionError(message, code="CredentialsError")
         self._client = client.ApiClient(configuration)
 
     def close(self) -> None:
@@ -164,18 +148,22 @@ class ClusterClient:
         """Return the error that this answer stands for."""
         if status == _NOT_FOUND:
             kind = right.split()[1]
-            return NotInstalledError(
-                f"{self._who} knows no {kind}: Holdfast's CustomResourceDefinition is not installed there"
+            return UserActionError(
+                f"{self._who} knows no {kind}: Holdfast's CustomResourceDefinition is not installed there",
+                code="NotInstalledError",
             )
         if status == _WHO:
-            return CredentialsError(
-                f"{self._who}: its credentials are not accepted, they may have expired: log in again ({said})"
+            return UserActionError(
+                f"{self._who}: its credentials are not accepted, they may have expired: log in again ({said})",
+                code="CredentialsError",
             )
         if status == _FORBIDDEN:
-            return RightMissingError(f"{said}; ask whoever runs the cluster for the right to {right}")
+            return UserActionError(
+                f"{said}; ask whoever runs the cluster for the right to {right}", code="RightMissingError"
+            )
         if status == _TOO_MANY or status >= _SERVER:
             return UnreachableError(f"{self._who} can't answer now ({status}): {said}")
-        return AnswerError(f"{self._who} answered {status} to {right}: {said}")
+        return WorldChangeError(f"{self._who} answered {status} to {right}: {said}", code="AnswerError")
 
     def _away(self, error: Exception) -> UnreachableError:
         why = error.reason if isinstance(error, client.ApiException) else error

@@ -183,7 +183,7 @@ def set_suspend(
             now, text = _progress(look()), f"{_BEGUN[options.verb]}; see {status}"
     except HoldfastError as error:
         sys.stderr.write(f"holdfast: {error}\n")
-        print_failure(options.output, type(error).__name__, str(error))
+        print_failure(options.output, error.code, str(error))
         return _NO
     except KeyboardInterrupt:
         sys.stderr.write(f"holdfast: {name} {done}\n")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from functools import partial
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.protocol.names import APP_LABEL
 from holdfast_cli.cluster.app import PODS, ObjectReader, find_app
 from holdfast_cli.cluster.pod_logs import (
@@ -17,7 +17,6 @@ from holdfast_cli.cluster.pod_logs import (
     LogFollower,
     LogOpener,
     LogSelection,
-    NoLogError,
     OpenLog,
     PodLog,
     attempts_in,
@@ -27,7 +26,6 @@ from holdfast_cli.cluster.pod_logs import (
     selected_logs,
 )
 from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, cluster_place, duration_seconds
-from holdfast_cli.output.failures import UsageError
 
 _FAILED = 1
 _EVERY = 2.0
@@ -97,13 +95,13 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.previous and options.follow:
         message = "--previous is over and can't be followed; leave out -f, or --previous"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     if options.previous and options.all:
         message = "--previous means another attempt of a driver, and the same pod of executors; leave out --all"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     if options.previous and asked.driver and options.attempt is not None:
         message = f"--previous is the attempt before the newest; to see attempt {options.attempt}, leave it out"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     place = cluster_place("logs", options)
     hint = place.command("holdfast", "status", options.app)
     given = {"sinceSeconds": options.since, "tailLines": options.tail, "timestamps": options.timestamps or None}
@@ -134,7 +132,7 @@ def show_once(look: AppPods, opens: LogOpener, asked: LogSelection, query: Mappi
     """Print the existing lines of the selected logs, one after the other; return the exit code."""
     found = selected_logs(look.attempts, asked)
     if not found:
-        raise NoLogError(no_pods_message(look, asked, hint))
+        raise WorldChangeError(no_pods_message(look, asked, hint), code="NoLogError")
     code = 0
     attempt, newest, verdict = found[0].attempt, look.app.status.attempt, look.app.verdict
     if missing := sorted((asked.executors or frozenset()) - {int(log.label) for log in found if log.label != DRIVER}):

@@ -31,10 +31,6 @@ _ORDINAL = re.compile(r"-([0-9]{1,9})\Z")
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?")
 
 
-class NoLogError(WorldChangeError):
-    """The selected pods don't exist or have not started."""
-
-
 @dataclass(frozen=True, slots=True)
 class PodLog:
     """A pod whose log can be read."""
@@ -236,7 +232,7 @@ class LogFollower:
         """Follow until the app is completed or deleted, or the requested attempt is over; look `every` few seconds."""
         look, asked = looks(), self._asked
         if asked.attempt is not None and not selected_logs(look.attempts, asked):
-            raise NoLogError(no_pods_message(look, asked, hint))  # it will not get any later
+            raise WorldChangeError(no_pods_message(look, asked, hint), code="NoLogError")  # it will not get any later
         deleted, away = None, False
         while True:
             if not away:

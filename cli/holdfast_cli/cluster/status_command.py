@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
+from holdfast.errors import UserActionError
 from holdfast_cli.cluster.app import AppDetail, AppList, read_app, read_apps
 from holdfast_cli.cluster.status_view import app_json, list_json, print_app, print_apps
 from holdfast_cli.cluster.target import add_cluster_options, add_namespace_option, add_output_options, cluster_place
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.output.live import print_json, watch, watch_view
 from holdfast_cli.output.screen import screen
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     """Read and print; return the exit code, which says whether the app is ready."""
     if options.app is not None and options.all_namespaces:
         message = f"-A shows the apps of all namespaces; to see {options.app}, give its namespace with -n"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     place = cluster_place("status", options)
     namespace = None if options.all_namespaces else place.namespace
 

@@ -22,7 +22,6 @@ from holdfast.errors import UserActionError
 from holdfast.spec.values import is_duration, millis
 from holdfast.suggest import did_you_mean
 from holdfast_cli.cluster.app import is_name
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import FileUnreadableError, read_text
 
 if TYPE_CHECKING:
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
 _FILE = "~/.kube/config"
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _DEFAULT = "default"
-
-
-class NoClusterError(UserActionError):
-    """No kubeconfig or context says which cluster to use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +51,15 @@ def find_target(kubeconfig: str | None, context: str | None, environment: Mappin
         message = (
             f"there is no kubeconfig at {_asked(kubeconfig, environment)}; name one with --kubeconfig or KUBECONFIG"
         )
-        raise NoClusterError(message)
+        raise UserActionError(message, code="NoClusterError")
     contexts = _contexts(trees.values())
     name = context or next((str(one["current-context"]) for one in trees.values() if one.get("current-context")), None)
     if name is None:
         message = f"no current context is set in {_named(trees)}; choose one with --context{did_you_mean('', contexts)}"
-        raise NoClusterError(message)
+        raise UserActionError(message, code="NoClusterError")
     if name not in contexts:
         message = f"there is no context {name} in {_named(trees)}{did_you_mean(name, contexts)}"
-        raise NoClusterError(message)
+        raise UserActionError(message, code="NoClusterError")
     return ClusterTarget(tuple(trees), name, str(contexts[name].get("namespace") or _DEFAULT))
 
 
@@ -136,13 +131,13 @@ def cluster_place(command: str, options: argparse.Namespace) -> ClusterPlace:
     """Return the cluster and namespace that the command line names."""
     if find_spec("kubernetes") is None:
         message = f"holdfast {command} needs kubernetes: pip install 'holdfast[cluster]'"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     target = find_target(options.kubeconfig, options.context, os.environ)
     namespace = options.namespace or target.namespace
     if not is_name(namespace):
         # Such a text could change the path of a request.
         message = f"{namespace} is no namespace: names are of small letters, digits, - and ."
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     names = {"-n": options.namespace, "--context": options.context, "--kubeconfig": options.kubeconfig}
     given = tuple(word for flag, value in names.items() if value for word in (flag, value))
     return ClusterPlace(target, namespace, given)

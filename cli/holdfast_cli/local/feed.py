@@ -20,7 +20,6 @@ from holdfast.errors import HoldfastError, UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.output.failures import UsageError
 from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import written_batch
@@ -199,10 +198,6 @@ _BATCH = 10_000
 _READ = 1 << 18
 
 
-class FeedStoppedError(UserActionError):
-    """Some lines were not written; the message says how many were."""
-
-
 @dataclass(slots=True)
 class Feed:
     """Writes lines into one stream."""
@@ -222,10 +217,10 @@ class Feed:
         planned, stream = logs.stream(name), logs.declared(name)
         if stream is None or planned.role == "intermediate":
             message = f"stream {name} is written by the app itself; feed one of its inputs"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         if stream.format == "arrow":
             message = f"stream {name} has format arrow, which JSON lines are not; write it with pyarrow"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         columns = {column: planned.rows.find(column) for column in stream.key or ()}
         types = {column: found.type if found else None for column, found in columns.items()}
         value: ValueKind = stream.format
@@ -237,7 +232,7 @@ class Feed:
             partitions = log.meta(planned.topic).partitions
         else:
             message = f"stream {name} has no partition count; write partitions: N into the spec"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         position = sum(bounds.end for bounds in log.bounds(planned.topic).values())
         return Feed(log, planned.topic, partitions, stream.partitioner, lines, position)
 
@@ -262,7 +257,7 @@ def feed(
                 to.write(parsed.values, parsed.keys, clock())
         except HoldfastError as error:
             message = f"{error} ({to.written} records were written before that)"
-            raise FeedStoppedError(message) from error
+            raise UserActionError(message, code="FeedStoppedError") from error
         if parsed.bad is not None:
             raise _stopped(name, parsed.bad, to.written)
         number += len(lines)
@@ -270,9 +265,10 @@ def feed(
             progress(to.written)
 
 
-def _stopped(name: str, bad: BadLineError, written: int) -> FeedStoppedError:
-    return FeedStoppedError(
-        f"{name}:{bad.line}: {bad}; the {written} records before this line were written, it and all after it were not"
+def _stopped(name: str, bad: BadLineError, written: int) -> UserActionError:
+    return UserActionError(
+        f"{name}:{bad.line}: {bad}; the {written} records before this line were written, it and all after it were not",
+        code="FeedStoppedError",
     )
 
 

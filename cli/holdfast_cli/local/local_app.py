@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlannedStream, plan
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
 from holdfast.suggest import did_you_mean
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import load_app
 from holdfast_cli.plan.plan_text import report_invalid
 
@@ -40,10 +40,10 @@ class LocalApp:
         names = [stream.name for stream in self.plan.streams]
         if name not in names:
             message = f"{self.app.name} has no stream {name}{did_you_mean(name, names)}"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         if (kind := self.kind(name)) != "log":
             message = f"stream {name} is in a {kind} system; only streams of a log system can be fed and tailed"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         return self.plan.stream(name)
 
     def declared(self, name: str) -> Stream | None:
@@ -103,7 +103,7 @@ def need_runtime(what: str, modules: Sequence[str]) -> None:
     """Raise `UsageError` if some of these modules of the extra `runtime` are not installed."""
     if missing := [name for name in modules if find_spec(name) is None]:
         message = f"{what} needs {', '.join(missing)}: pip install 'holdfast[runtime]'"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.offsets_set import PositionSetting, SettingRefusedError, decide_jump, parse_setting
 from holdfast_cli.local.positions import app_dir_of, logged_of, positions_of
-from holdfast_cli.output.failures import UsageError, print_failure
+from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import TextTable, print_json, screen
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog
 from holdfast_runtime.checkpoint.offsets import JumpFile
@@ -89,7 +89,7 @@ def _settings(texts: Sequence[str]) -> list[PositionSetting]:
         return [parse_setting(text) for text in texts]
     except ValueError as error:
         message = f"--set {error}"
-        raise UsageError(message) from error
+        raise UserActionError(message, code="UsageError") from error
 
 
 def _confirmed(question: str) -> bool:
@@ -104,7 +104,7 @@ def _confirmed(question: str) -> bool:
 
 def _refused(output: str, error: HoldfastError, why: str) -> int:
     sys.stderr.write(f"holdfast: {why}\n")
-    print_failure(output, type(error).__name__, why)
+    print_failure(output, error.code, why)
     return _NOT_CHANGED
 
 

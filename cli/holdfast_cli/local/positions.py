@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import AwayError, HoldfastError
+from holdfast.errors import AwayError, HoldfastError, UserActionError
 from holdfast.placement.file_store import FileStore
 from holdfast.placement.record_store import RecordStore
 from holdfast.planning.plan import PlannedStream
@@ -18,7 +18,6 @@ from holdfast.spec.streams import System
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.output.amounts import moment
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.output.screen import TextTable, print_json, screen, styled
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState, read_offset_log
 from holdfast_runtime.checkpoint.offsets import Jump, JumpFile
@@ -114,7 +113,7 @@ def logged_of(logs: LocalApp) -> OffsetLogState:
             f"run {logs.app.spec.run_id} of {logs.app.name} has not read anything in {logs.data}: there are no "
             "positions yet (is it the right --data, and the right spec.runId?)"
         )
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     return logged
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, unquote
 
+from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.local_app import LocalApp
-from holdfast_cli.output.failures import UsageError
 from holdfast_runtime.checkpoint.places import DataDir, RunPlaces, folder_name
 from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.environment import last_use_at
@@ -63,10 +63,10 @@ class RunStores:
         """Return the tasks that have state; raise `UsageError` if there are none."""
         found = self._in_copy() if self.durable else self._here() | self._in_copy()
         if not found:
-            raise UsageError(self._nothing())
+            raise UserActionError(self._nothing(), code="UsageError")
         if only is not None and only not in found:
             message = f"task {only} has no state in {self.places.path}{did_you_mean(only, sorted(found))}"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         return [only] if only is not None else sorted(found, key=_natural)
 
     @contextmanager
@@ -95,7 +95,7 @@ class RunStores:
         if restored is None:
             because = "" if distrust is None else f", and its local store can't be used: {distrust.message}"
             message = f"{identity} has no durable copy in {durable.storage.directory}{because}; run the app once more"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         restored.store.close()
         with OfflineStore(place, place.data_path) as store:
             yield OpenedState(identity.task, store, "durable", why, restored.damaged)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
 from holdfast_cli.local.state_rows import Row, RowKind, as_json, row_kind
 from holdfast_cli.local.state_stores import OpenedState, RunStores
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.output.screen import TextTable, print_json, screen
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
@@ -71,7 +71,7 @@ def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) 
     check_table(wanted.table, tables)
     if wanted.key is not None and not rows:
         message = f"table {wanted.table} has no key {wanted.key}"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     if output == "json":
         sys.stdout.writelines(as_json(row) + "\n" for row in rows)
     else:
@@ -83,7 +83,7 @@ def check_table(name: str, tables: set[str]) -> None:
     if name not in tables:
         there = ", ".join(sorted(tables)) or "none"
         message = f"no task has a table {name}{did_you_mean(name, sorted(tables))}; tables: {there}"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
 
 
 def _rows(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[Row]:
@@ -93,7 +93,7 @@ def _rows(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[R
     key = kind.looked_up(wanted.key)
     if key is None:
         message = f"rows of {wanted.table} are in order of time and have no keys to look up: leave --key out"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     value = found.store.get(wanted.table, key)
     if value is not None:
         yield key, value
@@ -135,7 +135,7 @@ def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
     target = Path(to)
     if target.exists():
         message = f"{to} exists already: remove it, or choose another name"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     tasks, kind = stores.tasks(task), row_kind(stores.logs, table)
     schema = pa.schema([pa.field("task", pa.string()), *kind.columns])
     temporary, tables, count = target.with_name(f".{target.name}.writing"), set[str](), 0
@@ -170,4 +170,4 @@ def _writer(path: Path, schema: pa.Schema, *, parquet: bool) -> Iterator[Callabl
                 yield stream.write_batch
     except OSError as error:
         message = f"{path} can't be written: {error}"
-        raise UsageError(message) from error
+        raise UserActionError(message, code="UsageError") from error

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.errors import UserActionError
 from holdfast_cli.local.local_app import LocalApp, add_app_options, at_least_one, on_app
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.output.screen import TextTable, add_output_format, add_output_options, print_json, screen
 from holdfast_cli.plan.app_file import FileUnreadableError
 
@@ -128,7 +128,7 @@ def _tail(logs: LocalApp, options: argparse.Namespace) -> int:
             f"--until-end starts at the end without --from-beginning, where there are no records for --max "
             f"{options.max}: add --from-beginning, or leave out --until-end to wait for them"
         )
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     from holdfast_cli.local.tail import Tail  # noqa: PLC0415 - needs the extra `runtime`
 
     tail = Tail.of(logs, options.stream, from_beginning=options.from_beginning, until_end=options.until_end)

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.errors import UserActionError
-
 
 def print_failure(
     output: str, error: str, message: str, problems: Sequence[dict[str, Any]] = (), *, event: bool = False
@@ -19,7 +17,3 @@ def print_failure(
     if output == "json":
         tree = {"error": error, "message": message, "problems": list(problems)}
         sys.stdout.write(json.dumps({"event": "failed", **tree} if event else tree, ensure_ascii=False) + "\n")
-
-
-class UsageError(UserActionError):
-    """The command line asks for something impossible."""

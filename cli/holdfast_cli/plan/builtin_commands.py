@@ -14,10 +14,6 @@ from holdfast_cli.output.screen import add_output_format, print_json
 from holdfast_cli.output.yaml_text import to_yaml
 
 
-class ReasonUnknownError(UserActionError):
-    """There is no reason of this name."""
-
-
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command lines."""
     explain = commands.add_parser(
@@ -52,7 +48,7 @@ def _reason(name: str) -> Reason:
     known = {one.value: one for one in Reason}
     if name not in known:
         message = f"there is no reason {name}{did_you_mean(name, known)}"
-        raise ReasonUnknownError(message)
+        raise UserActionError(message, code="ReasonUnknownError")
     return known[name]
 
 

@@ -27,10 +27,6 @@ _REJECTED = 1
 _KIND = "StreamApp"
 
 
-class RepairUnwritableError(UserActionError):
-    """Repairs can't be written into the file without changing something else."""
-
-
 def fix(file: AppFile, app: StreamApp, known: PlanningFacts) -> int:
     """Print the repaired file; report on stderr what was repaired and what is left. Return the exit code."""
     result = apply_all_repairs(app, known)
@@ -76,10 +72,10 @@ def _documents(yaml: YAML, file: AppFile) -> list[Any]:
         where = f"{file.path}:{mark.line + 1}:{mark.column + 1}" if mark else file.path
         what = (error.problem or error.context or "not YAML").splitlines()[0]
         message = f"{where}: {what}; the file can't be rewritten without loss; correct this first"
-        raise RepairUnwritableError(message) from error
+        raise UserActionError(message, code="RepairUnwritableError") from error
     except (YAMLError, RecursionError, ValueError) as error:
         message = f"{file.path} can't be rewritten without loss: {error}"
-        raise RepairUnwritableError(message) from error
+        raise UserActionError(message, code="RepairUnwritableError") from error
 
 
 def _check(file: AppFile, text: str, app: StreamApp) -> None:
@@ -95,7 +91,7 @@ def _check(file: AppFile, text: str, app: StreamApp) -> None:
             f"{file.path}: the file's anchors can't be kept, with the repairs {wrong[0]} would be wrong; "
             f"write out what its aliases stand for, or paste the repairs that holdfast plan shows"
         )
-        raise RepairUnwritableError(message)
+        raise UserActionError(message, code="RepairUnwritableError")
 
 
 def _list_offset(file: AppFile) -> int:

@@ -7,19 +7,14 @@ never read. Must not plan.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, WorldChangeError
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.spec.app import StreamApp
 from holdfast.spec.streams import Stream
-from holdfast_cli.output.failures import UsageError
 from holdfast_cli.plan.app_file import read_text
 from holdfast_operator.brokers.partition_counts import UnansweredError, read_counts
 
 _MOST_PARTITIONS = 100_000
 _MOST_DIGITS = len(str(_MOST_PARTITIONS))
-
-
-class CountsUnknownError(WorldChangeError):
-    """A broker did not tell the partition counts."""
 
 
 def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
@@ -32,12 +27,12 @@ def given_counts(app: StreamApp, arguments: Sequence[str]) -> dict[str, int]:
             message = (
                 f"--partitions {argument}: {app.name} has no stream {name} (streams: {', '.join(sorted(streams))})"
             )
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         # Check the length first: Python refuses to parse numbers with thousands of digits.
         digits = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
         if not (digits and 0 < int(number) <= _MOST_PARTITIONS):
             message = f"--partitions {argument}: write {name}=N with N at least 1 and at most {_MOST_PARTITIONS}"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         counts[name] = int(number)
     return counts
 
@@ -68,7 +63,7 @@ def _ask(
         names = " ".join(f"--partitions {stream.name}=N" for stream in streams)
         tried = f" Tried: {error.tried}." if isinstance(error, UnansweredError) else ""
         message = f"{error}{tried} A login can be given in a file with --kafka-config. With {names} no broker is asked."
-        raise CountsUnknownError(message) from error
+        raise WorldChangeError(message, code="CountsUnknownError") from error
 
 
 _TEXT_OF = {
@@ -94,6 +89,6 @@ def _properties(path: str) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals:
             message = f"{path}:{number}: write key=value"
-            raise UsageError(message)
+            raise UserActionError(message, code="UsageError")
         settings[key.strip()] = value.strip()
     return settings

@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
 
-from holdfast_cli.output.failures import UsageError
+from holdfast.errors import UserActionError
 from holdfast_runtime.progress import AttemptStarted, ClockJumped, Event, Progress
 
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -33,7 +33,7 @@ def parse_address(text: str) -> MetricsAddress:
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and len(port) <= _MOST_DIGITS and int(port) <= _MOST_PORT):
         message = f"--metrics {text}: write PORT or HOST:PORT, e.g. 9100 or 0.0.0.0:9100"
-        raise UsageError(message)
+        raise UserActionError(message, code="UsageError")
     return MetricsAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
 
 
@@ -139,7 +139,7 @@ class MetricsServer:
             self._server, self._thread = start_http_server(address.port, address.host, metrics.registry)
         except OSError as error:
             message = f"--metrics: can't listen on {address.host}:{address.port}: {error}"
-            raise UsageError(message) from error
+            raise UserActionError(message, code="UsageError") from error
         host = f"[{address.host}]" if ":" in address.host else address.host
         self.url = f"http://{host}:{self._server.server_port}/metrics"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from holdfast.errors import AwayError, safely
+from holdfast.errors import AwayError, WorldChangeError, safely
 from holdfast.planning.plan import Plan, PlanningFacts, plan
 from holdfast.planning.plan_json import problem_json
 from holdfast.planning.problems import Problem
@@ -23,7 +23,6 @@ from holdfast_cli.local.local_app import RunFiles, add_app_options, at_least_one
 from holdfast_cli.output.failures import print_failure
 from holdfast_cli.output.screen import add_output_options
 from holdfast_cli.plan.app_file import load_app
-from holdfast_cli.plan.partition_counts import CountsUnknownError
 from holdfast_cli.plan.plan_text import print_plan, report_invalid
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def _topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
         return kafka_counts(app.spec, DataDir(data).secrets)
     except AwayError as error:
         message = f"{error} Nothing was started: check that brokers run at {', '.join(brokers)}, then run it again."
-        raise CountsUnknownError(message) from error
+        raise WorldChangeError(message, code="CountsUnknownError") from error
 
 
 def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namespace) -> int:
@@ -158,7 +157,7 @@ def _watched(app: StreamApp, planned: Plan, data: Path, options: argparse.Namesp
         check_settings(app.spec.runtime.spark_conf)
     except SparkSettingRefusedError as error:
         sys.stderr.write(f"holdfast: {error}\n")
-        return _refused(type(error).__name__, str(error), (), options)
+        return _refused(error.code, str(error), (), options)
     require_java(os.environ)
     wanted = RunOptions(
         data=DataDir(data),

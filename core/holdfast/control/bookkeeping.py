@@ -37,10 +37,6 @@ class StoredBookkeepingError(UserActionError):
     """Stored control bookkeeping that can't be read."""
 
 
-class StoredVersionError(StoredBookkeepingError):
-    """Control bookkeeping stored in a format this release does not know."""
-
-
 def key_of(kind: str, partition: StreamPartition) -> bytes:
     """Return the key of a partition's entry."""
     return f"{kind}/{partition}".encode()
@@ -138,7 +134,7 @@ def _check_version(first: bytes, what: str) -> None:
             f"{what} is stored in {found}, and this release reads format {FORMAT_VERSION}: run the release that wrote "
             f"it, or set a new spec.runId to start with empty state"
         )
-        raise StoredVersionError(message)
+        raise StoredBookkeepingError(message, code="StoredVersionError")
 
 
 def _texts(tree: object) -> bool:

@@ -76,18 +76,6 @@ class ControlRecordError(UserActionError):
     """A record of an intermediate stream that can't be read."""
 
 
-class UnknownTypeByteError(ControlRecordError):
-    """A record without a known type byte: most likely not written by Holdfast."""
-
-
-class ControlVersionError(ControlRecordError):
-    """A control message in a version this release does not know."""
-
-
-class ControlPayloadError(ControlRecordError):
-    """A control message with a missing or invalid field."""
-
-
 def kind_of(first_byte: int) -> RecordKind | None:
     """Return the kind of a record that starts with this byte; None if unknown: `decode` then raises the error."""
     return _KINDS[first_byte] if first_byte < len(_KINDS) else None
@@ -117,14 +105,14 @@ def decode(value: bytes | None, where: str = "a record") -> StreamRecord:
     if not value:
         what = "has a null value" if value is None else "has an empty value"
         message = f"{where} {what}, but every record of an intermediate stream starts with a type byte; {_CAUSES}"
-        raise UnknownTypeByteError(message)
+        raise ControlRecordError(message, code="UnknownTypeByteError")
     kind = kind_of(value[0])
     if kind is None:
         message = (
             f"{where} starts with type byte {value[0]} (first bytes {value[:_SHOWN].hex(' ')}, as text "
             f"{value[:_SHOWN]!r}), but there are 0 (user), 1 (watermark) and 2 (end of stream); {_CAUSES}"
         )
-        raise UnknownTypeByteError(message)
+        raise ControlRecordError(message, code="UnknownTypeByteError")
     if kind is RecordKind.USER:
         return UserRecord(value[1:])
     return _message_in(kind, _tree(value, where), where)
@@ -143,10 +131,10 @@ def _tree(value: bytes, where: str) -> dict[str, Any]:
         tree = json.loads(value[1:].decode())
     except (ValueError, RecursionError) as error:
         message = f"{where} is a control message, but its payload is no JSON (first bytes {value[:_SHOWN]!r}): {error}"
-        raise ControlPayloadError(message) from error
+        raise ControlRecordError(message, code="ControlPayloadError") from error
     if not isinstance(tree, dict):
         message = f"{where} is a control message, but its payload is {type(tree).__name__} and not an object"
-        raise ControlPayloadError(message)
+        raise ControlRecordError(message, code="ControlPayloadError")
     return tree
 
 
@@ -157,7 +145,7 @@ def _message_in(kind: RecordKind, tree: dict[str, Any], where: str) -> ControlMe
             f"{where} is a control message of version {version}, and this release reads version {PAYLOAD_VERSION}: "
             f"upgrade the app that reads before the one that writes"
         )
-        raise ControlVersionError(message)
+        raise ControlRecordError(message, code="ControlVersionError")
     task = None if tree.get("taskName") is None else _text(tree, "taskName", where)
     # Without a count a reader could not tell whether all producers have sent a message.
     unneeded = task is None and tree.get("taskCount") is None
@@ -172,7 +160,7 @@ def _whole(tree: dict[str, Any], name: str, least: int, where: str) -> int:
     number = tree.get(name)
     if type(number) is not int or not least <= number < END_OF_TIME:  # `True` is an int to isinstance
         message = f"{where} is a control message whose {name} is {number!r}; it must be a whole number from {least} on"
-        raise ControlPayloadError(message)
+        raise ControlRecordError(message, code="ControlPayloadError")
     return number
 
 
@@ -180,7 +168,7 @@ def _text(tree: dict[str, Any], name: str, where: str) -> str:
     text = tree.get(name)
     if not isinstance(text, str) or not text or not _writable(text):
         message = f"{where} is a control message whose {name} is {text!r}; it must be text"
-        raise ControlPayloadError(message)
+        raise ControlRecordError(message, code="ControlPayloadError")
     return text
 
 

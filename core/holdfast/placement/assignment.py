@@ -15,14 +15,6 @@ from holdfast.placement.optimal import SeatChoice, best_choice
 from holdfast.protocol.assignment import Assignment
 
 
-class NoTasksError(UserActionError):
-    """There are no tasks to assign."""
-
-
-class NoProcessorsError(WorldChangeError):
-    """There are no processors to assign tasks to."""
-
-
 def assign(
     tasks: Iterable[str],
     processors: Mapping[str, str],
@@ -36,13 +28,13 @@ def assign(
     wishes = affinity_of(tasks, processors, task_location, task_processor)
     if not wishes.tasks:
         message = "there are no tasks to assign: the app reads no stream that has partitions; give a step an input"
-        raise NoTasksError(message)
+        raise UserActionError(message, code="NoTasksError")
     if not wishes.processors:
         message = (
             f"there are no processors for {len(wishes.tasks)} tasks: no executor is up; "
             f"wait for one, or see why its pod does not start"
         )
-        raise NoProcessorsError(message)
+        raise WorldChangeError(message, code="NoProcessorsError")
     seating = _Seating(wishes, best_choice(wishes))
     seating.keep()
     seating.fill_at_locations()

@@ -9,15 +9,8 @@ import base64
 import binascii
 from typing import Any, Protocol
 
-from holdfast.errors import RetrySoonError
-from holdfast.placement.metadata_store import (
-    ContentUnreadableError,
-    Version,
-    VersionConflictError,
-    Versioned,
-    check_size,
-    object_name,
-)
+from holdfast.errors import RetrySoonError, UserActionError
+from holdfast.placement.metadata_store import Version, VersionConflictError, Versioned, check_size, object_name
 from holdfast.protocol.names import APP_LABEL
 
 Tree = dict[str, Any]
@@ -100,4 +93,4 @@ def stored_in(tree: Tree, key: str) -> Versioned:
         f"ConfigMap {tree['metadata']['name']} holds something else than Holdfast wrote; it is left as it is. Put back "
         f"what was there, or set a new spec.runId to start with empty state"
     )
-    raise ContentUnreadableError(message)
+    raise UserActionError(message, code="ContentUnreadableError")

@@ -16,15 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.errors import WorldChangeError
-from holdfast.placement.metadata_store import (
-    ContentUnreadableError,
-    Version,
-    VersionConflictError,
-    Versioned,
-    check_size,
-    object_name,
-)
+from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.placement.metadata_store import Version, VersionConflictError, Versioned, check_size, object_name
 
 FORMAT = 1
 _MAGIC = b"holdfast-value "
@@ -32,10 +25,6 @@ _HEADER = re.compile(rb"holdfast-value 1 version=(0|[1-9]\d{0,17}) length=(0|[1-
 _FORMAT = re.compile(rb"holdfast-value ([1-9]\d{0,8}) ")
 # File names that start with a dot are never keys.
 _LOCK, _TEMPORARY = ".lock", ".writing"
-
-
-class FileStoreUnavailableError(WorldChangeError):
-    """The file system failed: no space, no permission, a broken disk. Nothing was acknowledged."""
 
 
 class FileStore:
@@ -125,10 +114,11 @@ def _why_no_header(content: bytes) -> str:
     return "its first line is damaged"
 
 
-def _unreadable(path: str, why: str) -> ContentUnreadableError:
-    return ContentUnreadableError(
+def _unreadable(path: str, why: str) -> UserActionError:
+    return UserActionError(
         f"{path} can't be read: {why}; it is left as it is. Restore it from a copy, or set a new spec.runId to start "
-        f"with empty state"
+        f"with empty state",
+        code="ContentUnreadableError",
     )
 
 
@@ -146,4 +136,4 @@ def _reporting(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"{path}: {error.strerror or error}; see that its disk works, has space, and lets this process write"
-        raise FileStoreUnavailableError(message) from error
+        raise WorldChangeError(message, code="FileStoreUnavailableError") from error

@@ -50,18 +50,6 @@ class VersionConflictError(RetrySoonError):
         super().__init__(f"{key} {was} by somebody else since it was read; nothing was written. Read it again")
 
 
-class KeyNameError(UserActionError):
-    """An invalid key."""
-
-
-class ValueTooLargeError(UserActionError):
-    """A value larger than stores take; nothing was written."""
-
-
-class ContentUnreadableError(UserActionError):
-    """Stored content that can't be read as expected. It is never overwritten: it may be the only copy."""
-
-
 def object_name(key: str) -> str:
     """Return the name of the file or object that holds this key; raise `KeyNameError` if it is not valid."""
     if len(key) > _MAX_KEY or not _KEY.fullmatch(key):
@@ -69,7 +57,7 @@ def object_name(key: str) -> str:
             f"{key!r} is no key: write parts of lower-case letters, digits and inner dashes, joined by /, "
             f"at most {_MAX_KEY} characters, e.g. ad-clicks/record"
         )
-        raise KeyNameError(message)
+        raise UserActionError(message, code="KeyNameError")
     return key.replace("/", ".")
 
 
@@ -77,4 +65,4 @@ def check_size(key: str, value: bytes) -> None:
     """Refuse a value larger than every store takes, also in a store that could hold it."""
     if len(value) > MOST_VALUE_BYTES:
         message = f"{key} would have {len(value)} bytes; a ConfigMap holds at most {MOST_VALUE_BYTES}"
-        raise ValueTooLargeError(message)
+        raise UserActionError(message, code="ValueTooLargeError")

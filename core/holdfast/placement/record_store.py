@@ -24,14 +24,8 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from holdfast import bounded_json
-from holdfast.placement.metadata_store import (
-    MOST_VALUE_BYTES,
-    ContentUnreadableError,
-    KeyNameError,
-    MetadataStore,
-    ValueTooLargeError,
-    Version,
-)
+from holdfast.errors import UserActionError
+from holdfast.placement.metadata_store import MOST_VALUE_BYTES, MetadataStore, Version
 from holdfast.spec.kept_state import KeptState
 from holdfast.tasks.grouping import natural
 from holdfast.tasks.partitions import StreamPartition
@@ -91,7 +85,7 @@ def key_part(name: str) -> str:
     raw = name.encode("utf-8", "surrogatepass")
     if not 0 < len(raw) <= _MAX_NAME:
         message = f"{name!r} has {len(raw)} bytes; the name of an app or a run has 1 to {_MAX_NAME}"
-        raise KeyNameError(message)
+        raise UserActionError(message, code="KeyNameError")
     if _PLAIN.fullmatch(name) and not name.startswith(_CODED):
         return name
     return _CODED + base64.b32hexencode(raw).decode().rstrip("=").lower()
@@ -114,7 +108,7 @@ def record_bytes(app: str, record: PlacementRecord) -> bytes:
             f"that is kept is {MOST_TASKS} tasks, {MOST_VALUE_BYTES} bytes compressed, {MOST_DOCUMENT_BYTES} bytes and "
             f"{_MOST_VALUES} values before; nothing was written. Split the app, or read streams with fewer partitions"
         )
-        raise ValueTooLargeError(message)
+        raise UserActionError(message, code="ValueTooLargeError")
     # A record that could not be loaded again must not replace one that can.
     read_record(app, record.run_id, value)
     return value
@@ -138,7 +132,7 @@ def read_record(app: str, run_id: str, value: bytes) -> PlacementRecord:
             f"as it is. Restore it from a copy, or set a new spec.runId to start with empty state. Without it nobody "
             f"knows where state is and how inputs have grown"
         )
-        raise ContentUnreadableError(message) from error
+        raise UserActionError(message, code="ContentUnreadableError") from error
     return record
 
 

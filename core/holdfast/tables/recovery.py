@@ -238,10 +238,6 @@ class StartingOffset:
     """How many offsets between the last one applied and this are gone from the topic; to be counted and shown."""
 
 
-class TableBeyondSourceError(UserActionError):
-    """A table has applied records that its source does not have: the topic was recreated or truncated."""
-
-
 def starting_offset(applied: int | None, oldest: int, end: int | None = None) -> StartingOffset:
     """Return the offset after the last record applied, or the oldest offset if that is later or none was applied.
 
@@ -256,7 +252,7 @@ def starting_offset(applied: int | None, oldest: int, end: int | None = None) ->
             f"the table has applied offset {applied}, but its source ends before offset {end}: its topic was made anew "
             f"or truncated. Restore the topic, or set a new spec.runId to load the table from what is there now"
         )
-        raise TableBeyondSourceError(message)
+        raise UserActionError(message, code="TableBeyondSourceError")
     return StartingOffset(max(following, oldest), max(0, oldest - following))
 
 

@@ -15,10 +15,6 @@ from holdfast.tasks.partitions import StreamPartition
 FIRST = 1
 
 
-class MarkerOrderError(HoldfastError):
-    """A record or marker of a partition that the table is not filled from: a bug in the routing."""
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionVersion:
     """The current version of one source partition."""
@@ -87,5 +83,5 @@ class Versions:
         if part is None:
             fed_from = ", ".join(map(str, sorted(self.parts)))
             message = f"a record of {partition} came to a table that is fed from {fed_from}"
-            raise MarkerOrderError(message)
+            raise HoldfastError(message, code="MarkerOrderError")
         return part

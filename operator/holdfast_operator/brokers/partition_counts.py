@@ -51,18 +51,6 @@ class BrokerLoginRefusedError(UnansweredError, UserActionError):
     """The broker answers but does not accept the login in the config."""
 
 
-class BrokerConfigInvalidError(UserActionError):
-    """The system's config can't be used to ask brokers."""
-
-
-class BrokerNotAdmittedError(UserActionError):
-    """The operator's values admit none of the brokers in the spec."""
-
-
-class TopicForbiddenError(WorldChangeError):
-    """The login may not see a topic, so whether the topic exists is unknown."""
-
-
 def read_counts(
     system: str,
     bootstrap: str,
@@ -101,14 +89,14 @@ def _question(
     # Raised outside the handler: its cause would be in tracebacks, with values that this message leaves out.
     if fault is not None:
         message = f"Kafka system {system}: its config can't be used to ask brokers: {fault}. Correct {_WHERE}."
-        raise BrokerConfigInvalidError(message)
+        raise UserActionError(message, code="BrokerConfigInvalidError")
     admitted = [one for one in named if rule is None or rule.may_admit(one)]
     if not admitted:
         message = (
             f"Kafka system {system}: the operator asks no brokers at {bootstrap}. "
             "Correct bootstrapServers, or have kafka.allowed of the operator's values admit them."
         )
-        raise BrokerNotAdmittedError(message)
+        raise UserActionError(message, code="BrokerNotAdmittedError")
     return _Question(system, bootstrap, config, names, login, admitted, rule)
 
 
@@ -218,9 +206,10 @@ def _look_up(server: Server, family: int, answers: "queue.SimpleQueue[tuple[Serv
     answers.put((server, [_ServerAddress(server, one[0], one[4]) for one in found]))
 
 
-def _forbidden(system: str, bootstrap: str, topics: Collection[str]) -> TopicForbiddenError:
+def _forbidden(system: str, bootstrap: str, topics: Collection[str]) -> WorldChangeError:
     some = ", ".join(sorted(topics)[:10]) + (f" and {len(topics) - 10} more" if len(topics) > 10 else "")  # noqa: PLR2004
-    return TopicForbiddenError(
+    return WorldChangeError(
         f"Kafka system {system}: the broker at {bootstrap} does not let this login see {some}. "
-        "Grant it the operation Describe on these topics."
+        "Grant it the operation Describe on these topics.",
+        code="TopicForbiddenError",
     )

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from holdfast.errors import code_of
 from holdfast_operator.observe.cache import WatchCache
 from holdfast_operator.service.look_queue import LookQueue
 
@@ -47,7 +48,7 @@ class Metrics:
 
     def failed(self, error: Exception) -> None:
         """Count a failed look."""
-        self._failures.labels(type(error).__name__).inc()
+        self._failures.labels(code_of(error)).inc()
 
     def launched(self) -> None:
         """Count a started driver."""

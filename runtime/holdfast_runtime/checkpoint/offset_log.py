@@ -161,10 +161,6 @@ _SOURCE_LINE = 2
 """The number of the line with the offsets of the only source."""
 
 
-class PlanChangedError(UserActionError):
-    """The offset log no longer holds the plan that was to be taken back."""
-
-
 class SparkPlanLog:
     """The offset log of one run's query."""
 
@@ -176,7 +172,7 @@ class SparkPlanLog:
         logged = read_offset_log(self._query)
         if logged is None or logged.planned != planned:
             message = f"{self._query} does not plan batch {planned.batch} any more: look again with `holdfast offsets`"
-            raise PlanChangedError(message)
+            raise UserActionError(message, code="PlanChangedError")
         entries = FolderStorage(self._query / "offsets")
         entry = str(max(int(name) for name in entries.names() if name.isdecimal()))
         text = (entries.read(entry) or b"").decode()

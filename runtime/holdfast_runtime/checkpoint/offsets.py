@@ -158,14 +158,6 @@ def _read(tree: Mapping[str, int]) -> dict[StreamPartition, int]:
 _FORMAT = 2
 
 
-class JumpStaleError(UserActionError):
-    """The app's positions have changed since the jump was asked for."""
-
-
-class JumpUnreadableError(UserActionError):
-    """The file of a jump is not one that this release of Holdfast writes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Jump:
     """New positions that a user has set."""
@@ -198,7 +190,7 @@ class Jump:
         except (ValueError, KeyError, TypeError, AttributeError, UserActionError) as error:
             why = f"{text[:200]!r} is nothing that Holdfast wrote ({type(error).__name__}: {error})"
         message = f"positions were set that can't be read: {why}; set them once more with `holdfast offsets`"
-        raise JumpUnreadableError(message)
+        raise UserActionError(message, code="JumpUnreadableError")
 
 
 def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Offsets:
@@ -211,7 +203,7 @@ def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Of
                 f"positions were set with `holdfast offsets --set` while {partition} stood at {at}, but it {now}: "
                 "nothing was changed. Look again with `holdfast offsets`, and set them anew"
             )
-            raise JumpStaleError(message)
+            raise UserActionError(message, code="JumpStaleError")
     # The end of the old topic does not hold for a new one.
     ends = {one: end for one, end in before.ends.items() if one not in jump.to or one.stream not in jump.ids}
     return replace(before, positions={**before.positions, **jump.to}, ends=ends, ids={**before.ids, **jump.ids})

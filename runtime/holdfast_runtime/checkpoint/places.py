@@ -51,10 +51,6 @@ _SECRETS = ("access.key", "secret.key", "session.token")
 _TRUTH = {"true": True, "false": False}
 
 
-class CheckpointLocationError(UserActionError):
-    """The checkpoint location is missing, or this release can't use it."""
-
-
 def storage_at(location: str, conf: Mapping[str, str]) -> Storage:
     """Return the storage at this address; `conf`: the spec's Spark settings. Raise `CheckpointLocationError`."""
     found = urlsplit(location)
@@ -65,10 +61,10 @@ def storage_at(location: str, conf: Mapping[str, str]) -> Storage:
             f"spec.runtime.checkpoint.location is {location}: this release keeps checkpoints in object stores that "
             f"speak S3, s3a://bucket/path, or in a folder that all pods mount, file:///path"
         )
-        raise CheckpointLocationError(message)
+        raise UserActionError(message, code="CheckpointLocationError")
     if found.netloc:
         message = f"spec.runtime.checkpoint.location is {location}: it names a host; write file:///path"
-        raise CheckpointLocationError(message)
+        raise UserActionError(message, code="CheckpointLocationError")
     return FolderStorage(Path(unquote(found.path)))
 
 
@@ -76,11 +72,11 @@ def _bucket(location: str, bucket: str, path: str, conf: Mapping[str, str]) -> O
     if not bucket or "@" in bucket or ":" in bucket:
         # The message leaves the address out: the part before an @ may be a secret.
         message = "spec.runtime.checkpoint.location has no bucket as Amazon names them; write s3a://bucket/path"
-        raise CheckpointLocationError(message)
+        raise UserActionError(message, code="CheckpointLocationError")
     steps = [step for step in path.split("/") if step]
     if {".", ".."} & set(steps):
         message = f"spec.runtime.checkpoint.location is {location}: an object store knows no . and .. in a path"
-        raise CheckpointLocationError(message)
+        raise UserActionError(message, code="CheckpointLocationError")
     return ObjectStorage(_service(bucket, conf), bucket, "/".join(steps))
 
 
@@ -98,7 +94,7 @@ def _service(bucket: str, conf: Mapping[str, str]) -> S3Service:
             return otherwise
         if text.casefold() not in _TRUTH:
             message = f"spec.runtime.sparkConf: {_SETTINGS}{name} is {text}; write true or false"
-            raise CheckpointLocationError(message)
+            raise UserActionError(message, code="CheckpointLocationError")
         return _TRUTH[text.casefold()]
 
     encrypted = truth("connection.ssl.enabled", otherwise=True)
@@ -123,7 +119,7 @@ def _check_secrets(bucket: str, conf: Mapping[str, str]) -> None:
             f"into a Secret, and that into the environment of driver and executors (AWS_ACCESS_KEY_ID, "
             f"AWS_SECRET_ACCESS_KEY) by their pod templates, or give the pods a role (docs/object-stores.md)"
         )
-        raise CheckpointLocationError(message)
+        raise UserActionError(message, code="CheckpointLocationError")
 
 
 def folder_name(name: str) -> str:
@@ -134,10 +130,6 @@ def folder_name(name: str) -> str:
 
 class DataInUseError(UserActionError):
     """Another process runs an app on this directory."""
-
-
-class DataUnusableError(WorldChangeError):
-    """The data directory can't be written: it is read-only, full, another user's, or a file."""
 
 
 _CURES = {
@@ -172,9 +164,11 @@ def disk_refusals(data: Path) -> Iterator[None]:
         raise _unusable(data, error.code, None) from error
 
 
-def _unusable(data: Path, code: int, file: object) -> DataUnusableError:
+def _unusable(data: Path, code: int, file: object) -> WorldChangeError:
     at = "" if file is None or str(file) == str(data) else f" ({file})"
-    return DataUnusableError(f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES[code]}")
+    return WorldChangeError(
+        f"the data directory {data}{at} can't be used: {os.strerror(code)}; {_CURES[code]}", code="DataUnusableError"
+    )
 
 
 @dataclass(frozen=True, slots=True)

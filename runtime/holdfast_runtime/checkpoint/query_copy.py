@@ -34,10 +34,6 @@ _KEPT = 2
 """How many batches before the newest are kept; they only help people."""
 
 
-class QueryCopyDamagedError(UserActionError):
-    """The plan of the next batch can't be read."""
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class _Entry:
     """An object of the copy; the greatest entry counts."""
@@ -134,7 +130,7 @@ class QueryCopy:
             f"{', '.join(damaged)} can't be read: what the next batch is stands there and nowhere else. Put the "
             f"object back from a copy of the checkpoint location, or start under a new spec.runId"
         )
-        raise QueryCopyDamagedError(message)
+        raise UserActionError(message, code="QueryCopyDamagedError")
 
     def _write(self, kind: str, batch: int) -> None:
         names = ["metadata", *(f"{log}/{one}" for log in ("offsets", "commits") for one in (batch - 1, batch))]

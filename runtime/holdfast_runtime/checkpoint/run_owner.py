@@ -40,18 +40,6 @@ OWNER, LEFT, COLLECTED = "owner.json", "left.json", "collected.json"
 _CLAIM = re.compile(r"claim-\d{10}-[0-9a-f]{12}")
 
 
-class RunOfAnotherAppError(UserActionError):
-    """The checkpoint location holds this run, but of a deleted app of the same name."""
-
-
-class CheckpointLostError(UserActionError):
-    """The run has committed batches, but the checkpoint location holds nothing of it."""
-
-
-class RunCollectedError(UserActionError):
-    """The run was left for longer than its retention, and its files are removed."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunOwner:
     """The app object that owns a run."""
@@ -83,7 +71,7 @@ def claim_run(shared: Storage, told: AttemptOrders, *, committed: bool = False) 
             f"{shared.directory} held run {told.run} of {told.app}, which was left for longer than "
             f"spec.runtime.checkpoint.retention and is collected: start under a new spec.runId"
         )
-        raise RunCollectedError(message)
+        raise UserActionError(message, code="RunCollectedError")
     _remove(shared, *(name for name in names if name == LEFT or (is_claim(name) and name != claim)))
     return claim
 
@@ -107,7 +95,7 @@ def _own(shared: Storage, told: AttemptOrders, *, committed: bool) -> None:
                 f"{shared.directory} holds nothing of it: mount or put back what held its checkpoint, or start under a "
                 f"new spec.runId, which begins without state"
             )
-            raise CheckpointLostError(message)
+            raise UserActionError(message, code="CheckpointLostError")
         text = json.dumps({"app": told.app, "namespace": told.namespace, "uid": told.uid})
         shared.write(OWNER, [text.encode()])
         # Read it back: another app may have written its own first.
@@ -119,7 +107,7 @@ def _own(shared: Storage, told: AttemptOrders, *, committed: bool) -> None:
             f"{None if owner is None else owner.uid}, this one is {told.uid}): start under a new spec.runId, or remove "
             f"it to give up what is in it"
         )
-        raise RunOfAnotherAppError(message)
+        raise UserActionError(message, code="RunOfAnotherAppError")
 
 
 def _parsed(text: bytes) -> RunOwner | None:

@@ -18,14 +18,6 @@ _TIMEOUT = 15.0
 _WRONG, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER = 300, 404, 409, 429, 500
 
 
-class ApiUnreachableError(RetrySoonError):
-    """The API server did not answer, or asked to try again later."""
-
-
-class ApiRefusedError(WorldChangeError):
-    """The API server refused the request: rights, quota, admission, or an invalid field."""
-
-
 class ApiConfigMaps:
     """The ConfigMaps of one namespace."""
 
@@ -52,7 +44,7 @@ class ApiConfigMaps:
         made = self._call("POST", self._path, tree)
         if made is None:
             message = f"ConfigMap {tree['metadata']['name']} can't be made: its namespace does not exist"
-            raise ApiRefusedError(message)
+            raise WorldChangeError(message, code="ApiRefusedError")
         return made
 
     def replace(self, tree: Tree) -> Tree | None:
@@ -75,7 +67,7 @@ class ApiConfigMaps:
             content: bytes = response.read()  # type: ignore[no-untyped-call]
         except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
             message = f"{method} {path}: the API server did not answer: {error or type(error).__name__}"
-            raise ApiUnreachableError(message) from error
+            raise RetrySoonError(message, code="ApiUnreachableError") from error
         if response.status == _NOT_FOUND:
             return None
         answer = _tree(content)
@@ -97,5 +89,5 @@ def _error(status: int, message: str) -> HoldfastError:
     if status == _CONFLICT:
         return ConfigMapConflictError(message)
     if status == _TOO_MANY or status >= _SERVER:
-        return ApiUnreachableError(message)
-    return ApiRefusedError(message)
+        return RetrySoonError(message, code="ApiUnreachableError")
+    return WorldChangeError(message, code="ApiRefusedError")

@@ -33,10 +33,6 @@ class SupersededError(WorldChangeError):
     """A newer attempt of the run is at work, so this one must end."""
 
 
-class ReportContendedError(RetrySoonError):
-    """Every try to write the report met a write by somebody else."""
-
-
 def has_committed(maps: ConfigMaps, told: AttemptOrders) -> bool:
     """Return whether an earlier attempt of the run has reported a finished batch."""
     report = report_in(maps.get(told.report) or {})
@@ -80,7 +76,7 @@ class ReportMap:
             if written is not None:
                 return
         message = f"ConfigMap {self._told.report} was written by others {_TRIES} times while the driver reported"
-        raise ReportContendedError(message)
+        raise RetrySoonError(message, code="ReportContendedError")
 
     def _written(self, report: DriverReport) -> Tree | None:
         tree: Tree = {

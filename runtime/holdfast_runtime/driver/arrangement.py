@@ -204,10 +204,6 @@ _HERE = "local"
 """The name of the one processor if everything runs in the driver."""
 
 
-class ExecutorsMissingError(WorldChangeError):
-    """Executors did not come up in time."""
-
-
 def first_arrangement(
     spark: SparkSession, site: Site, tasks: Sequence[str], drain: threading.Event
 ) -> Arrangement | None:
@@ -224,7 +220,7 @@ def first_arrangement(
                 f"{len(found)} of {wanted} executors came up in {site.executors_within:.0f} s; "
                 f"see Spark's log for the others"
             )
-            raise ExecutorsMissingError(message)
+            raise WorldChangeError(message, code="ExecutorsMissingError")
         if drain.wait(site.look_every):
             return None
         site.coordinator.check()

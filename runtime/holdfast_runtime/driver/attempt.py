@@ -43,10 +43,6 @@ _BYTES_PER_BATCH = 256 << 20
 """Over all partitions: a batch is held in memory as a whole."""
 
 
-class PlanRejectedError(UserActionError):
-    """The app's plan has problems, so it can't run."""
-
-
 class Attempt:
     """One attempt of a run. Creates the streams that do not exist yet."""
 
@@ -171,15 +167,11 @@ def _accepted(app: StreamApp, known: PlanningFacts) -> Plan:
     found = plan(app, known)
     if not found.valid:
         message = f"{app.name} can't run as it is: {_problems(found)}"
-        raise PlanRejectedError(message)
+        raise UserActionError(message, code="PlanRejectedError")
     return found
 
 
 PartitionCounts = Mapping[str, int]
-
-
-class GrowthHaltedError(UserActionError):
-    """An input has grown, and `spec.onPartitionGrowth` is `Halt`."""
 
 
 @dataclass(slots=True)
@@ -210,7 +202,7 @@ class Growth:
             return False
         if self.app.spec.on_partition_growth == "Halt":
             message = f"{self._said(grown)}; to continue, set spec.onPartitionGrowth to Restart or Live"
-            raise GrowthHaltedError(message)
+            raise UserActionError(message, code="GrowthHaltedError")
         found = plan(self.app, PlanningFacts(topics={**self._planned, **grown}, record=self.record()))
         if found.valid:
             return True

@@ -18,7 +18,7 @@ from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.values import FOREVER, millis
-from holdfast_runtime.checkpoint.places import CheckpointLocationError, Places, folder_name, storage_at
+from holdfast_runtime.checkpoint.places import Places, folder_name, storage_at
 from holdfast_runtime.checkpoint.run_owner import OldRuns
 from holdfast_runtime.clocks import steady
 from holdfast_runtime.progress import (
@@ -35,10 +35,6 @@ from holdfast_runtime.state.storage import FolderStorage, Storage
 
 _LOG = logging.getLogger("holdfast")
 _APP, _SPARK, _SECRETS = "app.json", "spark.json", "secrets"
-
-
-class DriverFolderError(UserActionError):
-    """The folder does not hold what a driver needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ def read_folder(folder: Path) -> DriverFolder:
             f"{folder} does not hold the files of a driver ({type(error).__name__}: {error}). Use the runtime image of "
             f"the release whose operator wrote them"
         )
-        raise DriverFolderError(message) from error
+        raise UserActionError(message, code="DriverFolderError") from error
 
 
 def places_of(read: DriverFolder, folder: Path, state: Path, scratch: Path, log: Path | None) -> Places:
@@ -105,7 +101,7 @@ def _location(app: StreamApp) -> Storage:
             "spec.runtime.checkpoint.location is not set: on a cluster, offsets and durable copies of state need a "
             "place that all pods reach, e.g. s3a://bucket/path, or file:///checkpoints on a volume that they mount"
         )
-        raise CheckpointLocationError(message)
+        raise UserActionError(message, code="CheckpointLocationError")
     return storage_at(runtime.checkpoint.location, runtime.spark_conf)
 
 
@@ -114,7 +110,7 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         message = f"{path} can't be read ({error.strerror}): give the driver the folder that the operator mounts"
-        raise DriverFolderError(message) from error
+        raise UserActionError(message, code="DriverFolderError") from error
 
 
 _LONGEST = 2000

@@ -44,22 +44,6 @@ _ENTRY_IS_THERE = frozenset({"CONCURRENT_STREAM_LOG_UPDATE", "_LEGACY_ERROR_TEMP
 """Spark's error conditions for a log entry that another process has written first."""
 
 
-class QueryDiedError(HoldfastError):
-    """Spark ended the query for an unknown reason."""
-
-
-class AttemptOvertakenError(RetrySoonError):
-    """Another attempt has finished the current batch. Harmless: markers and stores accept each turn only once."""
-
-
-class HostTooBusyError(RetrySoonError):
-    """A Python process did not start within the ten seconds that Spark gives it."""
-
-
-class SlotDiedError(HoldfastError):
-    """A process that ran a slot died, or failed in an unknown way."""
-
-
 @dataclass(frozen=True, slots=True)
 class LoopParts:
     """The values and functions from which the loop is made."""
@@ -173,7 +157,7 @@ class _Runner:
                 raise self._failure or _why_it_died(error) from error
             if over and not self._between.is_set():
                 message = "Spark ended the query without giving a reason. Look into Spark's log"
-                raise self._failure or QueryDiedError(message)
+                raise self._failure or HoldfastError(message, code="QueryDiedError")
         if self._failure is not None:
             raise self._failure
 
@@ -260,7 +244,7 @@ class _Runner:
                 f"Spark could not run the batch. Nothing is lost: the next run repeats it, except for what slots have "
                 f"committed. Spark says: {_said(error)}"
             )
-            raise SlotDiedError(message) from error
+            raise HoldfastError(message, code="SlotDiedError") from error
 
     def _progress(
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
@@ -308,14 +292,14 @@ def _why_it_died(error: StreamingQueryException) -> HoldfastError:
             "a Python process took longer to start than the ten seconds that Spark waits. Nothing is lost. Start "
             "again. If it happens often, give the driver more CPU, or run less on this host"
         )
-        return HostTooBusyError(message)
+        return RetrySoonError(message, code="HostTooBusyError")
     if _ENTRY_IS_THERE.isdisjoint(_conditions(error)):
-        return QueryDiedError(_said(error))
+        return HoldfastError(_said(error), code="QueryDiedError")
     message = (
         "another attempt of this app has finished the batch that this attempt was running. Nothing is lost or doubled. "
         "Stop one of the two. If no other attempt runs, start again"
     )
-    return AttemptOvertakenError(message)
+    return RetrySoonError(message, code="AttemptOvertakenError")
 
 
 def _conditions(error: StreamingQueryException) -> Iterator[str]:

@@ -27,10 +27,6 @@ VALUE = "value"
 """The field of the struct that `tried` returns."""
 
 
-class TextRefusedError(UserActionError):
-    """Spark refuses a text of the spec that the planner accepted."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExplodedColumn:
     """The `explode` among selected columns."""
@@ -72,14 +68,14 @@ class Catalyst:
         try:
             selected = frame.selectExpr(*texts)
         except PySparkException as error:
-            raise TextRefusedError(_refusal(frame, texts, error)) from error
+            raise UserActionError(_refusal(frame, texts, error), code="TextRefusedError") from error
         plan = self._analysed(selected)
         below = plan.child() if _is(plan, "Project") else plan
         below = below.child() if _is(below, "Generate") else below
         # An item that refers to another, or more than one explode, makes Spark compute in several passes.
         if not _is(plan, "Project") or _items(below.children()):
             message = f"{excerpt(', '.join(texts))} can't be computed item by item; use several select steps"
-            raise TextRefusedError(message)
+            raise UserActionError(message, code="TextRefusedError")
         return selected
 
     def select(self, schema: pa.Schema, texts: tuple[str, ...]) -> AnalysedExpressions:
@@ -96,7 +92,7 @@ class Catalyst:
         made, output = plan.generator(), _items(plan.generatorOutput())
         if not _is(made, "Explode") or len(output) != 1:
             message = f"{excerpt(', '.join(texts))}: of what makes rows, only explode of an array is possible"
-            raise TextRefusedError(message)
+            raise UserActionError(message, code="TextRefusedError")
         array = made.child()
         return ExplodedColumn(
             self.column(array), array.dataType().elementType(), bool(plan.outer()), output[0].exprId()
@@ -109,10 +105,10 @@ class Catalyst:
             plan = self._analysed(frame.filter(text))
         except PySparkException as error:
             message = f"Spark refuses {excerpt(text)}: {_reason(error)}"
-            raise TextRefusedError(message) from error
+            raise UserActionError(message, code="TextRefusedError") from error
         if not _is(plan, "Filter") or _items(plan.child().children()):
             message = f"{excerpt(text)} can't be judged row by row, as a filter step must"
-            raise TextRefusedError(message)
+            raise UserActionError(message, code="TextRefusedError")
         ids = tuple(one.exprId() for one in _items(plan.child().output()))
         return AnalysedExpressions((("", self.column(plan.condition())),), ids)
 
@@ -212,7 +208,7 @@ def select_schema(spark: SparkSession) -> SelectSchema:
                     f"column {one.name()} of {excerpt(', '.join(texts))} is {excerpt(one.dataType().sql())}, which "
                     f"rows can't carry as it is; CAST it to {excerpt(other.dataType().sql())}"
                 )
-                raise TextRefusedError(message)
+                raise UserActionError(message, code="TextRefusedError")
         return found
 
     return answer

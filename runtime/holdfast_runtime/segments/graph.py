@@ -63,14 +63,6 @@ SelectSchema = Callable[[pa.Schema, tuple[str, ...]], pa.Schema]
 """Returns the columns that result from selecting these expressions from rows of this schema."""
 
 
-class NotBuiltError(UserActionError):
-    """The app uses a feature that this release can plan but not run."""
-
-
-class ColumnsMismatchError(UserActionError):
-    """Rows that meet in one step have different columns, which the planner could not know."""
-
-
 @dataclass(frozen=True, slots=True)
 class GraphNode:
     """An input stream or a step."""
@@ -159,7 +151,7 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
 def require_built(spec: AppSpec) -> None:
     """Raise `NotBuiltError` if the app uses what this release can plan but not run."""
     for problem in not_built(spec):
-        raise NotBuiltError(problem.message)
+        raise UserActionError(problem.message, code="NotBuiltError")
 
 
 def _needed(steps: Mapping[str, Step]) -> set[str]:
@@ -232,7 +224,7 @@ class _Flow:
             schema = self.select_schema(schema, step.select)
             if not schema.names:
                 message = f"step {step.name} selects no column at all, and rows without columns can't be carried"
-                raise ColumnsMismatchError(message)
+                raise UserActionError(message, code="ColumnsMismatchError")
         for other in given[1:]:
             _check_columns(step, given[0], other)
         return schema
@@ -277,4 +269,4 @@ def _check_columns(step: Step, one: GraphNode, other: GraphNode) -> None:
                     f"step {step.name} merges {one.name} and {other.name}, whose columns differ: {column.name} is "
                     f"{column.type} in {first.name} and {found} in {second.name}; make them equal with a select before"
                 )
-                raise ColumnsMismatchError(message)
+                raise UserActionError(message, code="ColumnsMismatchError")

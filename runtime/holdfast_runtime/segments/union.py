@@ -62,10 +62,6 @@ class CarriedNode(Protocol):
         """The columns of its rows."""
 
 
-class UnionBrokenError(HoldfastError):
-    """Rows came back from Spark in an order or form that Spark does not allow."""
-
-
 @dataclass(frozen=True, slots=True)
 class NodeRows:
     """Rows of one node in one task."""
@@ -166,7 +162,7 @@ class UnionLayout:
         for task, pieces in _by_task(piece for batch in batches for piece in self.unpack(batch)):
             if task in done:
                 message = f"rows of task {task} are not together: something between the segments has moved rows"
-                raise UnionBrokenError(message)
+                raise HoldfastError(message, code="UnionBrokenError")
             done.add(task)
             parts: dict[int, list[TimedRows]] = {}
             notes: list[bytes] = []
@@ -195,7 +191,7 @@ class UnionLayout:
     def _rows(self, node: int, struct: pa.StructArray) -> pa.RecordBatch:
         if struct.null_count:
             message = f"{struct.null_count} rows of node {node} came without their columns"
-            raise UnionBrokenError(message)
+            raise HoldfastError(message, code="UnionBrokenError")
         return pa.RecordBatch.from_arrays(struct.flatten(), schema=self.schemas[node])
 
 

@@ -100,10 +100,6 @@ class BatchPlan:
         return cls(batch, epoch, now, first, turns, skew)
 
 
-class StateOffsetsError(UserActionError):
-    """State and checkpoint do not belong to the same history."""
-
-
 def check_offsets(store: TaskStore, turn: Turn) -> None:
     """Refuse ranges that do not begin where the state ends, or a jump that does not start there."""
     keys = [_key(wanted.partition) for wanted in turn.ranges]
@@ -117,7 +113,7 @@ def check_offsets(store: TaskStore, turn: Turn) -> None:
                 f"checkpoint continues at {begins}: they are not of one history. Put back state and checkpoint from "
                 f"the same time, or start under a new spec.runId"
             )
-            raise StateOffsetsError(message)
+            raise UserActionError(message, code="StateOffsetsError")
 
 
 def check_delta(delta: Delta, turn: Turn) -> None:
@@ -135,7 +131,7 @@ def check_delta(delta: Delta, turn: Turn) -> None:
                 f"delta read up to {found.get(key)}: state and checkpoint are not of one history. Put back both from "
                 f"the same time, or start under a new spec.runId"
             )
-            raise StateOffsetsError(message)
+            raise UserActionError(message, code="StateOffsetsError")
 
 
 def keep_offsets(store: TaskStore, turn: Turn) -> None:

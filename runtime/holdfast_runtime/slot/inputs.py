@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast.control.messages import UserRecord, decode
 from holdfast.control.producers import Delivery
+from holdfast.errors import UserActionError
 from holdfast.moments import event_moment, time_span
 from holdfast.spec.streams import EventTime, Stream
 from holdfast.spec.values import millis
@@ -25,7 +26,6 @@ from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import BadBatch, BadRecord, Codec, codec_for, event_time_ms, on_bad
 from holdfast_runtime.streams.codecs.arrow_types import outside_years
 from holdfast_runtime.streams.codecs.codec import Indices
-from holdfast_runtime.streams.generator import GeneratorFunctionError
 from holdfast_runtime.streams.keys import misplaced
 from holdfast_runtime.streams.records import NO_TIME, OffsetRange
 
@@ -194,7 +194,7 @@ class InputReader:
                     f"the generator of stream {self._name} gave the columns {', '.join(rows.schema.names)} and no "
                     f"{column.name}, which the stream's schema has"
                 )
-                raise GeneratorFunctionError(message)
+                raise UserActionError(message, code="GeneratorFunctionError")
             found = rows.column(column.name)
             try:
                 columns.append(found if found.type == column.type else found.cast(column.type))
@@ -203,11 +203,11 @@ class InputReader:
                     f"the generator of stream {self._name} gave {column.name} as {found.type}, which does not fit "
                     f"{column.type} of the stream's schema: {error}"
                 )
-                raise GeneratorFunctionError(message) from error
+                raise UserActionError(message, code="GeneratorFunctionError") from error
             path = outside_years(columns[-1], column.name)
             if path is not None:
                 message = f"the generator of stream {self._name} gave a time outside of the years 1 to 9999 as {path}"
-                raise GeneratorFunctionError(message)
+                raise UserActionError(message, code="GeneratorFunctionError")
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 

@@ -35,10 +35,6 @@ _BASE64_SLACK = 16
 _LONGEST_REASON = 200
 
 
-class RecordTooLargeError(UserActionError):
-    """A row's record is larger than its topic takes, and its stream says `onUnwritable: Fail`."""
-
-
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
     """Rows encoded as records of a stream."""
@@ -56,15 +52,16 @@ class EncodedRows:
         """Return the indices of records above the limit."""
         return too_large(self.keys, self.values, limit)
 
-    def refused(self, at: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> RecordTooLargeError:
+    def refused(self, at: int, limit: RecordLimit, read: Sequence[OffsetRange]) -> UserActionError:
         """Return the error for one record; `read`: the ranges that the task's rows came from."""
         key = self.keys[at].as_py()
         by = "without a key" if key is None else f"with key {key[:_SHOWN]!r}{'...' if len(key) > _SHOWN else ''}"
         came = ", ".join(map(str, read)) or "timers"
-        return RecordTooLargeError(
+        return UserActionError(
             f"step {self.step}: a row for {self.stream}/{self.places[at]} {by} makes a record of {self._size(at)} "
             f"bytes, and {limit.most} are taken ({limit.where}). It was made of {came}. Raise the limit, make rows "
-            f"smaller, or, if {self.stream} is a stream of the spec, set its onUnwritable to DeadLetter"
+            f"smaller, or, if {self.stream} is a stream of the spec, set its onUnwritable to DeadLetter",
+            code="RecordTooLargeError",
         )
 
     def letters(self, bad: Numbers, limit: RecordLimit, skip: int = 0) -> pa.RecordBatch:
@@ -133,7 +130,7 @@ def _cut(letter: Mapping[str, Any], encode: Encode, limit: RecordLimit) -> dict[
         f"a dead letter of {letter['stream']}/{letter['partition']} takes more than {limit.most} bytes even without "
         f"what it is about ({limit.where}): raise the limit of the stream that takes dead letters"
     )
-    raise RecordTooLargeError(message)
+    raise UserActionError(message, code="RecordTooLargeError")
 
 
 def _size(letter: Mapping[str, Any], encode: Encode) -> int:

@@ -82,32 +82,12 @@ class SlotReport:
         return json.dumps({"tasks": [asdict(task) for task in self.tasks], "phases": dict(self.phases)})
 
 
-class SlotUserError(UserActionError):
-    """A slot failed with something that the user has to fix."""
-
-
-class SlotWorldError(WorldChangeError):
-    """A slot failed with something outside that has to change."""
-
-
-class SlotRetryError(RetrySoonError):
-    """A slot lost a race; the batch can be run again unchanged."""
-
-
-class SlotWaitsError(AwayError):
-    """A slot could not reach an outside system; the batch can be run again unchanged."""
-
-
-class SlotStoppedError(HoldfastError):
-    """A slot must not go on: a newer attempt is at work, or Holdfast has a bug."""
-
-
-_WAYS_OUT: tuple[tuple[str, type[HoldfastError], type[HoldfastError]], ...] = (
-    ("user", UserActionError, SlotUserError),
-    ("world", WorldChangeError, SlotWorldError),
-    ("away", AwayError, SlotWaitsError),
-    ("retry", RetrySoonError, SlotRetryError),
-    ("stop", HoldfastError, SlotStoppedError),
+_WAYS_OUT: tuple[tuple[str, type[HoldfastError]], ...] = (
+    ("user", UserActionError),
+    ("world", WorldChangeError),
+    ("away", AwayError),
+    ("retry", RetrySoonError),
+    ("stop", HoldfastError),
 )
 
 
@@ -117,29 +97,30 @@ class Failure:
 
     way_out: str
     message: str
+    code: str
 
     @classmethod
     def of(cls, error: HoldfastError, where: str) -> "Failure":
         """Return the failure for an error; `where`: the task or tasks in which it was raised."""
-        way_out = next(name for name, kind, _ in _WAYS_OUT if isinstance(error, kind))
-        return cls(way_out, f"{where}: {error}")
+        way_out = next(name for name, kind in _WAYS_OUT if isinstance(error, kind))
+        return cls(way_out, f"{where}: {error}", error.code)
 
     def text(self) -> str:
         """Return the failure as JSON."""
-        return json.dumps({"wayOut": self.way_out, "message": self.message})
+        return json.dumps({"wayOut": self.way_out, "message": self.message, "code": self.code})
 
     def throw(self, committed: Sequence[str]) -> NoReturn:
         """Raise the error in its type; the message names tasks of other slots that have committed the batch."""
-        kind = next(again for name, _, again in _WAYS_OUT if name == self.way_out)
-        again = issubclass(kind, RetrySoonError | AwayError)
-        raise kind(self.message if again or not committed else f"{self.message}\n{_staying(committed)}")
+        kind = dict(_WAYS_OUT)[self.way_out]
+        again = issubclass(kind, RetrySoonError)
+        raise kind(self.message if again or not committed else f"{self.message}\n{_staying(committed)}", code=self.code)
 
 
 def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
     """Return the reports of all slots; if any failed, raise the gravest failure."""
     trees = [json.loads(text) for text in texts]
     committed = [task["task"] for tree in trees for task in tree.get("tasks", ())]
-    failures = [Failure(tree["wayOut"], tree["message"]) for tree in trees if "wayOut" in tree]
+    failures = [Failure(tree["wayOut"], tree["message"], tree["code"]) for tree in trees if "wayOut" in tree]
     for name in ("stop", "user", "world", "away", "retry"):
         for failure in failures:
             if failure.way_out == name:

@@ -50,10 +50,6 @@ POD_ATTRIBUTE = "POD"
 Segment = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class ExchangeError(HoldfastError):
-    """The job would move rows between executors, so slots would not run where their state is."""
-
-
 @dataclass(frozen=True, slots=True)
 class SlotLocation:
     """A slot, and where Spark should run it."""
@@ -78,7 +74,7 @@ class LocatedJob:
             message = (
                 f"the plan of the batch job has an exchange, so its parts would leave their executors:\n{self.plan}"
             )
-            raise ExchangeError(message)
+            raise HoldfastError(message, code="ExchangeError")
         self._rdd = execution.toRdd()
 
     def run(self, batch: str) -> list[str]:

@@ -38,10 +38,6 @@ _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
 """Matches `17.0.15` and `21-ea`, and before Java 9 `1.8.0_402`."""
 
 
-class JavaMissingError(UserActionError):
-    """There is no Java on which Spark can run."""
-
-
 def require_java(environment: Mapping[str, str]) -> int:
     """Return the version of the Java that Spark will use; raise `JavaMissingError` if Spark can't run on it."""
     program = _program(environment)
@@ -50,7 +46,7 @@ def require_java(environment: Mapping[str, str]) -> int:
         message = (
             f"{program} is Java {version}, Spark needs Java {OLDEST} or newer: install one, or set JAVA_HOME to it"
         )
-        raise JavaMissingError(message)
+        raise UserActionError(message, code="JavaMissingError")
     return version
 
 
@@ -60,12 +56,12 @@ def _program(environment: Mapping[str, str]) -> str:
         program = Path(home) / "bin" / "java"
         if not program.is_file():
             message = f"JAVA_HOME is {home}, but there is no {program}; set it to a Java {OLDEST} or newer, or unset it"
-            raise JavaMissingError(message)
+            raise UserActionError(message, code="JavaMissingError")
         return str(program)
     found = shutil.which("java", path=environment.get("PATH", ""))
     if found is None:
         message = f"there is no java on PATH and JAVA_HOME is not set; Spark needs Java {OLDEST} or newer: install one"
-        raise JavaMissingError(message)
+        raise UserActionError(message, code="JavaMissingError")
     return found
 
 
@@ -74,12 +70,12 @@ def _version(program: str) -> int:
         ran = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=_DEADLINE, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
         message = f"{program} can't be run ({error}); Spark needs Java {OLDEST} or newer"
-        raise JavaMissingError(message) from error
+        raise UserActionError(message, code="JavaMissingError") from error
     found = _VERSION.search(ran.stderr + ran.stdout)
     if found is None:
         said = (ran.stderr or ran.stdout).strip() or "nothing"
         message = f"{program} -version does not say which Java it is (it says: {said}); Spark needs {OLDEST} or newer"
-        raise JavaMissingError(message)
+        raise UserActionError(message, code="JavaMissingError")
     return int(found[1])
 
 
@@ -96,18 +92,6 @@ _HINDRANCES = ("io.fabric8.kubernetes.client.", "java.io.", "java.net.", "java.u
 """Java exceptions for failures of an API server or network; others come from settings."""
 _MOMENT = 2.0
 """Seconds to wait for the JVM's end after its connections have closed."""
-
-
-class SparkNotStartedError(UserActionError):
-    """Spark's JVM, or the application in it, did not start."""
-
-
-class SparkHinderedError(RetrySoonError):
-    """Spark could not get from the cluster or network what it needs to start; it may the next time."""
-
-
-class SparkDiedError(RetrySoonError):
-    """Spark's JVM ended during a run."""
 
 
 def spark_log(data: Path) -> Path:
@@ -134,7 +118,7 @@ def open_session(wanted: SessionRequest, data: Path | None) -> SparkSession:
             f"SPARK_HOME ({os.environ.get('SPARK_HOME')}) holds Spark {context.version}, "
             f"but PySpark is {pyspark.__version__}: unset SPARK_HOME, or install the same version"
         )
-        raise SparkNotStartedError(message)
+        raise UserActionError(message, code="SparkNotStartedError")
     return SparkSession.builder.getOrCreate()
 
 
@@ -154,7 +138,7 @@ def stopped_after(spark: SparkSession, data: Path | None) -> Iterator[None]:
             f"Spark's JVM has ended {how}, in the middle of the run. Nothing is lost, the next run repeats the batch. "
             "Signal 9 is how a container or host short of memory ends it: then raise spec.runtime.driver.memory"
         )
-        raise SparkDiedError(message + _end_of_log(data)) from error
+        raise RetrySoonError(message + _end_of_log(data), code="SparkDiedError") from error
 
 
 def _exit_code() -> int | None:
@@ -220,7 +204,11 @@ def _not_started(error: Exception, data: Path | None) -> HoldfastError:
         said = str(cause.toString())
         hindered = hindered or said.startswith(_HINDRANCES)
     message = f"Spark did not start: {said.strip().splitlines()[0]}{_end_of_log(data)}"
-    return SparkHinderedError(message) if hindered else SparkNotStartedError(message)
+    return (
+        RetrySoonError(message, code="SparkHinderedError")
+        if hindered
+        else UserActionError(message, code="SparkNotStartedError")
+    )
 
 
 def _end_of_log(data: Path | None) -> str:

@@ -71,10 +71,6 @@ _NOT_HERE = " If necessary set "
 """Here begins Spark's advice to turn off ANSI mode, which is fixed in Holdfast."""
 
 
-class ExpressionFailedError(UserActionError):
-    """An SQL expression of a step failed on a row."""
-
-
 def sql_texts(steps: Sequence[Step]) -> Mapping[str, str]:
     """Return step -> its Spark SQL, for steps that stop the app when an expression fails."""
     return {
@@ -84,7 +80,7 @@ def sql_texts(steps: Sequence[Step]) -> Mapping[str, str]:
     }
 
 
-def failed_expression(error: Exception, texts: Mapping[str, str]) -> ExpressionFailedError | None:
+def failed_expression(error: Exception, texts: Mapping[str, str]) -> UserActionError | None:
     """Return the error that names the failed expression among these texts; None if Spark failed for another reason."""
     for cause in java_causes(error):
         if not is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable"):  # noqa: SLF001
@@ -95,7 +91,7 @@ def failed_expression(error: Exception, texts: Mapping[str, str]) -> ExpressionF
     return None
 
 
-def _explained(said: str, fragments: Sequence[str], texts: Mapping[str, str]) -> ExpressionFailedError:
+def _explained(said: str, fragments: Sequence[str], texts: Mapping[str, str]) -> UserActionError:
     steps = [name for name, text in texts.items() if any(one in text for one in fragments)] or list(texts)
     sentence = said.partition("\n")[0].partition(" SQLSTATE")[0].partition("] ")[2].partition(_NOT_HERE)[0]
     where = f" in {excerpt(fragments[0])}" if fragments else ""
@@ -103,7 +99,7 @@ def _explained(said: str, fragments: Sequence[str], texts: Mapping[str, str]) ->
         f"step {' or '.join(steps)}: Spark SQL fails on a row{where}: {sentence or said} Correct the expression and "
         f"run again, or put such rows aside: onError: DeadLetter of the step"
     )
-    return ExpressionFailedError(message)
+    return UserActionError(message, code="ExpressionFailedError")
 
 
 _RESULT = "result STRING"

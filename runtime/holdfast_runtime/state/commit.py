@@ -10,9 +10,9 @@ writing deltas. Must not know streams: outputs are bytes per output partition.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.durable import DurableCopy
-from holdfast_runtime.state.errors import DeltaMissingError
 from holdfast_runtime.state.task_store import BatchWork, CommittedBatch, TaskStore
 
 COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committed")
@@ -82,7 +82,7 @@ def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
                 f"{part.durable.storage.directory}: its outputs can't be repeated as they were. Put the checkpoint "
                 f"back, or start under a new spec.runId"
             )
-            raise DeltaMissingError(message)
+            raise UserActionError(message, code="DeltaMissingError")
         if part.sent is not None and part.sent >= batch:
             # Computed again, the outputs could differ, while some partitions already have the first rows.
             message = (
@@ -90,7 +90,7 @@ def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
                 f"{part.durable.storage.directory}: they can't be repeated as they were. Bring back the checkpoint "
                 f"that they were written with, or start under a new spec.runId"
             )
-            raise DeltaMissingError(message)
+            raise UserActionError(message, code="DeltaMissingError")
         return None
     same = store.head.batch == batch and store.head.epoch == delta.epoch
     if store.begin(batch, epoch, CommittedBatch.KEEP if same else CommittedBatch.UNDO) is BatchWork.RUN:

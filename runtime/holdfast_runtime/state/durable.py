@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
 from holdfast_runtime.state.delta import (
     Delta,
     Listing,
@@ -24,7 +25,7 @@ from holdfast_runtime.state.delta import (
     read_delta,
     snapshot_name,
 )
-from holdfast_runtime.state.errors import DeltaDamagedError, DeltaExistsError, EpochFencedError, StoreMisuseError
+from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.place import TaskIdentity
 from holdfast_runtime.state.snapshot import snapshot_chunks
 from holdfast_runtime.state.storage import Storage
@@ -114,7 +115,7 @@ class DurableCopy:
                 f"delta {self.storage.path(name)} says it is {delta.name} of {delta.identity}: it was copied to a name "
                 f"that is not its own; put the right object there, or start under a new spec.runId"
             )
-            raise DeltaDamagedError(message)
+            raise UserActionError(message, code="DeltaDamagedError")
         return delta
 
     def write_delta(self, delta: Delta) -> StoredDelta:
@@ -124,14 +125,14 @@ class DurableCopy:
         """
         if delta.identity != self.identity:
             message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
-            raise StoreMisuseError(message)
+            raise HoldfastError(message, code="StoreMisuseError")
         packed = pack_delta(delta)
         size = self.storage.write(delta.name, packed.chunks)
         # Check after writing: a newer attempt that writes its fence after this check will find the delta.
         self._check_epoch(self.listing(), delta.epoch, delta.batch)
         if size is None:
             message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
-            raise DeltaExistsError(message)
+            raise RetrySoonError(message, code="DeltaExistsError")
         return StoredDelta(len(packed.state), packed.digest)
 
     def snapshot(self, store: TaskStore) -> int:
@@ -148,7 +149,7 @@ class DurableCopy:
         """Store the snapshot of the state at this head, and return its size in bytes."""
         if head.epoch is None:
             message = f"there is nothing of {self.identity} to make a snapshot of"
-            raise StoreMisuseError(message)
+            raise HoldfastError(message, code="StoreMisuseError")
         with closing(chunks):
             return self.storage.write(snapshot_name(head.batch, head.epoch), chunks, replace=True) or 0
 

@@ -17,14 +17,9 @@ from dataclasses import dataclass
 
 import lmdb
 
+from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError
-from holdfast_runtime.state.errors import (
-    StoreBusyError,
-    StoreDamagedError,
-    StoreDiskError,
-    StoreFullError,
-    StoreMisuseError,
-)
+from holdfast_runtime.state.errors import StoreDamagedError, StoreDiskError, StoreFullError
 from holdfast_runtime.state.place import LastUse, StorePlace, read_last_use, size_of, write_sidecar
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,7 +52,7 @@ def typed_store_errors(place: StorePlace) -> Iterator[None]:
         raise StoreFullError(message) from error
     except lmdb.DbsFullError as error:
         message = f"{place.identity} uses more than {TABLES} state tables: merge some of them"
-        raise StoreMisuseError(message) from error
+        raise HoldfastError(message, code="StoreMisuseError") from error
     except _DAMAGE as error:
         raise mark_damaged(place, str(error)) from error
     except lmdb.Error as error:
@@ -292,7 +287,7 @@ def claim(place: StorePlace) -> Claim:
     key = (os.getpid(), str(place.path.absolute()))
     if key in _CLAIMED:
         message = f"the store of {place.identity} at {place.path} is open in this process already: close it first"
-        raise StoreBusyError(message)
+        raise RetrySoonError(message, code="StoreBusyError")
     with typed_store_errors(place):
         place.lock_path.parent.mkdir(parents=True, exist_ok=True)
         # Not `flock`: a child forked by a user function would keep holding it.
@@ -304,6 +299,6 @@ def claim(place: StorePlace) -> Claim:
             message = (
                 f"the store of {place.identity} at {place.path} is open in another process: try again when it ends"
             )
-            raise StoreBusyError(message) from error
+            raise RetrySoonError(message, code="StoreBusyError") from error
     _CLAIMED.add(key)
     return Claim(descriptor, key)

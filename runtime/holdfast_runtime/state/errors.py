@@ -25,14 +25,6 @@ _PARSE_ERRORS = (
 )
 
 
-class StoreBusyError(RetrySoonError):
-    """Another process, or another part of this one, has the task's local store open."""
-
-
-class StoreRebuildError(RetrySoonError):
-    """The local store is not at the batch before this one: drop it and restore it from the durable copy."""
-
-
 class StoreDamagedError(RetrySoonError):
     """Something read from the local store can't be right: the store is restored, and the batch runs again."""
 
@@ -59,14 +51,6 @@ def parsing_state(what: str) -> Iterator[None]:
         raise StateUnreadableError(message) from error
 
 
-class StoreMisuseError(HoldfastError):
-    """A bug in the caller: a call outside a batch, in a forked process, or with data no store can hold."""
-
-
-class StateKeyError(UserActionError):
-    """A key no store can hold."""
-
-
 class StoreFullError(WorldChangeError):
     """The local store reached its quota, or its disk is full. The batch is not committed, and nothing is lost.
 
@@ -86,21 +70,5 @@ class CheckpointUnavailableError(WorldChangeError):
     """The checkpoint location can't be read or written. The batch is not committed."""
 
 
-class DeltaExistsError(RetrySoonError):
-    """Another writer has written the task's batch meanwhile: replay it from that delta."""
-
-
-class DeltaDamagedError(UserActionError):
-    """A delta that can't be read. Nothing after it can be restored without it."""
-
-
-class DeltaMissingError(UserActionError):
-    """A required delta is missing, or belongs to another history of the task."""
-
-
 class SnapshotDamagedError(UserActionError):
     """A snapshot that can't be read. Restoring falls back to the one before, and reports it."""
-
-
-class NoUsableSnapshotError(UserActionError):
-    """The durable copy has no snapshot from which this batch can be reached."""

@@ -17,9 +17,10 @@ from typing import Self
 
 import lmdb
 
+from holdfast.errors import RetrySoonError
 from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.state.environment import DATABASES
-from holdfast_runtime.state.errors import StoreBusyError, StoreDiskError
+from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.place import StorePlace
 from holdfast_runtime.state.table import LONGEST_PLAIN, fold_key, in_order, unfold
 from holdfast_runtime.state.task_store import StoreHead
@@ -96,7 +97,7 @@ class OfflineStore:
         """Raise `StoreBusyError` if what was read may have been overwritten meanwhile."""
         if self._env.info()["last_txnid"] > self._read + 1:
             message = f"an app has started to work on {self._place.path}: run this again, or with --durable"
-            raise StoreBusyError(message)
+            raise RetrySoonError(message, code="StoreBusyError")
 
     def _head(self) -> StoreHead:
         stored = self._txn.get(b"head", db=self._handles[_HEAD]) if _HEAD in self._handles else None
@@ -123,7 +124,7 @@ def copy_store(place: StorePlace, to: Path) -> Path:
             message = f"the store of {place.identity} at {place.path} can't be copied ({error})"
             raise StoreDiskError(message) from error
     message = f"the store of {place.identity} changes faster than it can be copied: use --durable, or stop the app"
-    raise StoreBusyError(message)
+    raise RetrySoonError(message, code="StoreBusyError")
 
 
 def _opened(file: Path) -> lmdb.Environment:

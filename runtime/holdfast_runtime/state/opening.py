@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.state.delta import Listing, ObjectName
 from holdfast_runtime.state.durable import DurableCopy
 from holdfast_runtime.state.environment import Claim, claim, typed_store_errors
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
-    DeltaMissingError,
     EpochFencedError,
-    NoUsableSnapshotError,
     StoreDamagedError,
     StoreDiskError,
     StoreFullError,
@@ -85,7 +84,7 @@ class _Restoring:
             raise self.refused[0]
         first = next(iter(found.deltas), None)
         if first is None or first.batch > self.batch + 1 or not self._begins(first):
-            raise NoUsableSnapshotError(self._no_snapshot(found, damaged))
+            raise UserActionError(self._no_snapshot(found, damaged), code="NoUsableSnapshotError")
         return self._forward(TaskStore.create(self.place, first.batch - 1, self.held), found, None, damaged)
 
     def _from(self, snapshot: ObjectName, damaged: list[str]) -> TaskStore | None:
@@ -156,7 +155,7 @@ class _Restoring:
                 f"{store.head.epoch}. Put the object back from a copy of the checkpoint location, or start with empty "
                 f"state under a new spec.runId"
             )
-            raise DeltaMissingError(message)
+            raise UserActionError(message, code="DeltaMissingError")
         store.begin(batch, delta.epoch)
         store.load(delta)
         store.commit(delta_bytes=0)
@@ -200,7 +199,7 @@ def open_store(place: StorePlace, durable: DurableCopy, batch: int, epoch: int, 
                 f"{place.identity} has no usable local store and no durable copy in {durable.storage.directory}, but "
                 f"it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
             )
-            raise DeltaMissingError(message)
+            raise UserActionError(message, code="DeltaMissingError")
         return OpenedStore(TaskStore.create(place, batch - 1, held), distrust)
     except BaseException:
         held.release()

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.state.environment import Environment
-from holdfast_runtime.state.errors import StateKeyError
 from holdfast_runtime.state.place import StorePlace
 
 LONGEST_PLAIN = 479
@@ -31,7 +31,7 @@ def check_keys(keys: Iterable[bytes], table: str) -> None:
     """Raise `StateKeyError` if one of the keys is empty."""
     if b"" in keys:
         message = f"table {table} was given an empty key, which a store can't hold: give the key's columns a prefix"
-        raise StateKeyError(message)
+        raise UserActionError(message, code="StateKeyError")
 
 
 def fold_key(key: bytes) -> bytes:

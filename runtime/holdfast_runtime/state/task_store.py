@@ -18,10 +18,11 @@ from typing import Self
 
 import lmdb
 
+from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import check_metas
 from holdfast_runtime.state.delta import Delta
 from holdfast_runtime.state.environment import Claim, Environment, WriteTransaction, claim, typed_store_errors
-from holdfast_runtime.state.errors import EpochFencedError, StoreDiskError, StoreMisuseError, StoreRebuildError
+from holdfast_runtime.state.errors import EpochFencedError, StoreDiskError
 from holdfast_runtime.state.place import LastUse, StorePlace, UsePhase, file_stamp, make_directory, write_sidecar
 from holdfast_runtime.state.table import StateTable, any_long, fold_key, fold_value
 
@@ -156,7 +157,7 @@ class TaskStore:
         if found is None:
             if not 0 < len(name.encode()) <= _LONGEST_NAME:
                 message = f"a state table can't be named {name!r}: use 1 to {_LONGEST_NAME} bytes"
-                raise StoreMisuseError(message)
+                raise HoldfastError(message, code="StoreMisuseError")
             found = self._tables[name] = StateTable(name, self._environment)
         return found
 
@@ -189,7 +190,7 @@ class TaskStore:
             else:
                 self._undo()
         elif self.head.batch != batch - 1:
-            raise StoreRebuildError(self._not_at(batch))
+            raise RetrySoonError(self._not_at(batch), code="StoreRebuildError")
         self._batch = (batch, epoch, begun)
         return begun
 
@@ -207,7 +208,7 @@ class TaskStore:
                 f"{delta.name} of {delta.identity} was computed on a state of attempt {delta.base}; it can't be "
                 f"applied in batch {batch} to the state of {self.place.identity} of attempt {self.head.epoch}"
             )
-            raise StoreRebuildError(message)
+            raise RetrySoonError(message, code="StoreRebuildError")
         for name in self._tables:
             self._tables[name].forget()
         for name, rows in delta.tables.items():
@@ -280,7 +281,7 @@ class TaskStore:
 
     def _undo(self) -> None:
         if not self.head.undo:
-            raise StoreRebuildError(self._not_at(self.head.batch))
+            raise RetrySoonError(self._not_at(self.head.batch), code="StoreRebuildError")
         head = replace(self.head, batch=self.head.batch - 1, epoch=self.head.undo_epoch, undo=False, undo_epoch=None)
         if head.snapshot is not None and head.snapshot > head.batch:
             head = replace(head, snapshot=None, snapshot_bytes=0)
@@ -308,13 +309,13 @@ class TaskStore:
     def _running(self) -> tuple[int, int, BatchWork]:
         if self._batch is None:
             message = f"no batch of {self.place.identity} has begun"
-            raise StoreMisuseError(message)
+            raise HoldfastError(message, code="StoreMisuseError")
         return self._batch
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
             message = f"the store of {self.place.identity} was opened by process {self._process}; a fork may not use it"
-            raise StoreMisuseError(message)
+            raise HoldfastError(message, code="StoreMisuseError")
 
     def _not_at(self, batch: int) -> str:
         undo = "" if self.head.undo else " and can't be taken back"

@@ -15,15 +15,7 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.keys import key_bytes
-from holdfast_runtime.streams.records import (
-    FETCHED,
-    Marker,
-    OffsetBounds,
-    OffsetRange,
-    ReadOnlyError,
-    check_partition,
-    check_range,
-)
+from holdfast_runtime.streams.records import FETCHED, Marker, OffsetBounds, OffsetRange, check_partition, check_range
 
 Numbers = npt.NDArray[np.int64]
 _SECOND = 1000
@@ -62,10 +54,6 @@ Make = Callable[[int, int, int], pa.RecordBatch]
 """Makes rows from partition, first offset and count."""
 Encode = Callable[[pa.RecordBatch], pa.Array]
 """Encodes rows as record values."""
-
-
-class GeneratorFunctionError(UserActionError):
-    """A generator's function breaks its contract."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +122,9 @@ class Generator:
             f"{partition} can't be written ({records.num_rows} records{f' of {marker.task}' if marker else ''}): "
             f"{self._path} makes its rows up"
         )
-        raise ReadOnlyError(message)
+        raise UserActionError(message, code="ReadOnlyError")
 
-    def _error(self, wanted: OffsetRange, what: str) -> GeneratorFunctionError:
+    def _error(self, wanted: OffsetRange, what: str) -> UserActionError:
         partition, start, end = wanted
         call = f"{self._path}(partition={partition.partition}, offset={start}, count={end - start})"
-        return GeneratorFunctionError(f"{call} for stream {partition.stream} {what}")
+        return UserActionError(f"{call} for stream {partition.stream} {what}", code="GeneratorFunctionError")

@@ -24,14 +24,6 @@ _CURES = (
 )
 
 
-class OutputsAheadError(UserActionError):
-    """Outputs are not of the checkpoint's history: it was lost, or an older copy of it was put back."""
-
-
-class OutputsBehindError(UserActionError):
-    """Outputs hold less than the checkpoint's history has written: an older copy of them was put back."""
-
-
 class PlacedMarker(NamedTuple):
     """A marker and its place."""
 
@@ -88,21 +80,23 @@ def is_written(marker: Marker, there: Marker | None, place: str) -> bool:
     raise outputs_ahead(PlacedMarker(place, there), f"and batch {marker.batch} is to be written, {why} there already")
 
 
-def outputs_ahead(placed: PlacedMarker, why: str) -> OutputsAheadError:
+def outputs_ahead(placed: PlacedMarker, why: str) -> UserActionError:
     """Return the error for a marker that the checkpoint's history can't have produced."""
     place, marker = placed
-    return OutputsAheadError(
+    return UserActionError(
         f"{place} holds batch {marker.batch} of {marker.task} of {marker.owner} by attempt {marker.epoch}, {why}. "
-        f"{_CURES}"
+        f"{_CURES}",
+        code="OutputsAheadError",
     )
 
 
-def outputs_behind(place: str, there: Marker, turn: int) -> OutputsBehindError:
+def outputs_behind(place: str, there: Marker, turn: int) -> UserActionError:
     """Return the error for a partition whose last marker is older than what the task has written there."""
-    return OutputsBehindError(
+    return UserActionError(
         f"{place} holds what {there.task} of {there.owner} wrote up to its batch {there.batch}, and it had written "
         f"batch {turn} there: an older copy was put back, and rows would be missing. Nothing more was written. Bring "
-        f"back the newer files, or remove the stream if nobody needs what was in it, or start under a new spec.runId"
+        f"back the newer files, or remove the stream if nobody needs what was in it, or start under a new spec.runId",
+        code="OutputsBehindError",
     )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
+from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.tasks.partitions import StreamPartition
 
 MOST_BYTES = 2**31 - 1
@@ -107,20 +107,8 @@ class StreamMissingError(WorldChangeError):
     """The stream or the partition does not exist."""
 
 
-class OffsetAgedOutError(UserActionError):
-    """Records to be read are no longer kept. Only a user can accept their loss."""
-
-
 class OffsetNotWrittenError(UserActionError):
     """Records to be read were never written: the stream is not the one it was."""
-
-
-class ReadOnlyError(UserActionError):
-    """A write to a system that can't be written."""
-
-
-class FencedError(HoldfastError):
-    """A newer attempt has taken over. This one can't recover and must end."""
 
 
 def written_batch(
@@ -162,7 +150,7 @@ def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
             f"{min(bounds.oldest, end) - start} of the records [{start}, {end}) are gone. Start a new run (another "
             f"spec.runId) to go on without them, and keep records longer than the app may stand still"
         )
-        raise OffsetAgedOutError(message)
+        raise UserActionError(message, code="OffsetAgedOutError")
     if end > bounds.end:
         message = (
             f"{partition}: records up to offset {end} are wanted, but it ends at {bounds.end}: it was created anew or "

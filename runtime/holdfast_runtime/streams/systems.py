@@ -31,13 +31,8 @@ from holdfast_runtime.streams.markers import (
     WriteHook,
     Writes,
 )
-from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, ReadOnlyError, RecordLimit
+from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, RecordLimit
 from holdfast_runtime.streams.user_functions import load_function
-
-
-class SystemNotBuiltError(UserActionError):
-    """A kind of system that is not available here."""
-
 
 StreamSystem = EmbeddedLog | Generator | KafkaCluster
 
@@ -82,7 +77,7 @@ def make_embedded_log(where: StreamsEnvironment, what: str) -> EmbeddedLog:
     """Return the embedded log of this host; raise `SystemNotBuiltError` on a cluster."""
     if where.log is None:
         message = f"{what} would be kept in the embedded log, which one host alone has: on a cluster it needs Kafka"
-        raise SystemNotBuiltError(message)
+        raise UserActionError(message, code="SystemNotBuiltError")
     return EmbeddedLog(where.log, sync=where.sync)
 
 
@@ -300,7 +295,7 @@ class Streams:
         held = self._held[stream]
         if isinstance(held.system, Generator):
             message = f"stream {stream} can't be written: its system makes rows up; move it to a log system"
-            raise ReadOnlyError(message)
+            raise UserActionError(message, code="ReadOnlyError")
         return held
 
 

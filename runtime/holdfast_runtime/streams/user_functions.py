@@ -21,10 +21,6 @@ from holdfast.suggest import did_you_mean
 _TEXT = "__holdfast_text__"
 
 
-class FunctionMissingError(UserActionError):
-    """A function that the spec names is not available: no such module, no such name in it, or its import fails."""
-
-
 class _Inline(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Makes the spec's modules importable, by steps and by one another."""
 
@@ -58,7 +54,7 @@ def load_function(path: str, code: Mapping[str, str] | None = None) -> Callable[
         names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         what = "is not a function" if hasattr(module, attribute) else f"is missing{did_you_mean(attribute, names)}"
         message = f"{path}: {attribute} {what}; module {name} comes from {_origin(name, code or {})}"
-        raise FunctionMissingError(message)
+        raise UserActionError(message, code="FunctionMissingError")
     return found
 
 
@@ -79,16 +75,16 @@ def _module(name: str, path: str, code: Mapping[str, str]) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             message = f"{path}: module {name} imports {error.name}, which is not installed"
-            raise FunctionMissingError(message) from error
+            raise UserActionError(message, code="FunctionMissingError") from error
         message = (
             f"{path}: there is no module {error.name}{did_you_mean(name, list(code))}; "
             "put it into runtime.code or install it"
         )
-        raise FunctionMissingError(message) from error
+        raise UserActionError(message, code="FunctionMissingError") from error
     except (Exception, SystemExit) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         message = f"{path}: module {name} fails when it is imported{_line(error, name)}: {said}"
-        raise FunctionMissingError(message) from error
+        raise UserActionError(message, code="FunctionMissingError") from error
 
 
 def _line(error: BaseException, name: str) -> str:

@@ -20,10 +20,6 @@ class Crashed(Exception):  # noqa: N818 - it is what happened, not an error
     """The batch crashed at the step that the test named with `crash_at`."""
 
 
-class UnknownStepError(UserActionError):
-    """The test named a step that does not exist, or an impossible count."""
-
-
 class CrashPoint:
     """Counts steps and raises `Crashed` at the one that a test has named."""
 
@@ -35,10 +31,10 @@ class CrashPoint:
         """Crash when this step is reached for the `after`-th time."""
         if step not in ALL_STEPS:
             message = f"there is no step {step!r}{near_miss(step, ALL_STEPS)}; all of them: {', '.join(ALL_STEPS)}"
-            raise UnknownStepError(message)
+            raise UserActionError(message, code="UnknownStepError")
         if after < 1:
             message = f"a batch can die at the first or a later {step!r}, not at number {after}"
-            raise UnknownStepError(message)
+            raise UserActionError(message, code="UnknownStepError")
         self._step, self._left = step, after
 
     def disarm(self) -> None:
@@ -60,11 +56,3 @@ class TestMisuseError(UserActionError):
     """The test asks for something that the driver can't do."""
 
     __test__ = False
-
-
-class SparkNeededError(UserActionError):
-    """The app has Spark SQL steps, but the test gave no Spark session."""
-
-
-class FeedError(UserActionError):
-    """Rows that do not fit the schema of the stream they were fed into."""

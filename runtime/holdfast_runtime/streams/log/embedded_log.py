@@ -26,7 +26,7 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.sealed_json import sealed, unsealed
-from holdfast_runtime.streams.log.log_partition import LogDamagedError, LogPartition, create_partition
+from holdfast_runtime.streams.log.log_partition import LogPartition, create_partition
 from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, StreamMissingError, check_partition
 
 MAP_SIZE = 16 << 30
@@ -34,10 +34,6 @@ MAP_SIZE = 16 << 30
 _FORMAT = 2
 _META, _LOCK = "stream.json", ".lock"
 _LONGEST_NAME = 255
-
-
-class PartitionCountError(UserActionError):
-    """A stream has a different number of partitions than it should have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class EmbeddedLog:
         found = self._read_meta(path)
         if found.stream != stream:
             message = f"{path} says that it is the stream {found.stream}, not {stream}; bring back the right files"
-            raise LogDamagedError(message)
+            raise UserActionError(message, code="LogDamagedError")
         return found
 
     def ensure(self, stream: str, partitions: int, *, now: int, map_size: int = MAP_SIZE) -> StreamMeta:
@@ -96,7 +92,7 @@ class EmbeddedLog:
                 f"{stream} has {found.partitions} partitions in {self._directory}, but {partitions} are wanted; "
                 f"set partitions: {found.partitions}, or grow it, or remove {path}"
             )
-            raise PartitionCountError(message)
+            raise UserActionError(message, code="PartitionCountError")
         return found
 
     def grow(self, stream: str, partitions: int) -> StreamMeta:
@@ -105,7 +101,7 @@ class EmbeddedLog:
             found = self.meta(stream)
             if partitions < found.partitions:
                 message = f"{stream} has {found.partitions} partitions and can't shrink to {partitions}"
-                raise PartitionCountError(message)
+                raise UserActionError(message, code="PartitionCountError")
             fences = self._open(StreamPartition(stream, 0), found).fences()
             for i in range(found.partitions, partitions):
                 self._add_partition(path, StreamPartition(stream, i), found)
@@ -227,9 +223,9 @@ class EmbeddedLog:
                 return StreamMeta(**unsealed(text))
         except (OSError, ValueError, TypeError, LookupError) as error:
             message = f"{path} is not a stream of the embedded log: {_META} can't be read: {error}; bring it back"
-            raise LogDamagedError(message) from error
+            raise UserActionError(message, code="LogDamagedError") from error
         message = f"{path} is in format {found} of the embedded log; this release reads {_FORMAT}"
-        raise LogDamagedError(message)
+        raise UserActionError(message, code="LogDamagedError")
 
     @contextmanager
     def _locked(self, stream: str) -> Iterator[Path]:
@@ -258,10 +254,6 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-class OpenedOtherwiseError(UserActionError):
-    """One process opens a partition both with and without waiting for the disk."""
-
-
 @dataclass(slots=True)
 class _Open:
     process: int
@@ -282,7 +274,7 @@ def open_partition(path: Path, partition: StreamPartition, *, map_size: int, syn
             if identity == _identity(path):
                 if found.sync != sync:
                     message = f"{path} is open with sync={found.sync} in this process; open the log the same way"
-                    raise OpenedOtherwiseError(message)
+                    raise UserActionError(message, code="OpenedOtherwiseError")
                 return found
             del here.partitions[
                 path

@@ -10,13 +10,11 @@ from zlib import crc32
 
 import lmdb
 
+from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.lmdb_file import FileDamagedError
 from holdfast_runtime.streams.markers import is_written
-from holdfast_runtime.streams.records import (
-    FencedError,
-    Marker,
-)
+from holdfast_runtime.streams.records import Marker
 
 _LONGEST_KEY = 511
 
@@ -38,7 +36,7 @@ def put_marker(txn: "lmdb.Transaction[bytes]", marker: Marker, partition: Stream
             f"{partition}: attempt {marker.epoch} of {marker.owner} wants to write batch {marker.batch} of "
             f"{marker.task}, but attempt {fence} has taken over; this process must end"
         )
-        raise FencedError(message)
+        raise HoldfastError(message, code="FencedError")
     if is_written(marker, marker_of(txn, marker.owner, marker.task), str(partition)):
         return False
     value = [marker.batch, marker.epoch, marker.life, marker.digest]

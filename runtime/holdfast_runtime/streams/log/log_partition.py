@@ -63,18 +63,6 @@ _HEAD = struct.Struct(">qq")  # first offset, highest timestamp
 _LOOKS = 100
 
 
-class LogDamagedError(UserActionError):
-    """Files of the log are not as the log wrote them."""
-
-
-class LogFullError(UserActionError):
-    """A partition has reached its largest size."""
-
-
-class LogUnavailableError(WorldChangeError):
-    """The file system or LMDB refuses: no space, no permission, too many readers. Nothing was written."""
-
-
 class LogPartition:
     """An open partition. Threads may share it; each process opens its own."""
 
@@ -249,7 +237,7 @@ class LogPartition:
             self._damaged(f"it was cut off: {pages} of {info['last_pgno'] + 1} pages are there")
         if not any(self._whole() for _ in range(_LOOKS)):
             message = f"{self.partition}: {self.path} is written faster than it can be looked at; open it again"
-            raise LogUnavailableError(message)
+            raise WorldChangeError(message, code="LogUnavailableError")
         with self._reading() as txn:
             name = get_entry(txn, NAME_KEY)
         if name != str(self.partition).encode():
@@ -279,7 +267,7 @@ class LogPartition:
         message = (
             f"{self.path} is not a whole partition of the embedded log: {what}. Bring it back or remove the stream"
         )
-        raise LogDamagedError(message) from cause
+        raise UserActionError(message, code="LogDamagedError") from cause
 
     @contextmanager
     def _reading(self) -> Iterator["lmdb.Transaction[bytes]"]:
@@ -301,7 +289,7 @@ class LogPartition:
                 f"{self.partition} is full: {self.path} may hold {size} bytes and needs more. Nothing of this append "
                 "was written; trim the partition, or create the stream with a larger map_size"
             )
-            raise LogFullError(message) from error
+            raise UserActionError(message, code="LogFullError") from error
         except (
             FileDamagedError,
             lmdb.InvalidError,
@@ -315,7 +303,7 @@ class LogPartition:
             message = (
                 f"{self.partition}: {self.path} can't be used: {error}; its disk has {_free(self.path)} bytes free"
             )
-            raise LogUnavailableError(message) from error
+            raise WorldChangeError(message, code="LogUnavailableError") from error
 
 
 def create_partition(path: Path, partition: StreamPartition, *, map_size: int) -> None:
@@ -341,7 +329,7 @@ def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:
         message = (
             f"{path} is not a partition of the embedded log: it has no data.mdb. Bring it back or remove the stream"
         )
-        raise LogDamagedError(message)
+        raise UserActionError(message, code="LogDamagedError")
     check_metas(path / _DATA)
     env = lmdb.open(str(path), map_size=map_size, max_readers=_READERS, sync=sync, create=False)
     env.reader_check()  # otherwise slots of killed readers would run out

@@ -94,18 +94,6 @@ _T = TypeVar("_T")
 _FIELDS = "kafka.replication of the system, retention of the stream"
 
 
-class TopicPartitionsError(UserActionError):
-    """A topic has a different number of partitions than it must have."""
-
-
-class TopicDiffersError(UserActionError):
-    """A topic has a different replication or retention than the spec asks for."""
-
-
-class TooFewBrokersError(WorldChangeError):
-    """The cluster has fewer brokers than a topic needs replicas."""
-
-
 @dataclass(slots=True)
 class KafkaTopics:
     """Creates and checks the topics of one Kafka system."""
@@ -146,7 +134,7 @@ class KafkaTopics:
             f"{self._where(topic)} has {found} partitions, but {wanted.partitions} are planned; set "
             f"partitions: {found} for its stream, or write to another topic"
         )
-        raise TopicPartitionsError(message)
+        raise UserActionError(message, code="TopicPartitionsError")
 
     def limits(self, topic: str) -> TopicLimits:
         """Return the limits of a topic, as far as the login may read them."""
@@ -191,12 +179,13 @@ class KafkaTopics:
             if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _too_few(self, topic: str, wanted: TopicSpec, brokers: int) -> TooFewBrokersError:
+    def _too_few(self, topic: str, wanted: TopicSpec, brokers: int) -> WorldChangeError:
         replicas = "the brokers' default number of" if wanted.replication is None else wanted.replication
-        return TooFewBrokersError(
+        return WorldChangeError(
             f"{self._where(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
             f"broker{'' if brokers == 1 else 's'}: set kafka.replication of the system to at most {brokers}, or "
-            "add brokers"
+            "add brokers",
+            code="TooFewBrokersError",
         )
 
     def _check(self, topic: str, wanted: TopicSpec, replicas: Sequence[int]) -> None:
@@ -221,7 +210,7 @@ class KafkaTopics:
                 f"{self._where(topic)} has {told}{why}. Holdfast changes no topic that is there: change it with "
                 f"Kafka's tools, or let the spec ask for what it has ({_FIELDS})"
             )
-            raise TopicDiffersError(message)
+            raise UserActionError(message, code="TopicDiffersError")
 
     def _config(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, topic)

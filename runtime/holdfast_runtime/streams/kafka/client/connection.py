@@ -18,13 +18,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import (
     NOT_ENCRYPTED,
     NOT_REACHED,
     KafkaBusyError,
-    KafkaLoginError,
     is_refused_login,
     is_unknown,
     trouble,
@@ -57,17 +56,18 @@ class ConnectionState:
         if not self._answered and self._last is not None and is_refused_login(self._last[0]):
             raise self.refused()
 
-    def refused(self) -> KafkaLoginError:
+    def refused(self) -> UserActionError:
         """Return the error for a refused login."""
         code, said = self._last or (0, "")
         text, broker = self._settings.without_values(said), f"the broker at {self._settings.bootstrap}"
         what = f"no encrypted connection to {broker}" if code == NOT_ENCRYPTED else f"{broker} refused the login"
         keys = self._settings.login_keys() or "security.protocol"
-        return KafkaLoginError(
-            f"Kafka system {self._settings.system}: {what}: {text}. Correct {keys} in the system's config or secret."
+        return UserActionError(
+            f"Kafka system {self._settings.system}: {what}: {text}. Correct {keys} in the system's config or secret.",
+            code="KafkaLoginError",
         )
 
-    def silent(self, what: str, seconds: float) -> KafkaBusyError | KafkaLoginError:
+    def silent(self, what: str, seconds: float) -> KafkaBusyError | UserActionError:
         """Return the error for an answer that does not come."""
         if self._last is not None and is_refused_login(self._last[0]):
             return self.refused()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError
 
 from holdfast.errors import AwayError, HoldfastError, UserActionError, WorldChangeError
-from holdfast_runtime.streams.records import FencedError, OffsetNotWrittenError, StreamMissingError
+from holdfast_runtime.streams.records import OffsetNotWrittenError, StreamMissingError
 
 # ruff: noqa: SLF001 - codes that librdkafka makes itself have no other names
 
@@ -23,52 +23,46 @@ class KafkaBusyError(AwayError):
     """A broker or the way to it is in a moment of change, or has not answered in time."""
 
 
-class KafkaAwayError(AwayError):
-    """No broker of the system can be reached."""
-
-
 class KafkaForbiddenError(WorldChangeError):
     """The brokers know the login and do not allow it this operation."""
 
 
-class KafkaLoginError(UserActionError):
-    """The brokers do not accept the login, or the encryption, that the config gives."""
-
-
-class KafkaConfigError(UserActionError):
-    """The client or a broker can't work with the config or the request."""
-
-
-class RecordRefusedError(UserActionError):
-    """A broker or the client will never take a record while its topic stays as it is."""
-
-
-class RecordsDamagedError(UserActionError):
-    """A broker holds records that are not as they were written."""
-
-
 class _Way(NamedTuple):
     error: type[HoldfastError]
+    code: str
     cure: str
 
 
-_WAIT = _Way(KafkaBusyError, "It is tried again")
-_MISSING = _Way(StreamMissingError, "Create the topic, correct the stream's topic, or let the system's login see it")
-_FORBIDDEN = _Way(KafkaForbiddenError, "Grant it to the login of the system")
-_AWAY = _Way(KafkaAwayError, "Check that brokers run, and that their addresses can be reached from here")
-_LOGIN = _Way(KafkaLoginError, "Correct the login in the system's config or secret")
-_CONFIG = _Way(KafkaConfigError, "Correct the system's config or secret, or the settings of the topic")
+_WAIT = _Way(KafkaBusyError, "KafkaBusyError", "It is tried again")
+_MISSING = _Way(
+    StreamMissingError,
+    "StreamMissingError",
+    "Create the topic, correct the stream's topic, or let the system's login see it",
+)
+_FORBIDDEN = _Way(KafkaForbiddenError, "KafkaForbiddenError", "Grant it to the login of the system")
+_AWAY = _Way(AwayError, "KafkaAwayError", "Check that brokers run, and that their addresses can be reached from here")
+_LOGIN = _Way(UserActionError, "KafkaLoginError", "Correct the login in the system's config or secret")
+_CONFIG = _Way(
+    UserActionError, "KafkaConfigError", "Correct the system's config or secret, or the settings of the topic"
+)
 _REFUSED = _Way(
-    RecordRefusedError,
+    UserActionError,
+    "RecordRefusedError",
     "It is written as soon as its topic takes it (max.message.bytes, message.timestamp.*.max.ms, cleanup.policy), and "
     "the config of the system (message.max.bytes); to have the batch planned anew instead, name it in "
     "runtime.replan, or stop the run and use `holdfast offsets` with --replan (docs/running.md)",
 )
 _DAMAGED = _Way(
-    RecordsDamagedError, "Bring back the topic from a copy, or start a new run (another spec.runId) past it"
+    UserActionError,
+    "RecordsDamagedError",
+    "Bring back the topic from a copy, or start a new run (another spec.runId) past it",
 )
-_OFFSET = _Way(OffsetNotWrittenError, "Bring back the stream as it was, or start a new run (another spec.runId)")
-_FENCED = _Way(FencedError, "A newer attempt has taken over; this one ends")
+_OFFSET = _Way(
+    OffsetNotWrittenError,
+    "OffsetNotWrittenError",
+    "Bring back the stream as it was, or start a new run (another spec.runId)",
+)
+_FENCED = _Way(HoldfastError, "FencedError", "A newer attempt has taken over; this one ends")
 
 _NOT_KNOWN_HERE = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _CODES: Mapping[_Way, tuple[int, ...]] = {
@@ -222,7 +216,7 @@ def trouble(code: int, what: str, said: str = "") -> HoldfastError:
     """
     way, known = _WAY_OF.get(code, _WAIT), KafkaError(code)
     text = said or known.str()
-    return way.error(f"{what}: {text} ({known.name()}). {way.cure}.")
+    return way.error(f"{what}: {text} ({known.name()}). {way.cure}.", code=way.code)
 
 
 _SHOWN = 80

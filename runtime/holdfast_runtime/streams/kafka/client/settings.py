@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from holdfast.errors import WorldChangeError
+from holdfast.errors import UserActionError, WorldChangeError
 from holdfast.spec.kafka_settings import login_keys, unacceptable, without_values
 from holdfast.spec.streams import System
-from holdfast_runtime.streams.kafka.client.errors import KafkaConfigError
 
 Config = dict[str, str | int | float | bool]
 """Settings in the form the clients take."""
@@ -91,16 +90,13 @@ class KafkaSettings:
         """Return the keys that decide about the login."""
         return login_keys(self.given)
 
-    def invalid(self, fault: str) -> KafkaConfigError:
+    def invalid(self, fault: str) -> UserActionError:
         """Return the error to raise if no client can be made."""
-        return KafkaConfigError(
+        return UserActionError(
             f"Kafka system {self.system}: its config can't be used: {self.without_values(fault)}. "
-            "Correct the system's config or secret."
+            "Correct the system's config or secret.",
+            code="KafkaConfigError",
         )
-
-
-class SecretMissingError(WorldChangeError):
-    """A Secret that the spec names is not where this process looks."""
 
 
 def kafka_settings(system: System, secrets: Path | None, environment: Mapping[str, str] | None = None) -> KafkaSettings:
@@ -124,7 +120,7 @@ def _from_files(system: str, secret: str | None, secrets: Path | None, variables
             f"Kafka system {system}: secretName is {secret}, but there is no folder {folder or secret} with its "
             f"entries; put them there, one file each, or set variables like {_prefix(system)}SASL_PASSWORD"
         )
-        raise SecretMissingError(message)
+        raise WorldChangeError(message, code="SecretMissingError")
     # Kubernetes uses names that begin with a dot to change all files at once.
     files = (path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith("."))
     return {path.name: path.read_text(encoding="utf-8").rstrip("\n") for path in files}

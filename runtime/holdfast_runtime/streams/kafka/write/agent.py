@@ -143,13 +143,13 @@ class _Writers:
             connection.close()
 
 
-def _failure(act: Callable[[], None]) -> tuple[type[HoldfastError], str] | None:
+def _failure(act: Callable[[], None]) -> tuple[type[HoldfastError], str, str] | None:
     try:
         act()
     except HoldfastError as error:
-        return type(error), str(error)
+        return type(error), str(error), error.code
     except Exception as error:  # noqa: BLE001 - the worker is waiting for an answer
-        return HoldfastError, f"{type(error).__name__}: {error}"
+        return HoldfastError, f"{type(error).__name__}: {error}", ""
     return None
 
 
@@ -175,8 +175,10 @@ class RemoteWriter:
             connection.send_bytes(pickle.dumps((self.system, self.make, sender, _packed(writes)), protocol=5))
             failed = connection.recv()
         if failed is not None:
-            kind, message = failed
-            raise kind(message)
+            kind, message, code = failed
+            error = kind(message)
+            error.code = code or error.code
+            raise error
         at("records written")
 
     def close(self) -> None:

@@ -32,10 +32,6 @@ from holdfast_runtime.streams.markers import AttemptId, TaskMarkers
 _AT_ONCE = 16
 
 
-class NameTakenError(UserActionError):
-    """An app of another owner writes under this app's name."""
-
-
 def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
     """Refuse to shut out an app of the same name with another owner: the first one keeps the name."""
 
@@ -54,7 +50,7 @@ def claim_name(app: str, owner: str, markers: MarkerTopic) -> None:
             f"this one is of {owner}: each would shut the other out. Give one of them another metadata.name; or, if "
             f"the other has drained and will never run again, delete the topic {markers.topic}"
         )
-        raise NameTakenError(message)
+        raise UserActionError(message, code="NameTakenError")
 
 
 def begin_attempt(

@@ -12,18 +12,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.errors import UserActionError
+from holdfast.errors import HoldfastError, UserActionError
 from holdfast_runtime.streams.markers import AttemptId, TaskMarkers, newest
-from holdfast_runtime.streams.records import FencedError, Marker
+from holdfast_runtime.streams.records import Marker
 
 ATTEMPTS, BEFORE = 0, 1
 _OWNER = "owner"
 NoteRecord = tuple[bytes, bytes | None]
 """Key and value of a record; a value of None takes the note back."""
-
-
-class MarkerUnreadableError(UserActionError):
-    """The marker topic holds a record that this release of Holdfast does not write."""
 
 
 def slot_partition(slot: int) -> int:
@@ -60,7 +56,7 @@ def check_newest(who: AttemptId, newest: AttemptId | None) -> None:
             f"is at work, the number of the last attempt was lost or put back to an older one: bring it back (with "
             f"the data directory, on a laptop), start until it is passed, or start under a new spec.runId"
         )
-        raise FencedError(message)
+        raise HoldfastError(message, code="FencedError")
 
 
 def partition_of(key: bytes) -> tuple[int, bool]:
@@ -191,8 +187,9 @@ def _number(tree: Mapping[str, object], name: str, key: bytes) -> int:
     return value
 
 
-def _unreadable(key: bytes) -> MarkerUnreadableError:
-    return MarkerUnreadableError(
+def _unreadable(key: bytes) -> UserActionError:
+    return UserActionError(
         f"the marker topic holds a record with the key {key[:200]!r} that this release of Holdfast did not write; run "
-        "the release that wrote it, or delete the topic if no batch of the app is half written"
+        "the release that wrote it, or delete the topic if no batch of the app is half written",
+        code="MarkerUnreadableError",
     )

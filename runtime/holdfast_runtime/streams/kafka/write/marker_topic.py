@@ -35,10 +35,6 @@ _BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyp
 T = TypeVar("T")
 
 
-class MarkersHeldBackError(AwayError):
-    """An open transaction hides the markers behind it."""
-
-
 @dataclass(slots=True)
 class MarkerTopic:
     """One app's marker topic, as one process sees it."""
@@ -129,7 +125,7 @@ class MarkerTopic:
             f"{self._where}: partition {partition} can't be read to its end at {end}: a transaction of another process "
             f"is still open there"
         )
-        raise MarkersHeldBackError(message)
+        raise AwayError(message, code="MarkersHeldBackError")
 
     def _explained(self, read: Callable[[], T]) -> T:
         try:
