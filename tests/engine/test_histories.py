@@ -159,7 +159,9 @@ def test_a_mixture_of_times_is_right_or_refused(
     assert world.outcome(first) in ({"right", "DeltaMissingError"} if ahead else {"right"})
 
 
-@pytest.mark.parametrize(("copied", "outcome"), [("offsets durable", "DeltaMissingError"), ("outputs committed", "right")])
+@pytest.mark.parametrize(
+    ("copied", "outcome"), [("offsets durable", "DeltaMissingError"), ("outputs committed", "right")]
+)
 @pytest.mark.parametrize("local", ["kept", "older copy", "deleted"])
 def test_a_copy_from_within_the_last_batch_is_right_if_it_has_the_deltas_and_else_refused(
     tmp_path: Path, copied: str, outcome: str, local: str
