@@ -5,7 +5,14 @@ Spark, which otherwise asks for batches and starts slots. Code that runs apps mu
 """
 
 from holdfast_runtime.testing.driver import BatchResult, Lab, TestDriver
-from holdfast_runtime.testing.failures import ALL_STEPS, Crashed, TestMisuseError
+from holdfast_runtime.testing.failures import (
+    ALL_STEPS,
+    Crashed,
+    FeedError,
+    SparkNeededError,
+    TestMisuseError,
+    UnknownStepError,
+)
 from holdfast_runtime.testing.records import ControlRecord, Record
 
 __all__ = [

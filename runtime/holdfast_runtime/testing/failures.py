@@ -20,6 +20,10 @@ class Crashed(Exception):  # noqa: N818 - it is what happened, not an error
     """The batch crashed at the step that the test named with `crash_at`."""
 
 
+class UnknownStepError(UserActionError):
+    """The test named a step that does not exist, or an impossible count."""
+
+
 class CrashPoint:
     """Counts steps and raises `Crashed` at the one that a test has named."""
 
@@ -31,10 +35,10 @@ class CrashPoint:
         """Crash when this step is reached for the `after`-th time."""
         if step not in ALL_STEPS:
             message = f"there is no step {step!r}{near_miss(step, ALL_STEPS)}; all of them: {', '.join(ALL_STEPS)}"
-            raise UserActionError(message, code="UnknownStepError")
+            raise UnknownStepError(message)
         if after < 1:
             message = f"a batch can die at the first or a later {step!r}, not at number {after}"
-            raise UserActionError(message, code="UnknownStepError")
+            raise UnknownStepError(message)
         self._step, self._left = step, after
 
     def disarm(self) -> None:
@@ -56,3 +60,11 @@ class TestMisuseError(UserActionError):
     """The test asks for something that the driver can't do."""
 
     __test__ = False
+
+
+class SparkNeededError(UserActionError):
+    """The app has Spark SQL steps, but the test gave no Spark session."""
+
+
+class FeedError(UserActionError):
+    """Rows that do not fit the schema of the stream they were fed into."""

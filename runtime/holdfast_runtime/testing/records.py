@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.control.messages import EndOfStreamMessage, UserRecord, WatermarkMessage, decode
-from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream
@@ -24,7 +23,7 @@ from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes, place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange, written_batch
-from holdfast_runtime.testing.failures import TestMisuseError
+from holdfast_runtime.testing.failures import FeedError, TestMisuseError
 
 _USER = b"\0"
 
@@ -66,7 +65,7 @@ class AppStreams:
         batch = rows if isinstance(rows, pa.RecordBatch) else _batch(name, rows, schema)
         if not batch.schema.equals(schema):
             message = f"rows for {name} have the columns ({listed(batch.schema)}), the stream has ({listed(schema)})"
-            raise UserActionError(message, code="FeedError")
+            raise FeedError(message)
         values = codec_for(stream.format, schema).encode(batch).to_pylist()
         if name in self._typed:
             values = [_USER + value for value in values]
@@ -173,5 +172,5 @@ def _batch(name: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> p
     made = result_rows([dict(row) for row in rows], schema)
     if isinstance(made, RowFault):
         message = f"row {made.row} fed into {name}: {made.message}"
-        raise UserActionError(message, code="FeedError")
+        raise FeedError(message)
     return made

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from ruamel.yaml import YAML
 
-from holdfast.errors import UserActionError
 from holdfast.spec.app import KIND, AppSpec, StreamApp
 from holdfast.spec.parse import parse_app
 from holdfast.spec.streams import LogSystem, System
@@ -29,7 +28,7 @@ from holdfast_runtime.slot.slot import Slot
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.streams.systems import Streams
-from holdfast_runtime.testing.failures import TestMisuseError
+from holdfast_runtime.testing.failures import SparkNeededError, TestMisuseError
 
 AppLike = StreamApp | Mapping[str, Any] | Path | str
 
@@ -127,7 +126,7 @@ def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSch
             f"Spark SQL computes {', '.join(steps)}: give the driver a session, TestDriver(app, spark=spark), as "
             'SparkSession.builder.master("local[1]").getOrCreate() makes it; apps without filter and select need none'
         )
-        raise UserActionError(message, code="SparkNeededError")
+        raise SparkNeededError(message)
     return _nobody_asks
 
 
