@@ -52,12 +52,12 @@ _DEEP = (RecursionError, MemoryError)
 
 
 class PlanningFailedError(HoldfastError):
-    """A bug while a spec was read or planned; `code` is the same each time it occurs."""
+    """A bug while a spec was read or planned; `bug` is the same each time it occurs."""
 
-    def __init__(self, code: str) -> None:
-        self.code = code
+    def __init__(self, bug: str) -> None:
+        self.bug = bug
         super().__init__(
-            f"the spec could not be planned (code {code}): a bug of Holdfast; the log of the program has the details"
+            f"the spec could not be planned (code {bug}): a bug of Holdfast; the log of the program has the details"
         )
 
 

@@ -158,8 +158,8 @@ class TestBugs:
         with pytest.raises(PlanningFailedError, match="a bug of Holdfast") as failed:
             safely(work)
         assert failed.value.__cause__ is error
-        assert failed.value.code in str(failed.value)
-        return failed.value.code
+        assert failed.value.bug in str(failed.value)
+        return failed.value.bug
 
     def test_its_code_tells_kinds_of_errors_apart_and_not_their_texts(self) -> None:
         assert self._code(KeyError("a")) == self._code(KeyError("b")) != self._code(TypeError("a"))
@@ -169,7 +169,7 @@ class TestBugs:
         for work in (lambda: parse_schema(None), lambda: check_filter(None, A_COLUMN)):  # type: ignore[arg-type]
             with pytest.raises(PlanningFailedError) as failed:
                 safely(work)
-            codes.add(failed.value.code)
+            codes.add(failed.value.bug)
         assert len(codes) == 2
 
     def test_also_a_stack_or_memory_that_ends(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
+from holdfast.errors import code_of
 from holdfast_cli.local.local_app import RunFiles
 from holdfast_cli.output.amounts import count, many, moment, rate, size, span
 from holdfast_cli.output.live import LiveView
@@ -64,7 +65,7 @@ class JsonView:
     def over(self, seen: RunTotals, failure: BaseException | None) -> None:  # noqa: ARG002
         """Print a failure; a normal end was already printed as an event."""
         if failure is not None:
-            _write_json({"event": "failed", "error": type(failure).__name__, "message": str(failure)})
+            _write_json({"event": "failed", "error": code_of(failure), "message": str(failure)})
 
 
 def event_json(event: Event) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def answered(question: bytes) -> bytes:
         if isinstance(failed.__cause__, MemoryError):
             raise failed.__cause__ from None
         told = "".join(traceback.format_exception(failed.__cause__))
-        return pickle.dumps(AnswerFault(failed.code, told[-_LONGEST_TRACEBACK:]))
+        return pickle.dumps(AnswerFault(failed.bug, told[-_LONGEST_TRACEBACK:]))
 
 
 def _told(text: str) -> ParsedSpec:
