@@ -5,12 +5,15 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from holdfast_runtime.state.background import keep_restorable
@@ -201,10 +204,9 @@ def test_the_disk_of_the_checkpoint_is_full_and_the_next_batch_says_so(disk: Slo
     with begun(disk):
         disk.run(3)
         disk.go("full")
-    with pytest.raises(CheckpointUnavailableError, match=r"snapshot of task partition-0 .* No space left"):
-        disk.keep()
-    assert [one.name for one in disk.objects.iterdir() if "snapshot" in one.name] == []
-    (disk.directory / "go").write_text("on")
+        with pytest.raises(CheckpointUnavailableError, match=r"snapshot-.*No space left"):
+            disk.keep()
+        assert [one.name for one in disk.objects.iterdir() if "snapshot" in one.name] == []
     disk.keep()
     wait(lambda: not at_work(disk.place))
     assert disk.snapshots() == [3]
@@ -250,3 +252,86 @@ def test_a_small_store_has_its_snapshot_at_once(disk: SlowDisk) -> None:
     disk.run(0)
     disk.keep(INSIDE)
     assert disk.snapshots() == [0]
+
+
+def test_a_snapshot_overtaken_by_one_within_a_batch_is_no_error(disk: SlowDisk, tmp_path: Path) -> None:
+    with begun(disk):
+        disk.run(3)
+        slow, disk.durable = disk.durable, Disk(tmp_path).durable
+        # The batch collects what the slow one has begun to write.
+        for batch in (4, 5):
+            disk.keep(SnapshotPolicy(most_deltas=1, latest_deltas=1, beside=0))
+            disk.run(batch)
+        disk.keep(SnapshotPolicy(most_deltas=1, latest_deltas=1, beside=0))
+        assert disk.snapshots() == [4, 5]
+        assert slow.storage.unfinished() == {}
+    disk.run(6)
+    disk.keep(INSIDE)
+    assert disk.snapshots()[-1] == 6
+
+
+def test_processes_that_have_ended_are_gone_after_the_next_batch(disk: SlowDisk) -> None:
+    with begun(disk) as process:
+        disk.run(3)
+    disk.keep(SnapshotPolicy())
+    assert not Path(f"/proc/{process}").exists()
+
+
+def test_pages_of_a_killed_reader_are_used_again(tmp_path: Path) -> None:
+    disk = SlowDisk(tmp_path)
+    fill(disk, range(5))
+    kill(reader(disk.place))
+    fill(disk, range(5, 10))
+    before = disk.place.data_path.stat().st_size
+    fill(disk, range(10, 40))
+    assert disk.place.data_path.stat().st_size == before
+
+
+def test_pages_of_a_killed_reader_are_used_again_while_another_reads(tmp_path: Path) -> None:
+    disk = SlowDisk(tmp_path)
+    fill(disk, range(5))
+    killed = reader(disk.place)
+    fill(disk, range(5, 8))
+    alive = reader(disk.place)
+    kill(killed)
+    try:
+        with disk.open(8).store:
+            assert readers(disk.place) == {alive}
+    finally:
+        kill(alive)
+
+
+def fill(disk: SlowDisk, batches: Iterable[int]) -> None:
+    """Batches that write a megabyte each, over the one before."""
+    for batch in batches:
+        with disk.open(batch).store as store:
+            store.begin(batch, 1)
+            store.table("large").put(b"key", os.urandom(1 << 20))
+            store.commit()
+
+
+def reader(place: StorePlace) -> int:
+    """A process that reads one commit and does not end."""
+    told, tell = os.pipe()
+    process = os.fork()
+    if process == 0:
+        env = lmdb.open(str(place.path), readonly=True)
+        with env.begin():
+            os.write(tell, b".")
+            signal.pause()
+    os.read(told, 1)
+    os.close(told)
+    os.close(tell)
+    return process
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+
+
+def readers(place: StorePlace) -> set[int]:
+    """The processes in the table of readers, as another process sees it."""
+    code = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True).readers())"
+    told = subprocess.run([sys.executable, "-c", code, str(place.path)], capture_output=True, text=True, check=True)
+    return {int(line.split()[0]) for line in told.stdout.splitlines()[1:] if line.strip()}

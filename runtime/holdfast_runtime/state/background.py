@@ -4,9 +4,9 @@ A batch must not wait for seconds because the state is large. LMDB keeps the pag
 reader is in the lock file, whoever commits meanwhile: so the process reads one commit, while any worker runs batches.
 Until it ends, pages are not used again and the file grows, so it gives up when the store has doubled or may fill its
 quota. How far it came stands in a note beside the store, for whichever process has the task's next batch: that one
-takes in what was written, raises what failed, and takes the snapshot itself if this one came to nothing. One process at
-a time per location, by a lock; it dies with the worker that began it. Must not write to the store, and must not trust
-it: what is there may be replaced at any time.
+takes in what was written, and takes the snapshot itself if this one came to nothing, and so meets what was in the way.
+One process at a time per location, by a lock; it dies with the worker that began it. Must not write to the store, and
+must not trust it: what is there may be replaced at any time.
 """
 
 import ctypes
@@ -50,8 +50,6 @@ class SnapshotStage(StrEnum):
 
     RUNNING = "running"
     DONE = "done"
-    FAILED = "failed"
-    """The checkpoint location has refused it."""
     GAVE_UP = "gave up"
     """It came to nothing, and the next batch takes it itself."""
 
@@ -68,10 +66,9 @@ class SnapshotOrder:
 
 
 def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPolicy, epoch: int) -> None:
-    """Take a snapshot if one is due, and remove what it makes obsolete; called after a batch, with its store open.
-
-    Raises what has befallen a snapshot that was begun after an earlier batch.
-    """
+    """Take a snapshot if one is due, and remove what it makes obsolete; called after a batch, with its store open."""
+    # Those that have ended are waited for here, or they would stay as zombies.
+    _BEGUN[:] = [one for one in _BEGUN if one.poll() is None]
     lost = _taken_in(store)
     if not policy.due(store.head, store.task):
         return
@@ -97,12 +94,8 @@ def _taken_in(store: TaskStore) -> bool:
     if not note:
         return False
     (place.path / _NOTE).unlink(missing_ok=True)
-    match note.get("stage"):
-        case SnapshotStage.DONE:
-            store.noted_snapshot(note["batch"], note["size"], note["deltas"])
-        case SnapshotStage.FAILED:
-            message = f"a snapshot of {place.identity} could not be written: {note['why']}"
-            raise CheckpointUnavailableError(message)
+    if note.get("stage") == SnapshotStage.DONE:
+        store.noted_snapshot(note["batch"], note["size"], note["deltas"])
     # A note that says it is running, though nobody has the lock, is that of a process that was killed.
     return note.get("stage") in (SnapshotStage.RUNNING, SnapshotStage.GAVE_UP)
 
@@ -114,8 +107,6 @@ def _begin(order: SnapshotOrder) -> None:
         return
     try:
         _write(order.place, SnapshotStage.RUNNING)
-        # Those that have ended are waited for here, or they would stay as zombies.
-        _BEGUN[:] = [one for one in _BEGUN if one.poll() is None]
         # The process inherits the lock, and so has it as long as it lives.
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(lock,)
@@ -197,10 +188,12 @@ def write_snapshot(order: SnapshotOrder) -> None:
     """Write the snapshot of the store's last commit; the note tells what came of it."""
     try:
         _write(order.place, SnapshotStage.DONE, **_written(order))
-    except CheckpointUnavailableError as error:
-        _write(order.place, SnapshotStage.FAILED, why=str(error))
-    except (_GaveUpError, EpochFencedError, FileDamagedError, lmdb.Error, OSError, ValueError) as error:
-        # Who has the next batch reads the same store, and meets and reports what is wrong with it.
+    except (
+        *(_GaveUpError, CheckpointUnavailableError, EpochFencedError, FileDamagedError),
+        *(lmdb.Error, OSError, ValueError),
+    ) as error:
+        # Who has the next batch uses the same store and location, and meets and reports what is wrong with them. What
+        # was in the way may also be gone: a batch that could not wait collects what this one has begun to write.
         _write(order.place, SnapshotStage.GAVE_UP, why=str(error))
 
 
@@ -211,7 +204,9 @@ def _written(order: SnapshotOrder) -> dict[str, int]:
         message = "the store was dropped"
         raise _GaveUpError(message)
     check_metas(place.data_path)
-    with lmdb.open(str(place.path), readonly=True, max_dbs=DATABASES, readahead=False) as env, env.begin() as txn:
+    # The whole quota is mapped: batches may make the file grow before the transaction begins.
+    opened = lmdb.open(str(place.path), map_size=place.quota, readonly=True, max_dbs=DATABASES, readahead=False)
+    with opened as env, env.begin() as txn:
         head, limits = stored_head(env, txn), _Limits(env, place.quota)
 
         def unfenced(chunks: Generator[bytes]) -> Generator[bytes]:

@@ -123,6 +123,8 @@ class Environment:
                 # State is read in random order: the kernel's read-ahead would evict pages that are needed.
                 readahead=False,
             )
+            # LMDB forgets killed readers by itself only when nobody else has the store open, as a snapshot may have.
+            self._env.reader_check()
             # Handles opened in a read transaction end with it; an empty write transaction writes nothing.
             with self._env.begin(write=True) as txn:
                 self._handles = {name: self._env.open_db(name, txn, create=False) for name in self._env.dbs(txn)}
