@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from holdfast_runtime.state.opening import RESTORE_STEPS, restore
 from holdfast_runtime.state.task_store import TaskStore
 from tests.s3.gateway import Gateway
 from tests.state import worker
+from tests.state.test_beside import at_work
 
 KILLS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 64
 DEADLINE = 60
@@ -139,13 +141,18 @@ def test_processes_killed_at_any_moment_lose_and_double_nothing_in_an_object_sto
 
 
 def kill_at_any_moment(directory: Path, kills: int) -> None:
-    draw, last = random.Random(20260901), 10_000  # noqa: S311
+    draw, last, beside = random.Random(20260901), 10_000, 0  # noqa: S311
     for epoch in range(1, kills + 1):
         before = worker.last_done(directory)
+        (directory / "beside").unlink(missing_ok=True)
+        if epoch % 4 == 0:
+            (directory / "beside").touch()
         process = worker.start(directory, epoch, last, "drawn")
         assert process.stdout is not None
         for _ in range(draw.randrange(1, 60)):
             assert process.stdout.readline()
+        if epoch % 4 == 0:
+            beside += work_on(process, draw)
         moment = time.perf_counter() + draw.random() * 0.003
         while time.perf_counter() < moment:
             pass
@@ -154,9 +161,39 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
         assert worker.last_done(directory) >= before
         match draw.randrange(6):
             case 0:
+                # Until its worker's death has reached it, a snapshot may write its note here.
+                wait_for_snapshots(directory)
                 shutil.rmtree(directory / "disk", ignore_errors=True)
             case 1:
                 (directory / "boot_id").write_text(f"boot {epoch}\n")
-    done = worker.last_done(directory) + 3
+    wait_for_snapshots(directory)
+    assert beside, "no snapshot was begun beside batches"
+    (directory / "beside").unlink(missing_ok=True)
+    done = (worker.last_done(directory) // worker.EVERY + 2) * worker.EVERY
     assert ended(directory, kills + 1, done, "drawn") == 0
+    # What killed snapshots have left is collected with what the next one makes obsolete.
+    assert [worker.durable(directory, task).storage.unfinished() for task in worker.TASKS] == [{}, {}]
     check(directory, done)
+
+
+def work_on(process: subprocess.Popen[str], draw: random.Random) -> int:
+    """Let a worker go on for as long as a snapshot takes, or less, and kill some of them; return how many it began."""
+    assert process.stdout is not None
+    moment, seen = time.perf_counter() + draw.random() * 2, set[int]()
+    while time.perf_counter() < moment:
+        assert process.stdout.readline()
+        time.sleep(0.003)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for pid in set(map(int, children)) - seen:
+            seen.add(pid)
+            if draw.random() < 0.2:
+                os.kill(pid, signal.SIGKILL)
+    return len(seen)
+
+
+def wait_for_snapshots(directory: Path) -> None:
+    """Wait until no snapshot is at work."""
+    deadline = time.monotonic() + DEADLINE
+    while at_work(worker.place(directory, worker.TASKS[0])):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

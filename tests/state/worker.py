@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast_runtime.checkpoint.places import storage_at
+from holdfast_runtime.state.background import keep_restorable
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.delta import Delta
-from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.durable import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.opening import open_store
 from holdfast_runtime.state.place import StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import FolderStorage
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 TASKS = ("partition-0", "partition-1")
 EVERY = 4
+BESIDE = SnapshotPolicy(most_deltas=4, least_deltas=2, beside=0)
+"""Every snapshot is written by a process of its own, where the directory has a file `beside`."""
 QUOTA = 1 << 26
 Row = list[object]
 
@@ -122,7 +125,9 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
             parts.append(TaskCommit(opened.store, copy, batch))
         commit(parts, epoch, compute(batch, seed), outputs(directory, at), at)
         for part in parts:
-            if batch % EVERY == EVERY - 1:
+            if (directory / "beside").exists():
+                keep_restorable(part.store, part.durable, BESIDE, epoch)
+            elif batch % EVERY == EVERY - 1:
                 part.durable.snapshot(part.store)
                 part.durable.collect()
             part.store.close()
@@ -132,7 +137,8 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
 
 def start(directory: Path, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, str(directory), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # A small pipe: who is not listened to stops after some batches.
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pipesize=4096)
 
 
 def main(directory: Path, epoch: int, last: int, seed: str, fatal: str, occurrence: int) -> None:
