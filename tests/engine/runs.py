@@ -22,6 +22,7 @@ from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 
+HOLDFAST = Path(sys.executable).with_name("holdfast")
 KEYS = 12
 DEADLINE = 120.0
 APP = """
@@ -111,9 +112,8 @@ def check_rows(rows: list[dict[str, Any]], count: int) -> None:
 class Run:
     """One `holdfast run`."""
 
-    def __init__(self, app: Path, data: Path, *options: str) -> None:
-        holdfast = str(Path(sys.executable).with_name("holdfast"))
-        command = [holdfast, "run", str(app), "--data", str(data), "--no-ui", "-o", "json"]
+    def __init__(self, app: Path, data: Path, *options: str, program: Path = HOLDFAST) -> None:
+        command = [sys.executable, str(program), "run", str(app), "--data", str(data), "--no-ui", "-o", "json"]
         self.process = subprocess.Popen(
             [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )

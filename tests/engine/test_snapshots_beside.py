@@ -1,0 +1,64 @@
+"""Snapshots written beside batches, by processes that workers of a real Spark begin."""
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.state.durable import DurableCopy
+from holdfast_runtime.state.opening import restore
+from holdfast_runtime.state.place import StorePlace, TaskIdentity
+from holdfast_runtime.state.task_store import TaskStore
+from tests.engine.runs import APP, DEADLINE, Run, check, children, feed
+from tests.state.test_beside import at_work
+
+ROWS = 12_000
+LAUNCHER = """
+import sys
+from holdfast_cli.main import entry
+from holdfast_runtime.state.durable import SnapshotPolicy
+
+if __name__ == "__main__":
+    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0)
+    sys.exit(entry())
+"""
+"""`holdfast`, with a snapshot due every few batches, and none written within one unless another came to nothing."""
+WRITER = "holdfast_runtime.state.background"
+
+
+def tables(store: TaskStore) -> dict[str, dict[bytes, bytes]]:
+    with store:
+        return {name: dict(store.table(name).scan()) for name in store.tables()}
+
+
+def test_workers_begin_snapshots_that_give_the_state_back(tmp_path: Path) -> None:
+    app, launcher, data = tmp_path / "app.yaml", tmp_path / "launcher.py", tmp_path / "data"
+    app.write_text(APP)
+    launcher.write_text(LAUNCHER)
+    feed(data, ROWS)
+    places, writers, noted = DataDir(data).places("counted", "1"), set[int](), set[str]()
+    with Run(app, data, "--until-idle", program=launcher) as run:
+        while run.next(time.monotonic() + DEADLINE, "ended")["event"] != "ended":
+            writers.update(run.children(WRITER))
+            noted.update(path.read_text() for path in places.state.glob("*/snapshot.json"))
+        assert run.process.wait(DEADLINE) == 0
+    assert writers
+    assert any('"done"' in one for one in noted), noted
+    assert children(1, str(data)) == []
+    check(data, ROWS)
+    for path in sorted(places.state.glob("partition-*/")):
+        identity = TaskIdentity("counted", "1", path.name)
+        place, durable = StorePlace(path, identity), DurableCopy(places.durable, identity)
+        assert not at_work(place)
+        store = TaskStore.open(place)
+        batch, kept = store.head.batch, tables(store)
+        got = restore(durable, replace(place, path=tmp_path / "restored" / path.name), batch)
+        assert got is not None
+        assert got.snapshot is not None
+        assert tables(got.store) == kept
+    shutil.rmtree(places.state)
+    feed(data, 100, ROWS)
+    with Run(app, data, "--until-idle") as run:
+        run.ended()
+    check(data, ROWS + 100)
