@@ -13,7 +13,7 @@ SOURCES := core runtime operator cli tests bench images
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-$(STAMP): requirements.lock pyproject.toml hatch_build.py runtime/holdfast_runtime/streams/kafka/client/gather.c
+$(STAMP): requirements.lock pyproject.toml hatch_build.py $(wildcard runtime/holdfast_runtime/*/*.c runtime/holdfast_runtime/*/*/*/*.c)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

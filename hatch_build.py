@@ -1,7 +1,7 @@
-"""Why: the loops of gather.c are built with the package, by whatever C compiler is there.
+"""The build of the loops in C: compiled with the package, by whatever C compiler is there.
 
 Called by hatchling for wheels and for editable installs; pyproject.toml names it. Must not fail where there is no
-compiler: then the wheel is one for all platforms, and Kafka is read by the plain fetcher.
+compiler: then the wheel is one for all platforms, Kafka is read by the plain fetcher, and stateful steps run on numpy.
 """
 
 import os
@@ -13,8 +13,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("runtime/holdfast_runtime/streams/kafka/client/gather.c")
-BUILT = SOURCE.with_suffix(".so")
+SOURCES = (
+    Path("runtime/holdfast_runtime/streams/kafka/client/gather.c"),
+    Path("runtime/holdfast_runtime/columns/row_loops.c"),
+)
 PATIENCE = 120
 
 
@@ -25,23 +27,25 @@ class LoopsBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's
         """Before the wheel's files are collected."""
-        fault = compiled(Path(self.root))
-        if fault is not None:
-            self.app.display_warning(f"holdfast: Kafka topics will be read without the loops of {SOURCE}: {fault}")
-            return
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"  # they are called by ctypes: any Python 3 will do
-        build_data["artifacts"].append(f"/{BUILT.as_posix()}")
+        for source in SOURCES:
+            fault = compiled(Path(self.root), source)
+            if fault is not None:
+                self.app.display_warning(f"holdfast: Python will do the work of {source}, slower: {fault}")
+                continue
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{platform}"  # they are called by ctypes: any Python 3 will do
+            build_data["artifacts"].append(f"/{source.with_suffix('.so').as_posix()}")
 
 
-def compiled(root: Path) -> str | None:
-    """Build the loops beside their source; why they could not be, or None."""
-    draft = root / BUILT.with_suffix(f".{os.getpid()}.so")
+def compiled(root: Path, source: Path) -> str | None:
+    """Build a library beside its source; return why it could not be, or None."""
+    library = root / source.with_suffix(".so")
+    draft = library.with_suffix(f".{os.getpid()}.so")
     compiler = shlex.split(os.environ.get("CC", "cc"))
     try:
         done = subprocess.run(  # noqa: S603 - the compiler whoever builds has chosen
-            [*compiler, "-O3", "-fPIC", "-shared", "-o", str(draft), str(root / SOURCE)],
+            [*compiler, "-O3", "-fPIC", "-shared", "-o", str(draft), str(root / source)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -51,7 +55,7 @@ def compiled(root: Path) -> str | None:
         if done.returncode:
             said = done.stdout.decode(errors="replace").strip().splitlines()
             return f"{shlex.join(compiler)} ended with {done.returncode}" + (f": {said[-1]}" if said else "")
-        draft.replace(root / BUILT)  # at once: a running process has the old one open
+        draft.replace(library)  # at once: a running process has the old one open
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{shlex.join(compiler)} can't be run: {error}"
     finally:

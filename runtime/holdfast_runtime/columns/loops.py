@@ -1,0 +1,58 @@
+"""The compiled loops of row_loops.c, and their absence.
+
+Without a C compiler at install time, or with a library of another version, `loops()` is None and callers take their
+twins in numpy, which give the same bits and are two to five times slower. HOLDFAST_PLAIN_LOOPS=1 does so on purpose.
+Must not know what the numbers mean.
+"""
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LOOPS_VERSION = 1
+LIBRARY = Path(__file__).with_name("row_loops.so")
+
+_POINTER = ctypes.c_void_p
+_COUNT = ctypes.c_int64
+_ARGUMENTS = {
+    "holdfast_hash_words": (_POINTER, _POINTER, _POINTER, _COUNT),
+    "holdfast_hash_bytes": (_POINTER, _POINTER, _POINTER, _POINTER, _COUNT),
+    "holdfast_order": (_POINTER, _COUNT, _POINTER, _POINTER, _POINTER, _POINTER),
+    "holdfast_find": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
+    "holdfast_equal_bytes": (_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _COUNT, _POINTER),
+}
+
+
+@functools.cache
+def loops() -> ctypes.CDLL | None:
+    """Return the library, or None if there is none of this version."""
+    if os.environ.get("HOLDFAST_PLAIN_LOOPS") == "1":
+        return None
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        if library.holdfast_loops_version() != LOOPS_VERSION:
+            return None
+    except (OSError, AttributeError):
+        return None
+    for name, arguments in _ARGUMENTS.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, None
+    return library
+
+
+def address(array: "npt.NDArray[Any] | None") -> int | None:
+    """Return where an array begins; it must be contiguous, and must live until the call has returned."""
+    if array is None:
+        return None
+    assert array.flags.c_contiguous  # noqa: S101 - a loop would read beside it
+    return int(array.ctypes.data)
+
+
+def contiguous(array: "npt.NDArray[Any]", kind: type[np.generic]) -> "npt.NDArray[Any]":
+    """Return the array as a loop takes it."""
+    return np.ascontiguousarray(array, dtype=kind)
