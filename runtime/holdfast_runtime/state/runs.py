@@ -1,0 +1,350 @@
+"""Sorted columnar runs in one table of a task's store: what windows, joins, deduplication and tables stand on.
+
+Rows lie in buckets, numbered by time. A batch appends one run to a bucket: its rows in the order of their keys' hashes,
+cut into pieces of at most 64 Ki rows or 4 MiB. Six runs of one level are merged into one of the next, `tidy` by `tidy`:
+so a batch never pays for all that is held. A merge under way has a bound: rows with a lower hash are in its target, all
+others still in its sources. A row per key and batch is never read to be changed: a newer run says more or something
+else, and `combine` tells what several runs say together.
+
+    d <bucket>                   the directory of the bucket: its runs, their pieces and bounds, its merges
+    p <bucket> <run> <piece>     the rows of a piece: an Arrow record batch without its schema, the hashes in front
+    n                            the number of the next run
+    t                            pieces that no directory names any more
+
+What a directory no longer names is deleted a batch later, without undo: the undo of a batch takes back the directory,
+and what that names must still be there. No number of a run is given twice: a bucket that is dropped and comes back
+would have pieces of the very names that are to be deleted. Must not know time, keys or verbs.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast_runtime.columns.key_columns import Words
+from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
+
+FORMAT = 1
+FAN_IN = 6
+"""How many runs of one level become one of the next."""
+PIECE_ROWS = 64 * 1024
+PIECE_BYTES = 4 << 20
+_END = 2**64
+_HASHES = pa.field("#", pa.uint64(), nullable=False)
+_BUCKET = Struct(">Q")
+_NUMBER = Struct(">Q")
+_NUMBERS = Struct(">QQI")
+_SHIFT = 2**63
+"""Buckets before 1970 are negative, and must come first."""
+_NEXT, _TRASH = b"n", b"t"
+
+
+class RunsTable(Protocol):
+    """What runs need of a table of the store."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of these keys, None for missing ones."""
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Write these values; None deletes."""
+
+    def purge(self, keys: Sequence[bytes]) -> None:
+        """Delete keys for good: undoing the batch does not bring them back."""
+
+    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows in key order."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashedRows:
+    """Rows in the order of their hashes."""
+
+    hashes: Words
+    rows: pa.RecordBatch
+
+    def part(self, start: int, end: int) -> "HashedRows":
+        """Return the rows from `start` to before `end`."""
+        return HashedRows(self.hashes[start:end], self.rows.slice(start, end - start))
+
+    def between(self, low: int, end: int) -> "HashedRows":
+        """Return the rows whose hash is at least `low` and below `end`."""
+        first = int(np.searchsorted(self.hashes, np.uint64(low)))
+        last = len(self.hashes) if end >= _END else int(np.searchsorted(self.hashes, np.uint64(end)))
+        return self.part(first, max(first, last))
+
+
+Combine = Callable[[HashedRows], HashedRows]
+"""Make one of what several runs say: rows of one hash are together, those of older runs first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    number: int
+    rows: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    number: int
+    level: int
+    pieces: tuple[_Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    target: int
+    sources: tuple[int, ...]
+    bound: int
+    """Rows with a lower hash are in the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """What a bucket holds; runs in the order in which their rows came."""
+
+    runs: tuple[_Run, ...] = ()
+    merges: tuple[_Merge, ...] = ()
+
+    def bound(self, run: _Run) -> int:
+        """Return the hash from which the run's rows count."""
+        return max((merge.bound for merge in self.merges if run.number in merge.sources), default=0)
+
+    def run(self, number: int) -> _Run:
+        """Return a run by its number."""
+        return next(run for run in self.runs if run.number == number)
+
+
+class Runs:
+    """The runs in one table, during one batch of one task."""
+
+    def __init__(
+        self, table: RunsTable, schema: pa.Schema, combine: Combine, most: tuple[int, int] = (PIECE_ROWS, PIECE_BYTES)
+    ) -> None:
+        self._table, self._combine, self._most = table, combine, most
+        self._schema = schema
+        self._stored = pa.schema([_HASHES, *schema])
+
+    def buckets(self, before: int | None = None) -> Iterator[int]:
+        """Yield the buckets that hold anything, in ascending order; with `before`, only lower ones."""
+        stop = None if before is None else b"d" + _BUCKET.pack(before + _SHIFT)
+        for key, _ in self._table.scan(b"d", stop=stop):
+            yield _BUCKET.unpack(key[1:])[0] - _SHIFT
+
+    def append(self, bucket: int, rows: HashedRows) -> None:
+        """Add rows to a bucket, as its newest run."""
+        if not len(rows.hashes):
+            return
+        directory = self._directory(bucket)
+        number = self._new_number()
+        run = _Run(number, 0, self._write(bucket, number, 0, rows))
+        self._keep(bucket, replace(directory, runs=(*directory.runs, run)))
+
+    def find(self, bucket: int, wanted: Words) -> Iterator[tuple[HashedRows, HashMatches]]:
+        """Look ascending hashes up in a bucket, piece by piece, older runs first."""
+        directory = self._directory(bucket)
+        for run in directory.runs:
+            bound = directory.bound(run)
+            for piece in run.pieces:
+                if piece.high < bound:
+                    continue
+                first = int(np.searchsorted(wanted, np.uint64(max(piece.low, bound)), side="left"))
+                last = int(np.searchsorted(wanted, np.uint64(piece.high), side="right"))
+                if first < last:
+                    rows = self._read(bucket, run, piece).between(bound, _END)
+                    found = find_hashes(rows.hashes, wanted[first:last])
+                    # Places are those of `wanted` as it was given: hashes outside of the piece match nothing.
+                    begins, ends = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
+                    begins[first:last], ends[first:last] = found.begins, found.ends
+                    yield rows, HashMatches(begins, ends)
+
+    def read(self, bucket: int) -> Iterator[HashedRows]:
+        """Yield all rows of a bucket, combined, in the order of hashes, in chunks that share no hash."""
+        directory, low = self._directory(bucket), 0
+        while low < _END:
+            rows, low = self._range(bucket, directory, directory.runs, low)
+            if len(rows.hashes):
+                yield rows
+
+    def drop(self, bucket: int) -> None:
+        """Forget a bucket."""
+        directory = self._directory(bucket)
+        self._throw(bucket, ((run, piece) for run in directory.runs for piece in run.pieces))
+        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [None])
+
+    def tidy(self, bucket: int, budget: int) -> int:
+        """Merge runs of a bucket, about so many rows at most; return how many rows were read."""
+        directory, spent = self._directory(bucket), 0
+        begun = directory
+        while spent < budget:
+            directory = self._with_merge(directory)
+            if not directory.merges:
+                break
+            # The lowest level first: what it leaves is what the next batches have to look through.
+            merge = min(directory.merges, key=lambda one: directory.run(one.target).level)
+            directory, rows = self._advance(bucket, directory, merge)
+            spent += rows
+        if directory is not begun:
+            self._keep(bucket, directory)
+        return spent
+
+    def purge(self) -> None:
+        """Delete what earlier batches have thrown away; once in a batch, before anything is thrown away in it."""
+        trash = self._trash()
+        if trash:
+            self._table.purge(trash)
+            self._table.put_many([_TRASH], [None])
+
+    def _with_merge(self, directory: _Directory) -> _Directory:
+        """Begin a merge where enough runs of a level are at rest."""
+        busy = {number for merge in directory.merges for number in (merge.target, *merge.sources)}
+        levels: dict[int, list[_Run]] = {}
+        for run in directory.runs:
+            if run.number not in busy:
+                levels.setdefault(run.level, []).append(run)
+        for level, runs in sorted(levels.items()):
+            if len(runs) >= FAN_IN:
+                sources = tuple(run.number for run in runs)
+                target = _Run(self._new_number(), level + 1, ())
+                # In the place of its newest source: runs stay in the order in which their rows came.
+                at = directory.runs.index(runs[-1]) + 1
+                return replace(
+                    directory,
+                    runs=(*directory.runs[:at], target, *directory.runs[at:]),
+                    merges=(*directory.merges, _Merge(target.number, sources, 0)),
+                )
+        return directory
+
+    def _advance(self, bucket: int, directory: _Directory, merge: _Merge) -> tuple[_Directory, int]:
+        """Take one step of a merge."""
+        sources = [directory.run(number) for number in merge.sources]
+        rows, bound = self._range(bucket, directory, sources, merge.bound)
+        target = directory.run(merge.target)
+        pieces = (*target.pieces, *self._write(bucket, target.number, _after(target), rows))
+        read = len(rows.hashes)
+        done = tuple((run, piece) for run in sources for piece in run.pieces if piece.high < bound)
+        self._throw(bucket, done)
+        gone = {(run.number, piece.number) for run, piece in done}
+        runs = tuple(
+            replace(run, pieces=pieces)
+            if run is target
+            else replace(run, pieces=tuple(one for one in run.pieces if (run.number, one.number) not in gone))
+            for run in directory.runs
+        )
+        if bound >= _END:
+            runs = tuple(run for run in runs if run.number not in merge.sources and (run is not target or run.pieces))
+            merges = tuple(one for one in directory.merges if one is not merge)
+        else:
+            merges = tuple(replace(one, bound=bound) if one is merge else one for one in directory.merges)
+        return replace(directory, runs=runs, merges=merges), read
+
+    def _range(self, bucket: int, directory: _Directory, runs: Sequence[_Run], low: int) -> tuple[HashedRows, int]:
+        """Return the next rows of these runs from a hash on, combined, and the hash from which others follow."""
+        left = {
+            run.number: [piece for piece in run.pieces if piece.high >= max(low, directory.bound(run))] for run in runs
+        }
+        ends = [pieces[0].high + 1 for pieces in left.values() if pieces]
+        if not ends:
+            return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), _END
+        end = min(ends)
+        if all(pieces[-1].high < end for pieces in left.values() if pieces):
+            end = _END
+        found = [
+            self._read(bucket, run, piece).between(max(low, directory.bound(run)), end)
+            for run in runs
+            for piece in left[run.number]
+            if piece.low < end
+        ]
+        return self._combine(_together(found)), end
+
+    def _directory(self, bucket: int) -> _Directory:
+        (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + _SHIFT)])
+        return _Directory() if value is None else _directory(json.loads(value))
+
+    def _keep(self, bucket: int, directory: _Directory) -> None:
+        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [_text(directory)])
+
+    def _write(self, bucket: int, run: int, first: int, rows: HashedRows) -> tuple[_Piece, ...]:
+        count = len(rows.hashes)
+        most_rows, most_bytes = self._most
+        parts = max(-(-count // most_rows), -(-rows.rows.nbytes // most_bytes)) if count else 0
+        bounds = [count * part // parts for part in range(parts + 1)] if parts else []
+        pieces: list[_Piece] = []
+        keys, values = [], []
+        for start, end in itertools.pairwise(bounds):
+            if start == end:
+                continue
+            part = rows.part(start, end)
+            piece = _Piece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
+            stored = pa.RecordBatch.from_arrays([pa.array(part.hashes), *part.rows.columns], schema=self._stored)
+            pieces.append(piece)
+            keys.append(_piece_key(bucket, run, piece.number))
+            values.append(stored.serialize().to_pybytes())
+        self._table.put_many(keys, values)
+        return tuple(pieces)
+
+    def _read(self, bucket: int, run: _Run, piece: _Piece) -> HashedRows:
+        (value,) = self._table.get_many([_piece_key(bucket, run.number, piece.number)])
+        assert value is not None  # noqa: S101 - a directory names what is there
+        stored = pa.ipc.read_record_batch(pa.py_buffer(value), self._stored)
+        hashes = stored.column(0).to_numpy()
+        return HashedRows(hashes, pa.RecordBatch.from_arrays(stored.columns[1:], schema=self._schema))
+
+    def _new_number(self) -> int:
+        (value,) = self._table.get_many([_NEXT])
+        number = 0 if value is None else _NUMBER.unpack(value)[0]
+        self._table.put_many([_NEXT], [_NUMBER.pack(number + 1)])
+        return int(number)
+
+    def _throw(self, bucket: int, pieces: Iterable[tuple[_Run, _Piece]]) -> None:
+        keys = [_piece_key(bucket, run.number, piece.number) for run, piece in pieces]
+        if keys:
+            self._table.put_many([_TRASH], [b"".join([*self._trash(), *keys])])
+
+    def _trash(self) -> list[bytes]:
+        (value,) = self._table.get_many([_TRASH])
+        size = 1 + _NUMBERS.size
+        return [] if value is None else [value[at : at + size] for at in range(0, len(value), size)]
+
+
+def _after(run: _Run) -> int:
+    return run.pieces[-1].number + 1 if run.pieces else 0
+
+
+def _together(parts: Sequence[HashedRows]) -> HashedRows:
+    """Return the rows of all parts in the order of hashes; of one hash, those of earlier parts come first."""
+    if len(parts) == 1:
+        return parts[0]
+    hashes = np.concatenate([part.hashes for part in parts])
+    order = np.argsort(hashes, kind="stable")  # merges what is sorted already, faster than a sort from nothing
+    rows = pa.concat_batches([part.rows for part in parts])
+    return HashedRows(hashes[order], rows.take(pa.array(order)))
+
+
+def _piece_key(bucket: int, run: int, piece: int) -> bytes:
+    return b"p" + _NUMBERS.pack(bucket + _SHIFT, run, piece)
+
+
+def _text(directory: _Directory) -> bytes:
+    tree = {
+        "format": FORMAT,
+        "runs": [
+            [run.number, run.level, [[piece.number, piece.rows, piece.low, piece.high] for piece in run.pieces]]
+            for run in directory.runs
+        ],
+        "merges": [[merge.target, list(merge.sources), merge.bound] for merge in directory.merges],
+    }
+    return json.dumps(tree, separators=(",", ":")).encode()
+
+
+def _directory(tree: Any) -> _Directory:
+    return _Directory(
+        tuple(_Run(number, level, tuple(_Piece(*piece) for piece in pieces)) for number, level, pieces in tree["runs"]),
+        tuple(_Merge(target, tuple(sources), bound) for target, sources, bound in tree["merges"]),
+    )

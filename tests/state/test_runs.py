@@ -1,0 +1,197 @@
+"""Runs hold what was appended, whatever was merged on the way, and pay for it a bounded part at a time."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from holdfast_runtime.state.runs import FAN_IN, HashedRows, Runs
+
+SCHEMA = pa.schema([("n", pa.int64())])
+TINY = (4, 1 << 20)
+"""Pieces of four rows."""
+few_hashes = st.integers(0, 30).map(lambda number: number * (2**64 // 31)) | st.sampled_from([0, 2**64 - 1])
+
+
+class MemoryTable:
+    """A table in memory, which notes what is purged and what is read."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.purged: list[bytes] = []
+        self.written = 0
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.rows.get(key) for key in keys]
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                del self.rows[key]
+            else:
+                self.rows[key] = value
+                self.written += len(value)
+
+    def purge(self, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            del self.rows[key]
+            self.purged.append(key)
+
+    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        yield from sorted(
+            (key, value)
+            for key, value in self.rows.items()
+            if key.startswith(prefix) and key >= start and (stop is None or key < stop)
+        )
+
+
+def all_of_it(rows: HashedRows) -> HashedRows:
+    return rows
+
+
+def newest(rows: HashedRows) -> HashedRows:
+    """The last row of each hash."""
+    last = np.flatnonzero(np.append(rows.hashes[1:] != rows.hashes[:-1], [True] * bool(len(rows.hashes))))
+    return HashedRows(rows.hashes[last], rows.rows.take(pa.array(last)))
+
+
+def hashed(pairs: Sequence[tuple[int, int]]) -> HashedRows:
+    ordered = sorted(pairs, key=lambda pair: pair[0])
+    return HashedRows(
+        np.array([one for one, _ in ordered], np.uint64),
+        pa.RecordBatch.from_pydict({"n": [n for _, n in ordered]}, schema=SCHEMA),
+    )
+
+
+def pairs_of(rows: HashedRows) -> list[tuple[int, int]]:
+    return list(zip(rows.hashes.tolist(), rows.rows["n"].to_pylist(), strict=True))
+
+
+class RunsAgainstLists(RuleBasedStateMachine):
+    """Any order of appending, merging and dropping, beside lists of pairs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = MemoryTable()
+        self.runs = Runs(self.table, SCHEMA, all_of_it, TINY)
+        self.model: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.counter = 0
+
+    @rule(bucket=st.integers(-1, 1), hashes=st.lists(few_hashes, max_size=12))
+    def append(self, bucket: int, hashes: list[int]) -> None:
+        pairs = []
+        for one in hashes:
+            self.counter += 1
+            pairs.append((one, self.counter))
+        self.runs.append(bucket, hashed(pairs))
+        self.model[bucket] += pairs
+
+    @rule(bucket=st.integers(-1, 1), budget=st.integers(1, 40))
+    def tidy(self, bucket: int, budget: int) -> None:
+        self.runs.tidy(bucket, budget)
+
+    @rule(bucket=st.integers(-1, 1))
+    def drop(self, bucket: int) -> None:
+        if self.model[bucket]:
+            self.runs.drop(bucket)
+            self.model[bucket] = []
+
+    @rule()
+    def next_batch(self) -> None:
+        self.runs.purge()
+
+    @invariant()
+    def every_row_is_read_once_and_in_order(self) -> None:
+        assert list(self.runs.buckets()) == sorted(bucket for bucket, rows in self.model.items() if rows)
+        for bucket, rows in self.model.items():
+            chunks = [pairs_of(chunk) for chunk in self.runs.read(bucket)]
+            assert [pair for chunk in chunks for pair in chunk] == sorted(rows, key=lambda pair: pair[0])
+            assert all(one[-1][0] < other[0][0] for one, other in itertools.pairwise(chunks))
+
+    @invariant()
+    def every_row_of_a_hash_is_found_the_oldest_first(self) -> None:
+        for bucket, rows in self.model.items():
+            wanted = sorted({one for one, _ in rows[::2]} | {7})
+            found = defaultdict(list)
+            for piece, matches in self.runs.find(bucket, np.array(wanted, np.uint64)):
+                values = piece.rows["n"].to_pylist()
+                for places, others in matches.pairs(5):
+                    for place, other in zip(places.tolist(), others.tolist(), strict=True):
+                        found[wanted[place]].append(values[other])
+            expected = defaultdict(list)
+            for one, n in rows:
+                if one in wanted:
+                    expected[one].append(n)
+            assert found == expected
+
+    def teardown(self) -> None:
+        for bucket, rows in self.model.items():
+            if rows:
+                self.runs.drop(bucket)
+        self.runs.purge()
+        assert set(self.table.rows) <= {b"n"}
+
+
+TestRunsAgainstLists = RunsAgainstLists.TestCase
+
+
+@given(st.lists(st.lists(few_hashes, max_size=8), max_size=20), st.integers(1, 30))
+def test_with_a_row_per_key_the_newest_one_is_left(batches: list[list[int]], budget: int) -> None:
+    runs = Runs(MemoryTable(), SCHEMA, newest, TINY)
+    model = {}
+    for number, hashes in enumerate(batches):
+        rows = dict.fromkeys(hashes, number)
+        model.update(rows)
+        runs.append(0, hashed(list(rows.items())))
+        runs.tidy(0, budget)
+    assert [pair for chunk in runs.read(0) for pair in pairs_of(chunk)] == sorted(model.items())
+
+
+def test_what_is_merged_in_a_batch_is_bounded() -> None:
+    runs = Runs(MemoryTable(), SCHEMA, all_of_it, (100, 1 << 20))
+    random = np.random.default_rng(3)
+    for _ in range(200):
+        runs.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 300, np.uint64)]))
+        # A step takes one piece of each of at most so many runs.
+        assert runs.tidy(0, 600) < 600 + 2 * FAN_IN * 100
+
+
+def test_a_bucket_keeps_few_runs_and_rows_are_written_a_few_times() -> None:
+    table = MemoryTable()
+    runs = Runs(table, SCHEMA, all_of_it, (1000, 1 << 20))
+    random = np.random.default_rng(4)
+    for _ in range(400):
+        runs.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 500, np.uint64)]))
+        runs.tidy(0, 2_000)
+        runs.purge()
+    pieces = list(runs.find(0, np.array([2**63], np.uint64)))
+    assert len(pieces) <= 3 * 2 * FAN_IN
+    assert sum(len(chunk.hashes) for chunk in runs.read(0)) == 200_000
+    assert table.written / (200_000 * 16) < 8
+
+
+def test_a_dropped_bucket_is_deleted_a_batch_later() -> None:
+    table = MemoryTable()
+    runs = Runs(table, SCHEMA, all_of_it)
+    runs.append(5, hashed([(1, 1)]))
+    (piece,) = (key for key in table.rows if key.startswith(b"p"))
+    runs.purge()
+    runs.drop(5)
+    assert table.purged == []
+    assert piece in table.rows
+    runs.purge()
+    assert table.purged == [piece]
+    assert set(table.rows) == {b"n"}
+
+
+@pytest.mark.parametrize(("most", "pieces"), [((4, 1 << 20), 3), ((100, 40), 2), ((100, 1 << 20), 1)])
+def test_a_run_is_cut_by_rows_and_by_bytes(most: tuple[int, int], pieces: int) -> None:
+    table = MemoryTable()
+    Runs(table, SCHEMA, all_of_it, most).append(0, hashed([(number, number) for number in range(10)]))
+    assert sum(key.startswith(b"p") for key in table.rows) == pieces
