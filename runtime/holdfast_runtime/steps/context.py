@@ -52,6 +52,9 @@ class KeyValueTable(Protocol):
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""
 
+    def purge(self, keys: Sequence[bytes]) -> None:
+        """Delete keys for good: going back a batch does not bring them back."""
+
     def forget(self) -> None:
         """Discard what this batch has written."""
 

@@ -1,0 +1,159 @@
+"""The verb `deduplicate`: the first row of each key passes, others within the time are dropped, in the order they come.
+
+A row is a duplicate if a row of its key has passed whose event time is at most `within` away, before or behind it;
+without `within`, if any has. What has passed is kept as (key, time) in runs, in buckets as long as `within`: a row
+looks into three of them, and a bucket goes when the watermark is more than `within` past its end. A row behind the
+watermark is late: whether its key has passed may be forgotten, so it is dropped and counted. So is a row without an
+event time, where `within` needs one. Must not write anything but the table of its step.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.spec.steps import Deduplicate
+from holdfast.spec.values import millis
+from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
+from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
+from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.steps.context import StepClock, TaskTables
+from holdfast_runtime.steps.merge import find_column
+from holdfast_runtime.steps.timed_rows import TimedRows
+
+Times = npt.NDArray[np.int64]
+_TIME = "#time"
+_FOR_EVER = 0
+"""The one bucket of a step without `within`."""
+_PAIRS = 64 * 1024
+_TIDIED = 4
+"""How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
+_LEAST_TIDIED = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The rows of a batch that are not late, by key."""
+
+    keys: KeyColumns
+    grouped: GroupedRows
+    times: Times
+    """The event time at each place."""
+
+
+class DeduplicateStep:
+    """A step of this verb, for any number of tasks."""
+
+    def __init__(self, name: str, verb: Deduplicate, given: pa.Schema) -> None:
+        self.name = name
+        self.late = 0
+        """After a run: how many of its rows were late or had no event time."""
+        self._by = [given.names[_place(given, column)] for column in verb.by]
+        self._within = None if verb.within is None else millis(verb.within)
+        self._schema = pa.schema([*(given.field(column) for column in self._by), pa.field(_TIME, pa.int64())])
+
+    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
+        """Run one batch of one task."""
+        runs = Runs(tables.table(self.name), self._schema, _as_they_are)
+        runs.purge()
+        usable = self._usable(rows, clock)
+        self.late = rows.count - int(usable.sum())
+        given = rows if usable.all() else rows.where(usable)
+        passed = self._passed(given, runs) if given.count else np.zeros(0, np.bool_)
+        if self._within is not None and clock.watermark is not None:
+            for bucket in list(runs.buckets(self._bucket(clock.watermark) - 1)):
+                runs.drop(bucket)
+        return given if passed.all() else given.where(passed)
+
+    def _usable(self, rows: TimedRows, clock: StepClock) -> Mask:
+        if self._within is None:
+            return np.ones(rows.count, np.bool_)
+        timed = rows.times.is_valid().to_numpy(zero_copy_only=False)
+        return np.asarray(timed & ~clock.late(rows.times).to_numpy(zero_copy_only=False), np.bool_)
+
+    def _passed(self, rows: TimedRows, runs: Runs) -> Mask:
+        """Return which rows pass, and remember them."""
+        keys = KeyColumns.of([rows.rows.column(column) for column in self._by], rows.count)
+        grouped = group_rows(keys, keys.hashes())
+        times = rows.times.fill_null(0).to_numpy()[grouped.order]
+        candidates = _Candidates(keys, grouped, times)
+        fresh = np.flatnonzero(~self._seen(candidates, runs))
+        first = fresh[_first_of_each(grouped.groups[fresh], times[fresh], self._within)]
+        self._remember(rows, candidates, first, runs)
+        passed = np.zeros(rows.count, np.bool_)
+        passed[grouped.order[first]] = True
+        return passed
+
+    def _seen(self, rows: _Candidates, runs: Runs) -> Mask:
+        """Return for each place whether a row of its key, close enough in time, has passed in an earlier batch."""
+        seen = np.zeros(len(rows.times), np.bool_)
+        for bucket in self._reached(rows.times, runs):
+            for held, matches in runs.find(bucket, rows.grouped.hashes):
+                keys = KeyColumns.of(held.rows.columns[:-1], held.rows.num_rows)
+                times = held.rows.column(_TIME).to_numpy()
+                for mine, theirs in matches.pairs(_PAIRS):
+                    hit = same_keys(rows.keys, rows.grouped.order[mine], keys, theirs)
+                    if self._within is not None:
+                        hit &= np.abs(rows.times[mine] - times[theirs]) <= self._within
+                    seen[mine[hit]] = True
+        return seen
+
+    def _reached(self, times: Times, runs: Runs) -> list[int]:
+        """Return the buckets that can hold a row close enough to one of these."""
+        if self._within is None:
+            return [_FOR_EVER]
+        wanted = np.unique(times // self._width)
+        reached = set(np.concatenate([wanted - 1, wanted, wanted + 1]).tolist())
+        return [bucket for bucket in runs.buckets() if bucket in reached]
+
+    def _remember(self, rows: TimedRows, candidates: _Candidates, first: Rows, runs: Runs) -> None:
+        buckets = np.zeros(len(first), np.int64) if self._within is None else candidates.times[first] // self._width
+        budget = max(_TIDIED * len(first), _LEAST_TIDIED)
+        for bucket in np.unique(buckets).tolist():
+            places = first[buckets == bucket]
+            taken = pa.array(candidates.grouped.order[places])
+            columns = [rows.rows.column(column).take(taken) for column in self._by]
+            kept = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[places])], schema=self._schema)
+            runs.append(bucket, HashedRows(candidates.grouped.hashes[places], kept))
+            budget -= runs.tidy(bucket, budget)
+
+    @property
+    def _width(self) -> int:
+        """The length of a bucket."""
+        return max(self._within or 0, 1)
+
+    def _bucket(self, time: int) -> int:
+        """Return the bucket of the earliest row that matters at this watermark."""
+        return (time - (self._within or 0)) // self._width + 1
+
+
+def _first_of_each(groups: Rows, times: Times, within: int | None) -> Rows:
+    """Return which rows pass beside each other: of each key the first to come, and those too far from what passed."""
+    starts = starts_of(groups)
+    if within is None or not len(starts):
+        return starts
+    sizes = np.diff(np.append(starts, len(groups)))
+    far = np.abs(times - np.repeat(times[starts], sizes)) > within
+    if not far.any():
+        return starts
+    more = []
+    for group in np.unique(np.repeat(np.arange(len(starts)), sizes)[far]).tolist():
+        start = int(starts[group])
+        kept = [int(times[start])]
+        for place in range(start + 1, start + int(sizes[group])):
+            if all(abs(int(times[place]) - one) > within for one in kept):
+                kept.append(int(times[place]))
+                more.append(place)
+    return np.union1d(starts, more).astype(np.int64)
+
+
+def _as_they_are(rows: HashedRows) -> HashedRows:
+    """Nothing is said twice: a key that has passed passes again only at another time."""
+    return rows
+
+
+def _place(given: pa.Schema, column: str) -> int:
+    found = find_column(given, column)
+    assert found is not None  # noqa: S101 - the planner has looked
+    return found

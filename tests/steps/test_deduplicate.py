@@ -1,0 +1,132 @@
+"""`deduplicate` beside a list of what has passed: any order, any cut into batches, late rows, nulls, many batches."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.spec.steps import Deduplicate
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.deduplicate import DeduplicateStep
+from holdfast_runtime.steps.timed_rows import TimedRows
+from tests.state.test_runs import MemoryTable
+
+SCHEMA = pa.schema([("user", pa.string()), ("n", pa.int64())])
+Row = tuple[str | None, int, int | None]
+"""User, number, event time."""
+
+
+class Tables:
+    """The tables of a task, in memory."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, MemoryTable] = {}
+
+    def table(self, name: str) -> Any:
+        return self.tables.setdefault(name, MemoryTable())
+
+
+def timed(rows: Sequence[Row]) -> TimedRows:
+    users, numbers, times = zip(*rows, strict=True) if rows else ((), (), ())
+    batch = pa.RecordBatch.from_arrays([pa.array(users, pa.string()), pa.array(numbers, pa.int64())], schema=SCHEMA)
+    return TimedRows(batch, pa.array(times, pa.int64()))
+
+
+def step(within: str | None, *by: str) -> DeduplicateStep:
+    return DeduplicateStep("once", Deduplicate(by=list(by) or ["user"], within=within), SCHEMA)
+
+
+def run(verb: DeduplicateStep, tables: Tables, rows: Sequence[Row], before: int | None, after: int | None) -> list[int]:
+    passed = verb.run(timed(rows), tables, StepClock(0, after, before=before))
+    return list(passed.rows["n"].to_pylist())
+
+
+def expected(batches: Sequence[tuple[int | None, Sequence[Row]]], within: int | None) -> Iterator[list[int]]:
+    """What passes of each batch, with the watermark before it."""
+    passed: list[tuple[str | None, int | None]] = []
+    for before, rows in batches:
+        found = []
+        for user, number, time in rows:
+            if within is not None and (time is None or (before is not None and time < before)):
+                continue
+            near = [one for name, one in passed if name == user]
+            if any(within is None or abs((time or 0) - (one or 0)) <= within for one in near):
+                continue
+            passed.append((user, time))
+            found.append(number)
+        yield found
+
+
+times = st.integers(0, 12_000)
+rows_of = st.lists(st.tuples(st.none() | st.sampled_from("abc"), st.none() | times), max_size=25)
+
+
+@given(st.lists(rows_of, max_size=8), st.sampled_from([None, "1s", "100ms", "5s"]), st.integers(0, 3000))
+def test_what_passes_is_what_a_list_says(
+    drawn: list[list[tuple[str | None, int | None]]], within: str | None, lateness: int
+) -> None:
+    """The watermark follows the newest row, so that buckets expire and rows are late."""
+    verb, tables = step(within), Tables()
+    number, newest, before = 0, None, None
+    batches, found = [], []
+    for some in drawn:
+        rows = []
+        for user, time in some:
+            number += 1
+            rows.append((user, number, time))
+            newest = time if newest is None else newest if time is None else max(newest, time)
+        after = None if newest is None else newest - lateness
+        batches.append((before, rows))
+        found.append(run(verb, tables, rows, before, after))
+        before = after
+    assert found == list(expected(batches, None if within is None else {"1s": 1000, "100ms": 100, "5s": 5000}[within]))
+
+
+def test_late_rows_and_rows_without_time_are_dropped_and_counted() -> None:
+    verb, tables = step("1h"), Tables()
+    assert run(verb, tables, [("a", 1, 99), ("b", 2, None), ("c", 3, 100)], 100, 100) == [3]
+    assert verb.late == 2
+
+
+def test_without_within_no_time_is_needed_and_no_row_is_late() -> None:
+    verb, tables = step(None), Tables()
+    assert run(verb, tables, [("a", 1, None), ("a", 2, 5), (None, 3, None), (None, 4, 1)], 100, 100) == [1, 3]
+    assert run(verb, tables, [("a", 5, 9), (None, 6, 9), ("b", 7, 0)], 100, 100) == [7]
+    assert verb.late == 0
+
+
+def test_a_row_exactly_within_is_a_duplicate_and_one_later_is_not() -> None:
+    verb, tables = step("1s"), Tables()
+    assert run(verb, tables, [("a", 1, 5000)], None, None) == [1]
+    assert run(verb, tables, [("a", 2, 6000), ("a", 3, 4000)], None, None) == []
+    assert run(verb, tables, [("a", 4, 6001), ("a", 5, 3999)], None, None) == [4, 5]
+
+
+def test_what_the_watermark_has_left_behind_is_forgotten() -> None:
+    verb, tables = step("1s"), Tables()
+    for batch in range(200):
+        start = batch * 500
+        run(verb, tables, [(str(n), n, start + n) for n in range(100)], start - 1000, start - 500)
+    pieces = [key for key in tables.table("once").rows if key.startswith(b"p")]
+    assert len(pieces) < 30
+
+
+@pytest.mark.parametrize("by", [("user",), ("USER",), ("user", "n")])
+def test_columns_are_found_by_sparks_rules(by: tuple[str, ...]) -> None:
+    verb, tables = step(None, *by), Tables()
+    passed = run(verb, tables, [("a", 1, None), ("a", 1, None), ("a", 2, None)], None, None)
+    assert passed == ([1, 2] if len(by) == 2 else [1])
+
+
+def test_many_keys_over_many_batches_pass_once() -> None:
+    verb, tables = step("1h"), Tables()
+    random = np.random.default_rng(6)
+    passed = []
+    for batch in range(60):
+        users = random.integers(0, 5_000, 2_000)
+        passed += run(verb, tables, [(str(user), int(user), batch) for user in users], 0, 0)
+    assert len(passed) == len(set(passed)) == len(np.unique(passed)) > 4_900
