@@ -280,3 +280,46 @@ def test_a_disk_that_takes_no_more_says_so_and_loses_nothing(tmp_path: Path) -> 
     )
     assert "has no space for the state of task partition-0" in asked.stdout, asked.stderr
     assert asked.stdout.endswith("goes on 1\n")
+
+
+def test_what_is_purged_is_gone_and_going_back_does_not_read_it(store: TaskStore) -> None:
+    store.begin(0, 1)
+    store.table("rows").put_many([b"a", b"b", b"c"], [b"1", b"2" * 1000, b"3"])
+    store.commit()
+    store.begin(1, 1)
+    table = store.table("rows")
+    table.put(b"c", b"4")
+    table.purge([b"b", b"not there"])
+    assert table.changes() == [(b"b", None), (b"c", b"4"), (b"not there", None)]
+    assert table.before() == {b"c": b"3"}
+    assert table.get_many([b"a", b"b", b"c"]) == [b"1", None, b"4"]
+    assert dict(table.scan()) == {b"a": b"1", b"c": b"4"}
+    store.commit()
+    assert dict(store.table("rows").scan()) == {b"a": b"1", b"c": b"4"}
+    store.begin(1, 1)
+    assert dict(store.table("rows").scan()) == {b"a": b"1", b"c": b"3"}
+
+
+def test_a_purge_does_no_harm_to_what_is_written_after_it(store: TaskStore) -> None:
+    store.begin(0, 1)
+    store.table("rows").put(b"a", b"1")
+    store.commit()
+    store.begin(1, 1)
+    table = store.table("rows")
+    table.purge([b"a"])
+    table.put(b"a", b"2")
+    store.commit()
+    assert dict(store.table("rows").scan()) == {b"a": b"2"}
+    store.begin(1, 1)
+    assert dict(store.table("rows").scan()) == {b"a": b"1"}
+
+
+def test_a_purge_that_is_given_up_has_purged_nothing(store: TaskStore) -> None:
+    store.begin(0, 1)
+    store.table("rows").put(b"a", b"1")
+    store.commit()
+    store.begin(1, 1)
+    store.table("rows").purge([b"a"])
+    store.abandon()
+    store.begin(1, 1)
+    assert dict(store.table("rows").scan()) == {b"a": b"1"}

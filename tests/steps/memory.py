@@ -26,6 +26,10 @@ class MemoryTable:
             else:
                 self.rows[key] = value
 
+    def purge(self, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            del self.rows[key]
+
     def forget(self) -> None:
         self.rows = dict(self.kept)
 

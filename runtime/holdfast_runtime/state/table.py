@@ -86,6 +86,8 @@ class StateTable:
         self._environment = environment
         self._written: dict[bytes, bytes | None] = {}
         self._seen: dict[bytes, bytes | None] = {}
+        self.purged: set[bytes] = set()
+        """Keys that this batch deletes without undo."""
         self._order: list[bytes] | None = None
         self._changes: list[tuple[bytes, bytes | None]] | None = None
 
@@ -116,6 +118,7 @@ class StateTable:
         wanted = _listed(keys)
         check_keys(set(wanted), self.name)
         self._written.update(zip(wanted, _listed(values), strict=True))
+        self.purged.difference_update(wanted)
         self._order = self._changes = None
 
     def delete(self, key: bytes) -> None:
@@ -126,6 +129,11 @@ class StateTable:
         """Remove these keys."""
         self._written.update(dict.fromkeys(_listed(keys)))
         self._order = self._changes = None
+
+    def purge(self, keys: Sequence[bytes]) -> None:
+        """Remove keys that nothing refers to: their values are not read, and going back does not return them."""
+        self.delete_many(keys)
+        self.purged.update(keys)
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows in key order from `start` to before `stop` whose keys begin with `prefix`.
@@ -147,10 +155,13 @@ class StateTable:
     def changes(self) -> list[tuple[bytes, bytes | None]]:
         """Return what this batch changed, in key order. Writing an unchanged value is no change."""
         if self._changes is None:
-            self._look(list(self._written))
-            seen, written = self._seen, self._written
+            purged, written = self.purged, self._written
+            self._look([key for key in written if key not in purged] if purged else list(written))
+            seen = self._seen
             # Sorting keys compares bytes; sorting rows would compare pairs and take twice the time.
-            self._changes = [(key, written[key]) for key in sorted(written) if written[key] != seen[key]]
+            self._changes = [
+                (key, written[key]) for key in sorted(written) if key in purged or written[key] != seen[key]
+            ]
         return self._changes
 
     def before(self) -> Mapping[bytes, bytes | None]:
@@ -160,11 +171,13 @@ class StateTable:
     def forget(self) -> None:
         """Drop everything remembered, because the batch is over, committed or not."""
         self._written, self._seen, self._order, self._changes = {}, {}, None, None
+        self.purged = set()
 
     def _set(self, key: bytes, value: bytes | None) -> None:
         if self._order is not None and key not in self._written:
             insort(self._order, key)
         self._written[key] = value
+        self.purged.discard(key)
         self._changes = None
 
     def _look(self, keys: list[bytes]) -> None:

@@ -337,7 +337,7 @@ class TaskStore:
 
 def _write(txn: WriteTransaction, table: StateTable, rows: list[tuple[bytes, bytes | None]]) -> None:
     before, keys = table.before(), [row[0] for row in rows]
-    old = [(key, before[key]) for key in keys]
+    old = [(key, before[key]) for key in keys if key not in table.purged]
     puts = [(key, value) for key, value in rows if value is not None]
     gone = [] if len(puts) == len(rows) else [key for key, value in rows if value is None]
     if any_long(keys):
