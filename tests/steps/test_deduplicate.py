@@ -37,7 +37,7 @@ def timed(rows: Sequence[Row]) -> TimedRows:
 
 
 def step(within: str | None, *by: str) -> DeduplicateStep:
-    return DeduplicateStep("once", Deduplicate(by=list(by) or ["user"], within=within), SCHEMA)
+    return DeduplicateStep("once", Deduplicate(by=by or ("user",), within=within), SCHEMA)
 
 
 def run(verb: DeduplicateStep, tables: Tables, rows: Sequence[Row], before: int | None, after: int | None) -> list[int]:
@@ -72,9 +72,10 @@ def test_what_passes_is_what_a_list_says(
     """The watermark follows the newest row, so that buckets expire and rows are late."""
     verb, tables = step(within), Tables()
     number, newest, before = 0, None, None
-    batches, found = [], []
+    batches: list[tuple[int | None, list[Row]]] = []
+    found = []
     for some in drawn:
-        rows = []
+        rows: list[Row] = []
         for user, time in some:
             number += 1
             rows.append((user, number, time))
