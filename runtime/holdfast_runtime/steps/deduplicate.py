@@ -19,8 +19,7 @@ from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
 from holdfast_runtime.state.runs import HashedRows, Runs
 from holdfast_runtime.steps.context import StepClock, TaskTables
-from holdfast_runtime.steps.merge import find_column
-from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
 Times = npt.NDArray[np.int64]
 _TIME = "#time"
