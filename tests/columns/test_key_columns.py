@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast_runtime.columns.key_columns import KeyColumns, KeyTypeError, same_keys
+from holdfast.errors import UserActionError
+from holdfast_runtime.columns.key_columns import KeyColumns, check_key_types, same_keys
 from tests.columns.key_cases import GOLDEN_KEYS, TYPES, canonical, plain_hash
+from tests.error_codes import has_code
 
 GOLDEN = Path(__file__).with_name("golden_hashes.json")
 both = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -125,10 +127,16 @@ def test_without_columns_all_rows_have_one_key() -> None:
     assert same_keys(one, np.arange(3), one, np.array([2, 0, 1])).all()
 
 
-@pytest.mark.parametrize("column", [pa.array([[1]]), pa.array([{"a": 1}])], ids=["lists", "structs"])
-def test_a_nested_column_is_refused_as_a_key(column: pa.Array) -> None:
-    with pytest.raises(KeyTypeError, match=r"can't be a column of type .*; choose columns of texts"):
-        KeyColumns.of([column], 1)
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.time32("s")])
+def test_a_type_without_canonical_form_is_refused_by_its_column(kind: pa.DataType) -> None:
+    message = r"step once: column k is of type .* and can't be a key; choose columns of texts"
+    with pytest.raises(UserActionError, match=message, check=has_code("KeyTypeError")):
+        check_key_types([pa.field("n", pa.int64()), pa.field("k", kind)], "once")
+
+
+def test_all_types_with_a_canonical_form_are_keys() -> None:
+    check_key_types([pa.field(name, kind) for name, (kind, _) in TYPES.items()], "once")
+    check_key_types([pa.field("k", pa.dictionary(pa.int32(), pa.string()))], "once")
 
 
 def write_golden() -> None:

@@ -37,7 +37,7 @@ def timed(rows: Sequence[Row]) -> TimedRows:
 
 
 def step(within: str | None, *by: str) -> DeduplicateStep:
-    return DeduplicateStep("once", Deduplicate(by=by or ("user",), within=within), SCHEMA)
+    return DeduplicateStep("once", Deduplicate(by=by or ("user",), within=within), SCHEMA, "once")
 
 
 def run(verb: DeduplicateStep, tables: Tables, rows: Sequence[Row], before: int | None, after: int | None) -> list[int]:
@@ -131,3 +131,16 @@ def test_many_keys_over_many_batches_pass_once() -> None:
         users = random.integers(0, 5_000, 2_000)
         passed += run(verb, tables, [(str(user), int(user), batch) for user in users], 0, 0)
     assert len(passed) == len(set(passed)) == len(np.unique(passed)) > 4_900
+
+
+@pytest.mark.parametrize(("before", "after"), [("1s", "10s"), ("10s", "1s"), ("1s", None), (None, "1s")])
+def test_another_within_takes_over_what_has_passed(before: str | None, after: str | None) -> None:
+    tables, was, now = Tables(), step(before), step(after)
+    rows = [(str(n), n, n * 700) for n in range(100)]
+    assert run(was, tables, rows, None, None) == list(range(100))
+    # Each with its own time is a duplicate for any length.
+    assert run(now, tables, rows, None, None) == []
+    later = {"1s": 1_001, "10s": 10_001, None: 10**9}[after]
+    found = run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None)
+    assert found == ([] if after is None else list(range(100)))
+    assert run(now, tables, [(user, n, time + later) for user, n, time in rows], None, None) == []

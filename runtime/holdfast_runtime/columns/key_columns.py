@@ -38,8 +38,10 @@ _FEW = 8
 _ALL = 0xFFFFFFFFFFFFFFFF
 
 
-class KeyTypeError(UserActionError):
-    """A column of this type can't be a key."""
+_TEXTS = (pt.is_string, pt.is_binary, pt.is_large_string, pt.is_large_binary)
+_FAMILIES = (
+    *_TEXTS, pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_decimal128, pt.is_date, pt.is_timestamp,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,18 @@ class KeyColumns:
         return found
 
 
+def check_key_types(columns: Sequence[pa.Field], step: str) -> None:
+    """Raise an error for a key column whose type has no canonical form."""
+    for column in columns:
+        kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
+        if not any(belongs(kind) for belongs in _FAMILIES):
+            message = (
+                f"step {step}: column {column.name} is of type {kind} and can't be a key; choose columns of texts, "
+                "bytes, numbers, dates or times"
+            )
+            raise UserActionError(message, code="KeyTypeError")
+
+
 def same_keys(one: KeyColumns, mine: Rows, other: KeyColumns, theirs: Rows) -> Mask:
     """Return for each pair of rows whether their keys are the same."""
     same = np.ones(len(mine), np.bool_)
@@ -129,10 +143,10 @@ def _canonical(column: pa.Array) -> tuple[WordColumn | BytesColumn, ...]:
             halves = np.where(np.repeat(valid, 2), halves, np.uint64(0))
         low, high = np.ascontiguousarray(halves[::2]), np.ascontiguousarray(halves[1::2])
         return (WordColumn(low, valid), WordColumn(high, valid))
-    if pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind):
+    if any(belongs(kind) for belongs in _TEXTS):
         return (_bytes(column, valid),)
-    message = f"a key can't be a column of type {kind}; choose columns of texts, bytes, numbers, dates or times"
-    raise KeyTypeError(message)
+    message = f"a column of type {kind} has no canonical form; `check_key_types` refuses it before"
+    raise AssertionError(message)
 
 
 def _whole(column: pa.Array) -> Words:

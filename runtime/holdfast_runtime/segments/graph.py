@@ -20,6 +20,7 @@ from holdfast.planning.run_checks import not_built
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.steps import Step
+from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
@@ -52,7 +53,7 @@ def _reason(step: Step, column: str | None) -> str:
 
 SOURCE = "source"
 SQL_VERBS = ("filter", "select")
-PYTHON_VERBS = ("apply", "process")
+PYTHON_VERBS = ("apply", "process", "deduplicate")
 SINK_VERBS = ("to", "repartition", "broadcast")
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
@@ -190,6 +191,9 @@ class _Flow:
     def add_step(self, step: Step) -> None:
         inputs = tuple(self.read_as[name] for name in step.inputs)
         given = [self.nodes[at] for at in inputs]
+        if step.deduplicate is not None:
+            by = (find_column(given[0].schema, name) for name in step.deduplicate.by)
+            check_key_types([given[0].schema.field(at) for at in by if at is not None], step.name)
         node = GraphNode(
             len(self.nodes), step.name, step.verb, inputs, _level(step.verb, given), self._schema(step, given), step
         )

@@ -91,6 +91,10 @@ def count_of(plan: Plan, stream: str) -> int:
     return 1 if count is None else count.actual
 
 
+TIMED_VERBS = ("process", "deduplicate")
+"""The verbs that look at the watermark."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClockSource:
     """The event time of a stream that a task reads."""
@@ -160,7 +164,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
             lateness = None if event_time is None else millis(event_time.lateness)
             sources[node.name] = ClockSource(lateness, idle, max_ahead=ahead)
     told: dict[str, ClockTarget] = {}
-    behind = {node.name: timers[node.index] - {node.name} for node in compiled.nodes if node.verb == "process"}
+    behind = {node.name: timers[node.index] - {node.name} for node in compiled.nodes if node.verb in TIMED_VERBS}
     for node in compiled.sinks:
         stream_name = node.step.to if node.step is not None and node.step.to is not None else node.name
         writers = plan.producers.get(stream_name, ())
@@ -168,7 +172,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
             before = told[stream_name].sources if stream_name in told else frozenset()
             told[stream_name] = ClockTarget(count_of(plan, stream_name), before | reach[node.index], writers)
             behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
-    asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb == "process"}
+    asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb in TIMED_VERBS}
     return ClockPlan(task, program.tasks[task], sources, asking, told, behind, farthest)
 
 

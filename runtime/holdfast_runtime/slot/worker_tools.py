@@ -21,7 +21,8 @@ from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_
 from holdfast_runtime.slot.report import TaskReport, TurnNote
 from holdfast_runtime.slot.task_clock import held, waits
 from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
-from holdfast_runtime.steps.context import TaskTables
+from holdfast_runtime.steps.context import StepClock, TaskTables
+from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
@@ -155,19 +156,32 @@ class WorkerTools:
             called = load_function(step.process.function, code)
             process = ProcessStep(step.name, step.process, called, given[0], node.schema, inherited)
             return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
+        if step.deduplicate is not None:
+            once = DeduplicateStep(step.name, step.deduplicate, given[0], state_name(step))
+            return lambda rows, note, tables: self._deduplicated(once, rows[0], note, tables)
         if node.verb == "merge":
             return lambda rows, _, __: merge(rows, node.schema)
         # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
         message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
         raise HoldfastError(message)
 
+    def _clock(self, step: str, note: TurnNote) -> StepClock:
+        """Return the clock of a step, held back by due timers of steps before it that have not fired."""
+        clock, plan = note.clocks[step], self.clock_plan(note.report.task)
+        if not waits(plan, step, note.unfired):
+            return clock
+        mark = held(plan, step, clock.watermark, clock.before, note.unfired)
+        return replace(clock, watermark=mark, ended=False)
+
+    def _deduplicated(self, once: DeduplicateStep, rows: TimedRows, note: TurnNote, tables: TaskTables) -> TimedRows:
+        made = once.run(rows, tables, self._clock(once.name, note))
+        note.report.late += once.late
+        return made
+
     def _processed(
         self, process: ProcessStep, letters: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
     ) -> TimedRows:
-        clock, plan = note.clocks[process.name], self.clock_plan(note.report.task)
-        if waits(plan, process.name, note.unfired):
-            mark = held(plan, process.name, clock.watermark, clock.before, note.unfired)
-            clock = replace(clock, watermark=mark, ended=False)
+        clock = self._clock(process.name, note)
         if letters is None:
             made = process.run(rows, tables, clock)
         else:

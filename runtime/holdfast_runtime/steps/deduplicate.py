@@ -25,6 +25,8 @@ Times = npt.NDArray[np.int64]
 _TIME = "#time"
 _FOR_EVER = 0
 """The one bucket of a step without `within`."""
+_LENGTH = b"w"
+"""The key of the length of buckets, which is that of `within`, in milliseconds."""
 _PAIRS = 64 * 1024
 _TIDIED = 4
 """How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
@@ -44,8 +46,9 @@ class _Candidates:
 class DeduplicateStep:
     """A step of this verb, for any number of tasks."""
 
-    def __init__(self, name: str, verb: Deduplicate, given: pa.Schema) -> None:
+    def __init__(self, name: str, verb: Deduplicate, given: pa.Schema, kept_as: str) -> None:
         self.name = name
+        self._kept_as = kept_as
         self.late = 0
         """After a run: how many of its rows were late or had no event time."""
         self._by = [given.names[_place(given, column)] for column in verb.by]
@@ -54,8 +57,7 @@ class DeduplicateStep:
 
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """Run one batch of one task."""
-        runs = Runs(tables.table(self.name), self._schema, _as_they_are)
-        runs.purge()
+        runs = self._runs(tables)
         usable = self._usable(rows, clock)
         self.late = rows.count - int(usable.sum())
         given = rows if usable.all() else rows.where(usable)
@@ -64,6 +66,23 @@ class DeduplicateStep:
             for bucket in list(runs.buckets(self._bucket(clock.watermark) - 1)):
                 runs.drop(bucket)
         return given if passed.all() else given.where(passed)
+
+    def _runs(self, tables: TaskTables) -> Runs:
+        """Return what has passed; after a change of `within`, in buckets of the new length."""
+        table = tables.table(self._kept_as)
+        runs = Runs(table, self._schema, _as_they_are)
+        runs.purge()
+        (length,) = table.get_many([_LENGTH])
+        now = str(self._within).encode()
+        if length != now:
+            table.put_many([_LENGTH], [now])
+        if length not in (None, now):
+            for bucket in list(runs.buckets()):
+                chunks = list(runs.read(bucket))
+                runs.drop(bucket)
+                for chunk in chunks:
+                    self._put(chunk, runs)
+        return runs
 
     def _usable(self, rows: TimedRows, clock: StepClock) -> Mask:
         if self._within is None:
@@ -107,15 +126,23 @@ class DeduplicateStep:
         return [bucket for bucket in runs.buckets() if bucket in reached]
 
     def _remember(self, rows: TimedRows, candidates: _Candidates, first: Rows, runs: Runs) -> None:
-        buckets = np.zeros(len(first), np.int64) if self._within is None else candidates.times[first] // self._width
+        taken = pa.array(candidates.grouped.order[first])
+        columns = [rows.rows.column(column).take(taken) for column in self._by]
+        kept = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[first])], schema=self._schema)
         budget = max(_TIDIED * len(first), _LEAST_TIDIED)
-        for bucket in np.unique(buckets).tolist():
-            places = first[buckets == bucket]
-            taken = pa.array(candidates.grouped.order[places])
-            columns = [rows.rows.column(column).take(taken) for column in self._by]
-            kept = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[places])], schema=self._schema)
-            runs.append(bucket, HashedRows(candidates.grouped.hashes[places], kept))
+        for bucket in self._put(HashedRows(candidates.grouped.hashes[first], kept), runs):
             budget -= runs.tidy(bucket, budget)
+
+    def _put(self, passed: HashedRows, runs: Runs) -> list[int]:
+        """Append rows that have passed to the buckets of their times; return these."""
+        times = passed.rows.column(_TIME).to_numpy()
+        buckets = np.full(len(times), _FOR_EVER) if self._within is None else times // self._width
+        found: list[int] = np.unique(buckets).tolist()
+        for bucket in found:
+            here = np.flatnonzero(buckets == bucket)
+            rows = passed.rows if len(found) == 1 else passed.rows.take(pa.array(here))
+            runs.append(bucket, HashedRows(passed.hashes[here], rows))
+        return found
 
     @property
     def _width(self) -> int:

@@ -1,0 +1,140 @@
+"""`deduplicate` in whole apps: what comes out once, whatever dies, restarts, grows or lies between."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.testing import ALL_STEPS, Crashed, TestDriver
+from tests.error_codes import has_code
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def app(within: str | None = "1h", *, partitions: int = 2, repartitioned: bool = False) -> dict[str, Any]:
+    verb = {"by": ["payment"]} | ({} if within is None else {"within": within})
+    steps: list[dict[str, Any]] = [
+        {"name": "once", "from": ["payments"], "deduplicate": verb},
+        {"name": "out", "from": ["once"], "to": "single"},
+    ]
+    if repartitioned:
+        steps[0]["from"] = ["spread"]
+        steps.insert(0, {"name": "spread", "from": ["payments"], "repartition": {"by": ["payment"]}})
+    return {
+        "apiVersion": "holdfast.dev/v1alpha1",
+        "kind": "StreamApp",
+        "metadata": {"name": "single-payments"},
+        "spec": {
+            "systems": [{"name": "here", "log": {}}],
+            "streams": [
+                {
+                    "name": "payments",
+                    "system": "here",
+                    "partitions": partitions,
+                    "key": ["customer"] if repartitioned else ["payment"],
+                    "schema": "payment STRING, customer STRING, n BIGINT, ts TIMESTAMP",
+                    "eventTime": {"column": "ts", "lateness": "10m"},
+                },
+                {"name": "single", "system": "here", "partitions": 2, "key": ["payment"]},
+            ],
+            "steps": steps,
+        },
+    }
+
+
+def payments(*numbers: int, first: int = 0, minutes: float = 1) -> list[dict[str, Any]]:
+    return [
+        {
+            "payment": f"p{number}",
+            "customer": f"c{number % 7}",
+            "n": first + place,
+            "ts": START + timedelta(minutes=minutes * (first + place)),
+        }
+        for place, number in enumerate(numbers)
+    ]
+
+
+def came(driver: TestDriver) -> list[tuple[str, int]]:
+    return sorted((row["payment"], row["n"]) for row in driver.rows("single"))
+
+
+@pytest.mark.parametrize("repartitioned", [False, True])
+def test_the_first_of_each_payment_comes_out(repartitioned: bool) -> None:
+    with TestDriver(app(repartitioned=repartitioned)) as driver:
+        driver.feed("payments", payments(1, 2, 1, 3, 2, 1))
+        driver.run_until_idle()
+        driver.feed("payments", payments(3, 4, 1, first=6))
+        driver.run_until_idle()
+        assert came(driver) == [("p1", 0), ("p2", 1), ("p3", 3), ("p4", 7)]
+
+
+def test_after_its_time_a_payment_comes_out_again_and_late_ones_are_counted() -> None:
+    with TestDriver(app("5m")) as driver:
+        driver.feed("payments", payments(1, 1, 1))
+        driver.run_until_idle()
+        driver.feed("payments", payments(1, first=60))
+        driver.run_until_idle()
+        assert came(driver) == [("p1", 0), ("p1", 60)]
+        driver.feed("payments", payments(1, first=5))
+        (batch,) = driver.run()
+        assert came(driver) == [("p1", 0), ("p1", 60)]
+        assert sum(task.late for task in batch.tasks) == 1
+
+
+@pytest.mark.parametrize("lose", [False, True], ids=["local store there", "local store lost"])
+@pytest.mark.parametrize("step", ALL_STEPS)
+def test_whatever_step_dies_each_payment_comes_out_once(tmp_path: Path, step: str, lose: bool) -> None:
+    random_numbers = random.Random(step)  # noqa: S311 - the same numbers each time
+    fed: list[int] = []
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        for batch in range(6):
+            numbers = [random_numbers.randrange(40) for _ in range(20)]
+            driver.feed("payments", payments(*numbers, first=len(fed), minutes=0.1))
+            fed += numbers
+            if batch in (2, 4):
+                driver.crash_at(step)
+                try:
+                    driver.run_until_idle()
+                except Crashed:
+                    driver.restart()
+                    if lose:
+                        driver.lose_local_state()
+            driver.run_until_idle()
+        first = {f"p{number}": fed.index(number) for number in set(fed)}
+        assert came(driver) == sorted(first.items())
+
+
+def test_growth_in_the_middle_doubles_nothing(tmp_path: Path) -> None:
+    numbers = [*range(30), *range(15)]
+    with TestDriver(app(), tmp_path) as driver:
+        driver.feed("payments", payments(*numbers))
+        driver.run_until_idle()
+    with TestDriver(app(partitions=4), tmp_path) as driver:
+        driver.feed("payments", payments(*range(40), first=len(numbers)))
+        driver.run_until_idle()
+        assert [payment for payment, _ in came(driver)] == sorted(f"p{number}" for number in range(40))
+
+
+def test_state_follows_a_step_that_says_its_old_name_and_takes_another_within(tmp_path: Path) -> None:
+    with TestDriver(app("1h"), tmp_path) as driver:
+        driver.feed("payments", payments(*range(20)))
+        driver.run_until_idle()
+    renamed = app("3h")
+    renamed["spec"]["steps"][0] |= {"name": "single-ones", "was": "once"}
+    renamed["spec"]["steps"][1]["from"] = ["single-ones"]
+    with TestDriver(renamed, tmp_path) as driver:
+        driver.feed("payments", payments(*range(25), first=20))
+        driver.run_until_idle()
+        assert len(came(driver)) == 25
+
+
+def test_a_key_of_a_type_that_can_not_be_one_is_refused_before_anything_starts() -> None:
+    spec = app(None)
+    spec["spec"]["streams"][0]["schema"] = "payment ARRAY<STRING>, customer STRING, n BIGINT, ts TIMESTAMP"
+    spec["spec"]["streams"][0]["key"] = ["customer"]
+    spec["spec"]["steps"][0]["deduplicate"]["by"] = ["customer", "payment"]
+    with pytest.raises(HoldfastError, match=r"payment is of type .* can't be a key", check=has_code("KeyTypeError")):
+        TestDriver(spec)
