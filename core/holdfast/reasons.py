@@ -127,6 +127,7 @@ class Reason(StrEnum):
         "StateTakenUp",
         "A step is back whose state was given up in this run; what is left of it is as it was then.",
     )
+    KEPT_FOR_EVER = "KeptForEver", "A step remembers each key for ever, so its state only grows."
     STATE_GIVEN_UP = "StateGivenUp", "A step whose state the run keeps is gone, so its state is given up."
     RECORD_IGNORED = "RecordIgnored", "The placement record belongs to another run, so it was not used."
 

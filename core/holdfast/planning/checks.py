@@ -267,6 +267,18 @@ def topic_warnings(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
     yield from _circles(graph, reaching)
 
 
+def kept_for_ever(graph: Graph) -> Iterator[Problem]:
+    """A warning for each step whose state only grows."""
+    for name in graph.order:
+        verb = graph.steps[name].deduplicate
+        if verb is not None and verb.within is None:
+            message = (
+                f"{name} remembers each {' and '.join(verb.by)} for ever, in its own size and about 20 bytes; "
+                "set within, e.g. within: 24h, to forget a key when no duplicate of it can come any more"
+            )
+            yield Problem(Reason.KEPT_FOR_EVER, message, step=name)
+
+
 def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
     feeds = {
         stream: {name for step in steps for name in reaching.along(graph.steps[step].inputs[0])}

@@ -15,6 +15,7 @@ from holdfast.planning.checks import (
     count_problems,
     empty_tables,
     event_time_problems,
+    kept_for_ever,
     location_problems,
     repeated_inside,
     repeated_rows,
@@ -177,6 +178,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *unused_rows(graph),
         *repeated_rows(graph, spreads),
         *topic_warnings(graph, reaching),
+        *kept_for_ever(graph),
         *given_up(spec, kept),
         *_surprises(app, graph, counts, known),
     ]
