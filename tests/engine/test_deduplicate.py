@@ -57,7 +57,7 @@ def payments(*numbers: int, first: int = 0, minutes: float = 1) -> list[dict[str
     ]
 
 
-def came(driver: TestDriver) -> list[tuple[str, int]]:
+def came(driver: TestDriver) -> list[tuple[str | None, int]]:
     return sorted((row["payment"], row["n"]) for row in driver.rows("single"))
 
 
@@ -69,6 +69,14 @@ def test_the_first_of_each_payment_comes_out(repartitioned: bool) -> None:
         driver.feed("payments", payments(3, 4, 1, first=6))
         driver.run_until_idle()
         assert came(driver) == [("p1", 0), ("p2", 1), ("p3", 3), ("p4", 7)]
+
+
+def test_behind_a_repartition_rows_with_a_null_key_meet_in_one_task() -> None:
+    with TestDriver(app(repartitioned=True), slots=2) as driver:
+        for batch in range(3):
+            driver.feed("payments", [row | {"payment": None} for row in payments(*range(10), first=batch * 10)])
+            driver.run_until_idle()
+        assert came(driver) == [(None, 0)]
 
 
 def test_after_its_time_a_payment_comes_out_again_and_late_ones_are_counted() -> None:

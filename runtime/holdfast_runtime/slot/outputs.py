@@ -157,6 +157,8 @@ class OutputStream:
     limit: RecordLimit | None = None
     letters: "OutputStream | None" = None
     """The stream for rows whose records are too large; None: they stop the app."""
+    nulls_together: bool = False
+    """Whether all rows with a null key go to one partition: who groups by the key has to meet them in one task."""
 
 
 class Outbox:
@@ -182,7 +184,8 @@ class Outbox:
         if target.partitions == 1:
             places = np.zeros(rows.count, np.int64)
         else:
-            places = place(keys, target.partitions, target.partitioner, position=self._turn)
+            position = None if target.nulls_together else self._turn
+            places = place(keys, target.partitions, target.partitioner, position=position)
         self._put_all(
             target, self._writable(target, EncodedRows(target.stream, target.step, rows, keys, values, places))
         )

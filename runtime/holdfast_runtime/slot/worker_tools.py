@@ -214,6 +214,7 @@ class WorkerTools:
             None
             if declared is None or declared.on_unwritable == "Fail"
             else self._letter_targets[str(declared.dead_letter)],
+            node.verb == "repartition",
         )
 
     def _letter_target(self, stream: str) -> OutputStream:

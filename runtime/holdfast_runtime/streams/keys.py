@@ -139,15 +139,16 @@ def _is_bytes(kind: pa.DataType) -> bool:
 _SIGN_OFF = np.uint32(0x7FFFFFFF)
 
 
-def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, position: int = 0) -> Numbers:
-    """Return the partition of each key among `count`. Null keys go round in turn, starting from `position`.
+def place(keys: pa.Array, count: int, partitioner: Partitioner = "murmur2", *, position: int | None = 0) -> Numbers:
+    """Return the partition of each key among `count`.
 
+    Null keys go round in turn, starting from `position`; None: all of them go to the first partition.
     With the partitioner `none` it is unknown how others placed their keys; Holdfast uses murmur2.
     """
     hashes = crc32(keys) if partitioner == "crc32" else murmur2(keys) & _SIGN_OFF
     places = (hashes % np.uint32(count)).astype(np.int64)
     if keys.null_count:
-        turns = (position + np.arange(len(keys), dtype=np.int64)) % count
+        turns = 0 if position is None else (position + np.arange(len(keys), dtype=np.int64)) % count
         places = np.where(keys.is_null().to_numpy(zero_copy_only=False), turns, places)
     return places
 
