@@ -344,11 +344,11 @@ def test_a_batch_is_planned_anew_only_where_one_is_planned_and_nothing_else_is_a
     planned(query, 0, Offsets(1))
     done(query, 0)
     nothing = replan("--yes")
-    assert (nothing.code, "there is nothing to plan anew" in nothing.err) == (1, True)
+    assert (nothing.code, "there is nothing to plan again" in nothing.err) == (1, True)
     planned(query, 1, Offsets(2, turns={"partition-0": 1}, taking_part=("partition-0",)))
     shown = replan()
     assert (shown.code, "nothing was changed; add --yes" in shown.err) == (1, True)
-    assert "partition-0  not decided  planned anew" in shown.out
+    assert "partition-0  not decided  planned again" in shown.out
     with DataDir(data).app("counted").taken():
         busy = replan("--yes")
         assert (busy.code, "only while the app does not run" in busy.err) == (1, True)

@@ -1,4 +1,4 @@
-"""A batch that is planned and not done is planned anew: what can be seen stays, nothing is lost, nothing is doubled."""
+"""A batch that is planned and not done is planned again: what can be seen stays, nothing is lost or doubled."""
 
 from collections.abc import Callable
 from dataclasses import replace

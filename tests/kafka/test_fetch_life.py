@@ -166,7 +166,7 @@ def test_a_topic_made_anew_is_read_anew(broker: Broker, opened: Callable[..., Ra
         admin.delete_topics([topic])[topic].result(ANSWER_TIMEOUT)
         wait_until(lambda: topic not in admin.list_topics(timeout=5).topics, ANSWER_TIMEOUT, "the topic is gone")
     (known,) = filled(broker, topic, rows=30)
-    with pytest.raises(OffsetNotWrittenError, match="it was created anew"):
+    with pytest.raises(OffsetNotWrittenError, match="it was created again"):
         fetcher.fetch(topic, 0, 60, 70)
     check(fetcher, known, 0, 30)
 

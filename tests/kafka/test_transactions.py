@@ -188,7 +188,7 @@ def test_of_two_owners_that_begin_at_once_one_gets_the_name(broker: Broker, app:
     ("batch", "more", "why"),
     [
         (3, {}, "batch 3 is to be written, up to batch 9"),
-        (9, {"content": "planned anew"}, "batch 9 is to be written, with other content"),
+        (9, {"content": "planned again"}, "batch 9 is to be written, with other content"),
         (9, {"life": "another"}, "batch 9 is to be written, of another checkpoint"),
         (10, {"life": "another"}, "batch 10 is to be written, of another checkpoint"),
     ],

@@ -1,4 +1,4 @@
-"""A whole run whose rows a topic does not take: it ends with the record's name, and is planned anew and done."""
+"""A whole run whose rows a topic does not take: it ends with the record's name, and is planned again and done."""
 
 import json
 import subprocess

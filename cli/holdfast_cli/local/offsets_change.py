@@ -59,7 +59,7 @@ class OffsetsChange:
 def change_offsets(logs: LocalApp, asked: argparse.Namespace) -> int:
     """Set positions, or without settings have the planned batch planned again; return the exit code."""
     settings = _settings(asked.settings)
-    what = "positions are set" if settings else "a batch is planned anew"
+    what = "positions are set" if settings else "a batch is planned again"
     logged_of(logs)  # first, as locking would create a directory for an app that never ran
     try:
         # Lock from reading to writing: an app that starts in between would continue from other positions.
@@ -139,14 +139,13 @@ def _new_positions(logs: LocalApp, settings: Sequence[PositionSetting]) -> Offse
 
 
 _BECOMES = {
-    TurnState.OPEN: "planned anew",
-    TurnState.DECIDED: "planned anew, and computed again",
+    TurnState.OPEN: "planned again",
+    TurnState.DECIDED: "planned again, and computed again",
     TurnState.SEEN: "stays, and is finished by the next run",
 }
 _REPLAN_MEANS = "No row is lost or doubled. The next run plans with the spec, the limits and the code of then."
 _TWICE = (
-    "Systems with delivery: AtLeastOnce do not note what was written: rows of tasks that are planned anew may be there "
-    "twice."
+    "Systems with delivery: AtLeastOnce do not note what was written: rows of tasks planned again may be there twice."
 )
 
 
@@ -154,7 +153,7 @@ def _batch_replan(logs: LocalApp) -> OffsetsChange:
     app, logged, data = logs.app, logged_of(logs), DataDir(logs.data.absolute())
     planned, id_ = logged.planned, app.spec.run_id
     if planned is None:
-        message = f"no batch of {app.name} is planned and not done: there is nothing to plan anew"
+        message = f"no batch of {app.name} is planned and not done: there is nothing to plan again"
         raise ReplanRefusedError(message)
     run, places = app_dir_of(logs).run(id_), data.places(app.name, id_)
     topics = kafka_counts(app.spec, data.secrets)
@@ -170,8 +169,8 @@ def _batch_replan(logs: LocalApp) -> OffsetsChange:
         tasks.append({"task": task, "is": state.value, "plannedAnew": task in found.taken_back})
     twice = any(one.kafka is not None and one.kafka.delivery == "AtLeastOnce" for one in app.spec.systems)
     return OffsetsChange(
-        question="Plan them anew?",
-        confirm="to have it planned anew",
+        question="Plan them again?",
+        confirm="to have it planned again",
         done="",
         head=f"batch {found.batch} of {app.name} is planned and not done",
         table=table,

@@ -11,16 +11,16 @@ from holdfast_cli.output.screen import add_output_options
 
 _EPILOG = """\
 Shows for each partition the next record to be read (as of the last batch that is done), what the stream has now, how
-many records are unread, and what is wrong: records are gone unread, the topic was made anew, or it ends before where it
-was read to. The app may be running.
+many records are unread, and what is wrong: records are gone unread, the topic was created again, or it ends before
+where it was read to. The app may be running.
 
 --set puts partitions elsewhere: to the oldest record kept, to the end, or to an offset between them. It is refused
-while the app runs, and for streams that the app makes itself. The next run begins there. Of a topic that was made anew,
-all partitions are set at once. State stays as it is: records that are skipped are lost for it, and records that are
-read again count twice, in state and in outputs. To begin from nothing, change spec.runId instead. What was set and not
-taken up by a run is replaced by the next --set.
+while the app runs, and for streams that the app makes itself. The next run begins there. Of a topic that was created
+again, all partitions are set at once. State stays as it is: records that are skipped are lost for it, and records that
+are read again count twice, in state and in outputs. To begin from nothing, change spec.runId instead. What was set and
+not taken up by a run is replaced by the next --set.
 
---replan has a batch planned anew that is planned and can't be done: a topic does not take a record of it, or it does
+--replan has a batch planned again that is planned and can't be done: a topic does not take a record of it, or it does
 not fit into memory. It is refused while the app runs. What is written of the batch already stays, and the next run
 finishes that; the rest is taken back, and the next run plans it with the spec, the limits and the code of then. No row
 is lost or doubled. What functions had computed for it is computed again.
@@ -33,7 +33,7 @@ examples:
   holdfast offsets app.yaml --set clicks=oldest                 shows what would change
   holdfast offsets app.yaml --set clicks=oldest --yes
   holdfast offsets app.yaml --set clicks/0=1200 --set clicks/1=end --yes
-  holdfast offsets app.yaml --replan                            shows what would be planned anew
+  holdfast offsets app.yaml --replan                            shows what would be planned again
   holdfast offsets app.yaml --replan --yes
 """
 
@@ -58,7 +58,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="TO is oldest, end, or of one partition the offset of the record to be read next; may be repeated",
     )
     change.add_argument(
-        "--replan", action="store_true", help="have the batch planned anew that is planned and not done"
+        "--replan", action="store_true", help="have the batch planned again that is planned and not done"
     )
     parser.add_argument("--yes", action="store_true", help="do it, without a question")
     add_output_options(parser)

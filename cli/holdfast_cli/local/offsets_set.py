@@ -82,7 +82,7 @@ def decide_jump(
     if (planned := standing.logged.planned) is not None:
         message = (
             f"batch {planned.batch} of {standing.app} is planned and not done: it is run first, as it was planned. "
-            "Run the app until it is done (holdfast run --batches 1), or, where it can't be done, have it planned anew "
+            "Run the app until it is done (holdfast run --batches 1), or, if it can't be done, have it planned again "
             "(holdfast offsets --replan); then set positions"
         )
         raise SettingRefusedError(message)
@@ -166,13 +166,13 @@ def _taken_over(standing: AppPositions, changed: Collection[StreamPartition]) ->
             continue
         if left := sorted(mine - partitions):
             message = (
-                f"the topic of stream {stream.name} was made anew: set all of its partitions at once "
+                f"the topic of stream {stream.name} was created again: set all of its partitions at once "
                 f"(--set {stream.name}=oldest); left out: {', '.join(map(str, left))}"
             )
             raise SettingRefusedError(message)
         if stream.grown:
             message = (
-                f"the topic of stream {stream.name} was made anew, and it had grown in this run: the order of its "
+                f"the topic of stream {stream.name} was created again, and it had grown in this run: the order of its "
                 "records is known only by offsets of the old topic. Start a new run (another spec.runId)"
             )
             raise SettingRefusedError(message)

@@ -216,7 +216,7 @@ _CAN_NOT_GO_ON, _UNKNOWN = 1, 3
 _NUMBERS = ("NEXT", "OLDEST", "END", "LAG")
 _SAID = {
     PositionTrouble.GONE: "records are gone unread",
-    PositionTrouble.RECREATED: "the topic was made anew",
+    PositionTrouble.RECREATED: "the topic was created again",
     PositionTrouble.BEYOND_END: "it ends before where it was read to",
 }
 
@@ -249,7 +249,7 @@ def _print(standing: AppPositions, jump: Jump | None, color: str) -> None:
             table.add(stream.name, stream.role, *("-" for _ in _NUMBERS), "-")
     table.print(console)
     if (planned := standing.logged.planned) is not None:
-        console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned anew)")
+        console.print(f"batch {planned.batch} is planned and not done; it is run first (--replan has it planned again)")
     if jump is not None:
         where = ", ".join(f"{one} to {to}" for one, to in sorted(jump.to.items()))
         console.print(styled(("set", "yellow"), f": the next run goes to {where}"))

@@ -283,7 +283,7 @@ def _surprises(app: StreamApp, graph: Graph, counts: Mapping[str, DecidedCount],
             if before.get(name, count.actual) != count.actual:
                 message = (
                     f"{name} had {before[name]} partitions in the last run and has {count.actual} now; with expansion "
-                    f"off, tasks are made anew and keys leave the tasks that hold their state"
+                    f"off, tasks are created again and keys leave the tasks that hold their state"
                 )
                 found.append(Problem(Reason.EXPANSION_OFF, message, stream=name))
     if known.record is not None and known.record.run_id != app.spec.run_id:

@@ -67,9 +67,11 @@ def read_assignment(text: str) -> VersionedAssignment:
         handed = VersionedAssignment(int(tree["version"]), int(tree["attempt"]), processors, Assignment(tasks_of))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"[:_MOST_SHOWN]
-        message = f"{ASSIGNMENT_KEY} is no assignment: {why}; delete its ConfigMap, it is made anew"
+        message = f"{ASSIGNMENT_KEY} is no assignment: {why}; delete its ConfigMap, it is created again"
         raise AssignmentInvalidError(message) from error
     if handed.assignment.tasks_of.keys() != handed.processors.keys():
-        message = f"{ASSIGNMENT_KEY} does not give a location for each processor; delete its ConfigMap, it is made anew"
+        message = (
+            f"{ASSIGNMENT_KEY} does not give a location for each processor; delete its ConfigMap, it is created again"
+        )
         raise AssignmentInvalidError(message)
     return handed

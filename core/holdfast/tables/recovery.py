@@ -249,8 +249,8 @@ def starting_offset(applied: int | None, oldest: int, end: int | None = None) ->
     following = applied + 1
     if end is not None and following > end:
         message = (
-            f"the table has applied offset {applied}, but its source ends before offset {end}: its topic was made anew "
-            f"or truncated. Restore the topic, or set a new spec.runId to load the table from what is there now"
+            f"the table has applied offset {applied}, but its source ends before offset {end}: the topic was created "
+            f"again or truncated. Restore the topic, or set a new spec.runId to load the table from what is there now"
         )
         raise UserActionError(message, code="TableBeyondSourceError")
     return StartingOffset(max(following, oldest), max(0, oldest - following))

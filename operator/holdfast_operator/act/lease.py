@@ -119,7 +119,7 @@ class _Lease:
                 f"{who} acts; {holder or 'nobody'} held the lease before, and did not renew it for {silent:.0f} s"
             )
         elif not self.story:
-            self.story = f"{who} acts; it was started anew, and held the lease before"
+            self.story = f"{who} acts; it was started again, and held the lease before"
         return written is not None
 
     def _spec(self, before: dict[str, Any], now: str) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class ExaminerLanes:
                         answer, size = await _answer(reader, writer, asked.question)
                 except BaseException as error:
                     # On any error the processes are killed, and the caller gets an error.
-                    message = f"what reads specs is gone ({type(error).__name__}), and is started anew"
+                    message = f"what reads specs is gone ({type(error).__name__}), and is started again"
                     _tell(asked, NotAnsweredError(message))
                     raise
                 if answer == _TOO_SLOW and at + 1 < len(self._turns):

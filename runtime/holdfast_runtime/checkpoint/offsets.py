@@ -201,7 +201,7 @@ def jumped(before: Offsets, jump: Jump, read: Collection[StreamPartition]) -> Of
             now = "is not read any more" if partition not in read else f"stands at {stands} now"
             message = (
                 f"positions were set with `holdfast offsets --set` while {partition} stood at {at}, but it {now}: "
-                "nothing was changed. Look again with `holdfast offsets`, and set them anew"
+                "nothing was changed. Look again with `holdfast offsets`, and set them again"
             )
             raise UserActionError(message, code="JumpStaleError")
     # The end of the old topic does not hold for a new one.

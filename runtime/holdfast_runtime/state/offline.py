@@ -116,7 +116,7 @@ def copy_store(place: StorePlace, to: Path) -> Path:
             shutil.copyfile(file, to)
             with _opened(to) as copied, _opened(file) as original:
                 moved_on = original.info()["last_txnid"] - copied.info()["last_txnid"]
-            # A different file means that the store was created anew, so its transaction numbers say nothing about the
+            # A different file means that the store was created again, so its transaction numbers say nothing about the
             # copy.
             if 0 <= moved_on <= 1 and file.stat().st_ino == before:
                 return to

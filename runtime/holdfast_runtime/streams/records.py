@@ -29,8 +29,8 @@ class BatchTooLargeError(UserActionError):
         """Return the error for these rows or records and their size."""
         return cls(
             f"{what}: {size} bytes at once, and a column holds at most {MOST_BYTES}. Lower "
-            "runtime.trigger.maxRecordsPerPartition; a batch stays what it was planned to be, so have it planned anew, "
-            "too (runtime.replan, or holdfast offsets --replan)"
+            "runtime.trigger.maxRecordsPerPartition; a batch stays what it was planned to be, so have it planned "
+            "again, too (runtime.replan, or holdfast offsets --replan)"
         )
 
 
@@ -153,7 +153,7 @@ def check_range(wanted: OffsetRange, bounds: OffsetBounds) -> None:
         raise UserActionError(message, code="OffsetAgedOutError")
     if end > bounds.end:
         message = (
-            f"{partition}: records up to offset {end} are wanted, but it ends at {bounds.end}: it was created anew or "
+            f"{partition}: records up to offset {end} are wanted, but it ends at {bounds.end}: it was created again or "
             "put back to an older copy since it was read. Bring back the stream as it was, or start a new run "
             "(another spec.runId)"
         )

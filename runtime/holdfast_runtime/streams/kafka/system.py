@@ -76,7 +76,7 @@ class KafkaCluster:
         return self._asked().bounds(topics)
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic. It changes if the topic is created anew."""
+        """Return the id of a topic. It changes if the topic is created again."""
         return self._asked().topic_id(topic)
 
     def fetch(self, wanted: OffsetRange) -> pa.RecordBatch:

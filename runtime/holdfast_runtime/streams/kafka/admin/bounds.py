@@ -58,7 +58,7 @@ class TopicBounds:
         return self._patiently(topics, lambda: self._bounds(sorted(set(topics))))
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic, at most 10 s old. It changes if the topic is created anew."""
+        """Return the id of a topic, at most 10 s old. It changes if the topic is created again."""
 
         def asked() -> str:
             self._describe([topic])
@@ -81,7 +81,7 @@ class TopicBounds:
                     if time.monotonic() >= deadline:
                         raise
                 except StreamMissingError:
-                    # Known topics that are gone, or have fewer partitions, were created anew; unknown ones never
+                    # Known topics that are gone, or have fewer partitions, were created again; unknown ones never
                     # existed.
                     if not any(self._known.pop(topic, None) for topic in topics):
                         raise
@@ -99,7 +99,9 @@ class TopicBounds:
         for at, end in self._answers(ends, topics).items():
             begin = self._known[at.topic].oldest[at.partition]
             if end < begin:
-                message = f"Kafka system {self._settings.system}: topic {at.topic} was made anew while it was asked for"
+                message = (
+                    f"Kafka system {self._settings.system}: topic {at.topic} was created again while it was asked for"
+                )
                 raise StreamMissingError(message)
             found[at.topic][at.partition] = OffsetBounds(begin, end)
         return found

@@ -49,7 +49,7 @@ _REFUSED = _Way(
     UserActionError,
     "RecordRefusedError",
     "It is written as soon as its topic takes it (max.message.bytes, message.timestamp.*.max.ms, cleanup.policy), and "
-    "the config of the system (message.max.bytes); to have the batch planned anew instead, name it in "
+    "the config of the system (message.max.bytes); to have the batch planned again instead, name it in "
     "runtime.replan, or stop the run and use `holdfast offsets` with --replan (docs/running.md)",
 )
 _DAMAGED = _Way(
@@ -111,7 +111,7 @@ _CODES: Mapping[_Way, tuple[int, ...]] = {
         KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
-        KafkaError.UNKNOWN_TOPIC_ID,  # the topic was created anew; the client learns its new id
+        KafkaError.UNKNOWN_TOPIC_ID,  # the topic was created again; the client learns its new id
         KafkaError.INCONSISTENT_TOPIC_ID,
         KafkaError.REBOOTSTRAP_REQUIRED,
     ),
