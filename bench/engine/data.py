@@ -36,6 +36,8 @@ KEPT = pa.schema(
 )
 AMOUNT = "key STRING, amount BIGINT"
 TOTAL = pa.schema({"key": pa.string(), "rows": pa.int64(), "amount": pa.int64()})
+EVENT = "id STRING, number BIGINT, ts TIMESTAMP"
+SINGLE = pa.schema({"id": pa.string(), "number": pa.int64(), "ts": pa.timestamp("us", "UTC")})
 ROW = "key BIGINT, payload STRING"
 LATEST = pa.schema({"key": pa.int64(), "payload": pa.string(), "rows": pa.int64()})
 PAYLOAD = 100
@@ -90,6 +92,37 @@ class Amounts:
             keys = chance.permutation(np.repeat(np.arange(number % 2, self.keys, 2), 2))
             amounts = chance.integers(0, 10**6, len(keys))
             write_lines(here, number, {"key": quoted("key-", text(keys)), "amount": text(amounts)})
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """JSON lines for deduplication: in each batch a minute of new events, and one in five that came in the ten before.
+
+    A row that comes again is the same to the last bit, so whichever passes, what comes out is the same. Two files per
+    batch, by halves of the numbers.
+    """
+
+    batches: int
+    rows: int
+    """Of one batch."""
+
+    def directory(self) -> Path:
+        """Where they are; made if they are not there."""
+        return cached(f"events-{self.batches}x{self.rows}", self._write)
+
+    def _write(self, here: Path) -> None:
+        again, new = self.rows // 10, self.rows * 2 // 5
+        for number in range(self.batches * 2):
+            batch, half = divmod(number, 2)
+            chance = np.random.default_rng([5, number])
+            first = batch * new
+            fresh = np.arange(first, first + new)
+            known = chance.integers(max(0, first - 10 * new), max(first, new), again)
+            numbers = chance.permutation(np.concatenate([fresh, known])) * 2 + half
+            millis = (FIRST_TIME + numbers // 2 // new * 60) * 1000
+            stamps = pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
+            columns = {"id": quoted("event-", text(numbers)), "number": text(numbers), "ts": quoted("", stamps, "Z")}
+            write_lines(here, number, columns)
 
 
 @dataclass(frozen=True, slots=True)

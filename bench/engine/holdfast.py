@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engine import fresh
-from bench.engine.data import AMOUNT, CLICK, KEEP, ROW, SELECT, Amounts, Clicks, Rows, cached
+from bench.engine.data import AMOUNT, CLICK, EVENT, KEEP, ROW, SELECT, Amounts, Clicks, Events, Rows, cached
 from bench.engine.fresh import Measurement
 
 CORES = 2
@@ -94,6 +94,15 @@ def stateful(amounts: Amounts, parts: int = CORES) -> Measurement:
     app = stream_app(AMOUNT, steps, parts, 2 * amounts.keys // parts, TOTALS)
     arguments = {"files": str(amounts.directory()), "warm": WARM, "parts": parts}
     return _holdfast(f"Holdfast{_of(parts)}", "stateful", app, arguments)
+
+
+def deduplicate(events: Events, parts: int = CORES) -> Measurement:
+    """The first of each id within an hour."""
+    steps = [{"name": "once", "from": ["given"], "deduplicate": {"by": ["id"], "within": "1h"}}]
+    app = stream_app(EVENT, steps, parts, events.rows // parts)
+    app["spec"]["streams"][0] |= {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1h"}}
+    arguments = {"files": str(events.directory()), "warm": WARM, "parts": parts}
+    return _holdfast(f"Holdfast{_of(parts)}", "deduplicate", app, arguments)
 
 
 def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:

@@ -124,18 +124,28 @@ def stateless(scratch: Path, request: Mapping[str, Any], *, files: str, per_batc
 
 def stateful(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
     """Amounts, by keys."""
+    _in_pairs(scratch, request, files, warm, parts, data.TOTAL)
+
+
+def deduplicate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
+    """Events, by ids."""
+    _in_pairs(scratch, request, files, warm, parts, data.SINGLE)
+
+
+def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, warm: int, parts: int, made: pa.Schema) -> None:
+    """Two files a batch, dealt by the number in the first column."""
     log = EmbeddedLog(scratch / "data" / "log", sync=False)
     paths = sorted(Path(files).glob("*.json"))
     fed = 0
     for path in paths:
         values, rows = data.records(path), lines.read_json(path)
-        numbers = pc.utf8_slice_codeunits(rows["key"], len("key-"), 20).cast(pa.int64())
+        numbers = pc.replace_substring_regex(rows.column(0), "[a-z]+-", "").cast(pa.int64())
         for part, mine in dealt(numbers, parts):
             feed(log, parts, part, values.filter(mine))
         fed += len(values)
     watch = Watch(len(paths) // 2)
     watch.run(request, scratch / "data")
-    watch.answer(scratch, warm, fed * 2 // len(paths), data.digest(written(scratch / "data", data.TOTAL)))
+    watch.answer(scratch, warm, fed * 2 // len(paths), data.digest(written(scratch / "data", made)))
 
 
 def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, parts: int) -> None:
@@ -232,7 +242,7 @@ def median(values: list[float]) -> float:
 
 
 WAYS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, fill, restart, touches)
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, fill, restart, touches)
 }
 
 

@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.engine import fresh
-from bench.engine.data import Amounts, Clicks, Rows, cached
+from bench.engine.data import Amounts, Clicks, Events, Rows, cached
 from bench.engine.fresh import Measurement
 
 SAME = {
@@ -82,6 +82,13 @@ def stateful(amounts: Amounts, *, changelog: bool, native: bool = False) -> Meas
     way = f"{'native aggregation' if native else 'transformWithState'}, changelog {'on' if changelog else 'off'}"
     arguments = {"files": str(amounts.directory()), "native": native, "warm": WARM, "rows": 2 * amounts.keys}
     return _stock(way, "stateful", SAME | TUNED | rocksdb(changelog=changelog), arguments)
+
+
+def deduplicate(events: Events, *, store: str) -> Measurement:
+    """`dropDuplicatesWithinWatermark`; `store`: RocksDB with or without changelog, or the heap."""
+    settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
+    arguments = {"files": str(events.directory()), "warm": WARM, "rows": events.rows}
+    return _stock(f"dropDuplicatesWithinWatermark, {store}", "deduplicate", SAME | TUNED | settings, arguments)
 
 
 def restart(rows: Rows, *, changelog: bool) -> Measurement:

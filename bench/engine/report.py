@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.engine import holdfast, peers
-from bench.engine.data import Amounts, Clicks, Rows
+from bench.engine.data import Amounts, Clicks, Events, Rows
 from bench.engine.fresh import Measurement
 
 Way = Callable[[], Measurement]
@@ -52,6 +52,7 @@ LATENCY = (
     *map(note, ("addBatch", "walCommit", "commitOffsets")),
 )
 THROUGHPUT = (RATE, CPU_PER_MILLION, PER_BATCH)
+SLOWEST = (*THROUGHPUT, Column("longest ms", lambda one: 1e3 * max(one.batches)))
 RESTART = (
     Column("seconds", lambda one: one.seconds, ".2f"),
     note("from start", ".2f"),
@@ -78,6 +79,11 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         for changelog in (False, True)
     ]
     stateful.append(partial(holdfast.stateful, amounts))
+    events = Events(4, 4_000) if quick else Events(16, 200_000)
+    deduplicate = [
+        partial(peers.deduplicate, events, store=store) for store in ("changelog off", "changelog on", "heap")
+    ]
+    deduplicate.append(partial(holdfast.deduplicate, events))
     small, large = (
         [partial(peers.restart, Rows(keys), changelog=on) for on in (False, True)]
         + [partial(holdfast.restart, Rows(keys), lost=lost) for lost in (False, True)]
@@ -87,6 +93,9 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         "latency": Benchmark("empty batches, trigger 0 s", latency, LATENCY),
         "stateless": Benchmark("JSON lines -> filter -> select -> JSON lines", stateless, THROUGHPUT),
         "stateful": Benchmark(f"totals of {amounts.keys:,} keys, 2 rows of each per batch", stateful, THROUGHPUT),
+        "deduplicate": Benchmark(
+            f"the first of each id within an hour, {events.rows:,} rows/batch", deduplicate, SLOWEST
+        ),
         "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
         "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
     }

@@ -148,6 +148,13 @@ def stateful(spark: SparkSession, scratch: Path, *, files: str, native: bool, wa
     _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.TOTAL)))
 
 
+def deduplicate(spark: SparkSession, scratch: Path, *, files: str, warm: int, rows: int) -> None:
+    """JSON lines -> the first of each id within an hour -> JSON lines."""
+    events = spark.readStream.schema(data.EVENT).option("maxFilesPerTrigger", 2).json(files)
+    query = _to_files(events.withWatermark("ts", "1 hour").dropDuplicatesWithinWatermark(["id"]), scratch)
+    _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.SINGLE)))
+
+
 def fill(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) -> None:
     """Make the state the restart begins with: large batches, then small ones, so that snapshots lag as in life."""
     # The file of the restart has another name. Paths must stay, because a restart looks at the last batch again.
@@ -235,7 +242,9 @@ def _answer(scratch: Path, query: StreamingQuery, warm: int, rows: int, digest: 
 
 PARTS = ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
 """Of a trigger: their medians are in the notes, in milliseconds."""
-PEERS: dict[str, Callable[..., None]] = {one.__name__: one for one in (latency, stateless, stateful, fill, restart)}
+PEERS: dict[str, Callable[..., None]] = {
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, fill, restart)
+}
 
 
 def main() -> None:
