@@ -21,10 +21,11 @@ def test_only_the_newest_positions_are_used_and_the_last_ones_always() -> None:
 
 def test_what_fails_is_tried_again_with_the_next_news() -> None:
     seen: list[int] = []
-    second = threading.Event()
+    first, second = threading.Event(), threading.Event()
 
     def act(positions: Positions) -> None:
         seen.append(positions[CLICKS])
+        first.set()
         if len(seen) == 1:
             message = "no right to do it"
             raise WorldChangeError(message)
@@ -32,6 +33,7 @@ def test_what_fails_is_tried_again_with_the_next_news() -> None:
 
     with PositionChore(act, every=0.001) as chores:
         chores.processed({CLICKS: 1})
+        assert first.wait(60)
         for offset in range(2, 10_000):
             if second.wait(0.01):
                 break
