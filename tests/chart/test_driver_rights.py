@@ -106,10 +106,10 @@ def test_spark_uses_what_the_chart_gives(
 @pytest.mark.parametrize(
     ("conf", "error"),
     [
-        ({}, "SparkHinderedError: Spark did not start: io.fabric8.kubernetes.client.KubernetesClientException: "),
+        ({}, "RetrySoonError: Spark did not start: io.fabric8.kubernetes.client.KubernetesClientException: "),
         (
             {"spark.serializer": "no.such.One"},
-            "SparkNotStartedError: Spark did not start: java.lang.ClassNotFoundException: ",
+            "UserActionError: Spark did not start: java.lang.ClassNotFoundException: ",
         ),
     ],
 )

@@ -53,5 +53,5 @@ def test_a_session_is_ours_and_prints_nothing(tmp_path: Path) -> None:
 def test_a_spark_that_does_not_start_says_what_it_printed(tmp_path: Path) -> None:
     ran = probed(tmp_path / "data", tmp_path, JAVA_HOME="/nowhere")
     assert ran.returncode == 1
-    assert "SparkNotStartedError: Spark did not start" in ran.stderr
+    assert "UserActionError: Spark did not start" in ran.stderr
     assert "/nowhere/bin/java" in ran.stderr

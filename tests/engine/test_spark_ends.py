@@ -100,7 +100,7 @@ def test_a_process_that_does_not_start_in_sparks_time_is_said_with_what_to_do(
     with Run(app, data, "--master", "local[2]") as run:
         failed = run.until("failed")
         assert failed["error"] == "HostTooBusyError", failed
-        assert "give the driver more CPU or the host less to do" in failed["message"]
+        assert "give the driver more CPU, or run less on this host" in failed["message"]
         assert run.process.wait(60) != 0
     monkeypatch.delenv("PYTHONPATH")
     with Run(app, data, "--master", "local[2]", "--until-idle") as run:

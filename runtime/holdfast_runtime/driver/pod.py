@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import RetrySoonError, UserActionError, WorldChangeError
+from holdfast.errors import RetrySoonError, UserActionError, WorldChangeError, code_of
 from holdfast.protocol.attempt import ORDERS_KEY, AttemptOrders, read_orders
 from holdfast.spec.app import StreamApp
 from holdfast.spec.parse import parse_app
@@ -130,7 +130,7 @@ def failure_message(error: BaseException) -> str:
         way_out = "world"
     else:
         way_out = "bug"
-    text = str(error) if way_out != "bug" else f"{type(error).__name__}: {error}"
+    text = str(error) if way_out != "bug" else f"{code_of(error)}: {error}"
     message = text.encode(errors="replace")[:_LONGEST].decode(errors="ignore")
     return json.dumps({"failed": way_out, "message": message}, ensure_ascii=False)
 

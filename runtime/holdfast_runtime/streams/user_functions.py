@@ -8,6 +8,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -19,6 +20,8 @@ from holdfast.spec.app import AppSpec
 from holdfast.suggest import did_you_mean
 
 _TEXT = "__holdfast_text__"
+_LOADING = threading.RLock()
+"""Several `TestDriver`s may load functions in threads of one process, and all of them change `sys.modules`."""
 
 
 class _Inline(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -48,7 +51,8 @@ _inline = _Inline()
 def load_function(path: str, code: Mapping[str, str] | None = None) -> Callable[..., Any]:
     """Return the function that `package.module:function` names."""
     name, _, attribute = path.partition(":")
-    module = _module(name, path, code or {})
+    with _LOADING:
+        module = _module(name, path, code or {})
     found: Callable[..., Any] | None = getattr(module, attribute, None)
     if not callable(found):
         names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
