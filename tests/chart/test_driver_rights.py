@@ -128,7 +128,7 @@ def test_what_the_api_server_refuses_to_spark_is_no_mistake_of_the_user(
     )
     admin.delete(f"{SETS.format(APPS)}/{left['metadata']['name']}")
     assert ran.returncode == 1
-    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast_runtime.spark.session.")]
+    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("holdfast.errors.")]
     assert error in said
 
 
