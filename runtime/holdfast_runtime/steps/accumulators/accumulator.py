@@ -1,0 +1,64 @@
+"""What every aggregate function gives: columns to keep for a group, the same from several of them, and the result.
+
+What is kept is exact under any cut: rows in one batch or in ten, merged in any nesting, give the same result (sums of
+floats up to rounding). So it is kept wide: a sum can't overflow while it is merged, and whether its result fits is
+found out when it is finished. Must not know keys, windows or stores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast_runtime.columns.key_columns import Mask, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Which rows belong together."""
+
+    order: Rows
+    """The rows, group by group; rows of one group in the order they came."""
+    starts: Rows
+    """Where each group begins in `order`. Ascending, the first is 0; no group is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateResult:
+    """The result of each group."""
+
+    values: pa.Array
+    failed: Mask | None = None
+    """Groups without a result, such as a sum that overflows; None: all have one. Their values are null."""
+    why: str = ""
+    """What is wrong with those, as in `is more than BIGINT holds`."""
+
+
+class TooManyValuesError(Exception):
+    """A group has more values than a function keeps. Private to the step, which names the key."""
+
+    def __init__(self, group: int, most: int) -> None:
+        super().__init__(f"group {group} has more than {most} values")
+        self.group, self.most = group, most
+
+
+class Accumulator(Protocol):
+    """One aggregate call over arguments of known types."""
+
+    @property
+    def kept(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns that are kept."""
+
+    @property
+    def result(self) -> pa.DataType:
+        """The type of the result, as Spark has it."""
+
+    def gather(self, arguments: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> list[pa.Array]:
+        """Return what is kept of each group of rows; `counted`: the rows that count, None for all."""
+
+    def merge(self, kept: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
+        """Return what is kept of each group of kept rows; those of one group in the order they came."""
+
+    def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
+        """Return the results."""
