@@ -79,6 +79,10 @@ class Reason(StrEnum):
         "AggregateNotAllowed",
         "An aggregate or window function stands where each row is judged alone.",
     )
+    AGGREGATE_NOT_MERGEABLE = (
+        "AggregateNotMergeable",
+        "An aggregate is none of those that a step can merge from partial results.",
+    )
     AGGREGATE_MISSING = "AggregateMissing", "A column of an aggregate is neither grouped by nor aggregated."
     FILTER_NOT_BOOLEAN = "FilterNotBoolean", "A filter does not give true or false."
     NOT_DETERMINISTIC = (
@@ -92,6 +96,13 @@ class Reason(StrEnum):
     TYPE_UNKNOWN = "TypeUnknown", "The type of a column can't be told before it runs; it is planned as unknown."
     EVENT_TIME_MISSING = "EventTimeMissing", "A step works in event time, but a stream that reaches it declares none."
     EVENT_TIME_INVALID = "EventTimeInvalid", "The event time column is missing from the schema or is no timestamp."
+
+    NEVER_FINAL = "NeverFinal", "An aggregate would put out its results when its inputs end, and they have no end."
+    UPDATE_ROWS_NOT_ALLOWED = (
+        "UpdateRowsNotAllowed",
+        "A step that counts or matches rows reads updates, of which each would be one more row.",
+    )
+    MANY_PANES = "ManyPanes", "A window is cut into so many parts that each of its ends takes long."
 
     # Rows that go nowhere, or go twice
     ROWS_UNUSED = "RowsUnused", "Nobody reads the rows of a step, stream or table."

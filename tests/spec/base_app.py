@@ -96,7 +96,13 @@ BASE: dict[str, Any] = {
                     "ttl": "7h",
                 },
             },
-            {"name": "first", "from": ["valid"], "deduplicate": {"by": ["ad_id"], "within": "1h"}},
+            {
+                "name": "first",
+                "from": ["valid"],
+                "deduplicate": {"by": ["ad_id"], "within": "1h"},
+                "late": "DeadLetter",
+                "deadLetter": "unread",
+            },
             {
                 "name": "matched",
                 "from": ["valid", "impressions"],
@@ -111,7 +117,13 @@ BASE: dict[str, Any] = {
             {
                 "name": "counts",
                 "from": ["by-campaign"],
-                "aggregate": {"by": ["campaign"], "window": "2m", "slide": "1m", "compute": ["count(*) AS n"]},
+                "aggregate": {
+                    "by": ["campaign"],
+                    "window": "2m",
+                    "slide": "1m",
+                    "emit": "Update",
+                    "compute": ["count(*) AS n"],
+                },
             },
             {
                 "name": "visits",

@@ -59,13 +59,16 @@ _NEEDED_BY_OTHERS = (
     "spec.systems", "spec.streams", "spec.tables", "spec.steps", "spec.systems.events", "spec.streams.clicks",
     "spec.tables.campaign-info", "spec.systems.events.kafka", "spec.systems.files.log", "spec.systems.made.generator",
     "spec.streams.impressions.deadLetter", "spec.tables.campaign-info.sources", "spec.steps.valid.onError",
-    "spec.steps.valid.deadLetter",
+    "spec.steps.valid.deadLetter", "spec.steps.first.late",
 )  # fmt: skip
 """Optional by themselves, but the base spec uses them, or has another field that needs them."""
 
 _FILES = {"name": "more", "log": {}}
 _STREAM = {"name": "more", "system": "files"}
 _STEP = {"name": "more", "from": ["valid"], "filter": "true"}
+_FIRST = {"name": "first", "from": ["valid"], "deduplicate": {"by": ["ad_id"], "within": "1h"}}
+_AGGREGATE = {"name": "more", "from": ["valid"], "aggregate": {"by": ["ad_id"], "compute": ["count(*) AS n"]}}
+_LETTERS = {"onError": "DeadLetter", "late": "DeadLetter", "deadLetter": "unread"}
 _MERGE = {"name": "merged", "from": ["out", "keep"], "merge": {}}
 
 
@@ -94,6 +97,11 @@ def _of_rules() -> Iterator[Case]:
             {"name": "attributed", "system": "files", "onUnwritable": "DeadLetter", "deadLetter": "unread"},
         ),
         "a step says that it fails": put("spec.steps.short.onError", "Fail"),
+        "an aggregate says what fails and what is late": add("spec.steps", _AGGREGATE | _LETTERS),
+        "late rows are dropped": put("spec.steps.first", _FIRST | {"late": "Drop"}),
+        "late rows are dropped, and failing ones kept": add("spec.steps", _AGGREGATE | _LETTERS | {"late": "Drop"}),
+        "updates of windows": put("spec.steps.counts.aggregate.emit", "Update"),
+        "final sessions": put("spec.steps.visits.aggregate.emit", "Final"),
         "a dead letter stream is read": add("spec.steps", _STEP | {"from": ["unread"]}),
         "config names a setting near a secret": put("spec.systems.events.kafka.config", {"ssl.ca.location": "x"}),
         "grouping by stream partition without state": put("spec.grouping", "ByStreamPartition", SMALL),
@@ -146,6 +154,11 @@ def _of_rules() -> Iterator[Case]:
         "dead letters of a step without DeadLetter": put("spec.steps.short.deadLetter", "unread"),
         "DeadLetter of a step without dead letters": put("spec.steps.short.onError", "DeadLetter"),
         "dead letters of a step that can't fail": put("spec.steps.everywhere.onError", "Fail"),
+        "late rows go nowhere": put("spec.steps.first", _FIRST | {"late": "DeadLetter"}),
+        "late rows are dropped into dead letters": put("spec.steps.first.late", "Drop"),
+        "dead letters of a filter that are late": put("spec.steps.valid.late", "DeadLetter"),
+        "late rows of a process": put("spec.steps.tracked.late", "Drop"),
+        "updates of sessions": put("spec.steps.visits.aggregate.emit", "Update"),
         "dead letters of a step go to a side input": put("spec.steps.valid.deadLetter", "campaigns"),
         "dead letters of a step go to a generator": put("spec.steps.valid.deadLetter", "ticks"),
         "a step reads a side input": put("spec.steps.valid.from", ["campaigns"]),

@@ -1,11 +1,27 @@
-"""What an `aggregate` step computes, taken apart: aggregate calls over columns, and the expressions before and behind them.
+"""What an `aggregate` step computes, taken apart: calls over columns, and the expressions before and behind them.
 
-`sum(price * pieces) / count(*) AS mean` becomes two calls, one of them over a column that Spark SQL computes before, and
-an expression over both results that it computes behind. Where all arguments are columns and all items are calls,
+`sum(price * pieces) / count(*) AS mean` becomes two calls, one of them over a column that Spark SQL computes before,
+and an expression over both results that it computes behind. Where all arguments are columns and all items are calls,
 nothing is left for Spark SQL, and rows don't leave Python. Pure; must not know how a call is computed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from sqlglot import exp
+
+from holdfast.planning.sql.aggregate_calls import FUNCTIONS, aggregate_calls, read_call, whole_call
+from holdfast.planning.sql.functions import UNIT_FIRST
+from holdfast.planning.sql.text import SPARK, parse
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
+from holdfast.spec.steps import Aggregate
+
+__all__ = ["FUNCTIONS", "WINDOW_BOUNDS", "AggregateCall", "Aggregation", "split_compute"]
+
+WINDOW_BOUNDS = ("window_start", "window_end")
+"""The columns that a window or session adds behind `by`."""
+UNIT_ARGUMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +53,117 @@ class Aggregation:
     """The column for the result of each call."""
     after: tuple[str, ...]
     """Items of a select over `by`, window bounds and results; empty if these are what comes out."""
+
+
+def split_compute(verb: Aggregate, columns: Sequence[str], *, carry: bool = False) -> Aggregation:
+    """Return the parts of a step over rows with these columns; `carry` keeps all columns in `before`.
+
+    Only for items without findings: raises `ExpressionError` for a call that can't be computed.
+    """
+    items = [_item(text) for text in verb.compute]
+    rows = RowType(tuple(Column(name, UNKNOWN) for name in columns))
+    by = [_exact(rows, name) or name for name in verb.by]
+    kept = [*by, *(WINDOW_BOUNDS if verb.windowed else ())]
+    split = _Splitting(rows, _fresh("__a", columns), _fresh("__r", [*columns, *kept, *(name for name, _ in items)]))
+    written = [f"{split.taken_apart(value, name)} AS {_quoted(name)}" for name, value in items]
+    before: list[str] = []
+    if split.computed:
+        bare = [*by, *(name for call in split.calls for name in _columns_of(call) if rows.find(name))]
+        before = [_quoted(name) for name in dict.fromkeys(columns if carry else bare)]
+        before += [f"{expression} AS {_quoted(name)}" for expression, name in split.computed.items()]
+    as_they_are = split.results == [name for name, _ in items]
+    after = [] if as_they_are else [*map(_quoted, kept), *written]
+    return Aggregation(tuple(before), tuple(split.calls), tuple(split.results), tuple(after))
+
+
+def _item(text: str) -> tuple[str, exp.Expr]:
+    """The name of an item, and its expression."""
+    tree = parse(text)
+    for name in tree.find_all(exp.Identifier):
+        name.set("quoted", not _is_unit(name.parent))
+    return tree.alias_or_name, tree.unalias().unnest()
+
+
+def _is_unit(column: exp.Expr | None) -> bool:
+    """Whether this is the unit in `date_add(DAY, 1, day)`, which only looks like a column."""
+    if column is None or column.index != 0 or not isinstance(call := column.parent, exp.Anonymous):
+        return False
+    return call.name.lower() in UNIT_FIRST and len(call.expressions) == UNIT_ARGUMENTS
+
+
+def _quoted(name: str) -> str:
+    """Return the name as an expression must spell it, whatever it is."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _exact(rows: RowType, name: str) -> str | None:
+    column = rows.find(name)
+    return None if column is None else column.name
+
+
+def _columns_of(call: AggregateCall) -> tuple[str, ...]:
+    return call.arguments if call.condition is None else (*call.arguments, call.condition)
+
+
+def _fresh(prefix: str, taken: Iterable[str]) -> Iterator[str]:
+    """Names that nothing has, ignoring case."""
+    folded = {name.casefold() for name in taken}
+    return (name for at in count() if (name := f"{prefix}{at}") not in folded)
+
+
+@dataclass(slots=True)
+class _Splitting:
+    """The calls found so far, and what they need."""
+
+    rows: RowType
+    columns: Iterator[str]
+    """Names for columns that are computed before."""
+    others: Iterator[str]
+    """Names for results of calls that are not an item of their own."""
+    calls: list[AggregateCall] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    computed: dict[str, str] = field(default_factory=dict)
+    """Expression -> the column for it."""
+
+    def taken_apart(self, value: exp.Expr, name: str | None) -> str:
+        """Return an item with result columns for its calls; one that is only a call may take the item's name."""
+        for call in list(aggregate_calls(value)):
+            whole = whole_call(call)
+            result = self._result(self._call(call), name if whole is value else None)
+            column = exp.column(exp.to_identifier(result, quoted=True))
+            if whole is value:
+                return _quoted(result)
+            whole.replace(column)
+        return _text(value)
+
+    def _call(self, call: exp.Anonymous) -> AggregateCall:
+        written = read_call(call)
+        return AggregateCall(
+            written.function,
+            tuple(self._column(argument) for argument in written.arguments),
+            None if written.condition is None else self._column(written.condition),
+            distinct=written.distinct,
+            ignore_nulls=written.ignore_nulls,
+            error=written.error,
+        )
+
+    def _result(self, call: AggregateCall, name: str | None) -> str:
+        if call not in self.calls:
+            self.calls.append(call)
+            self.results.append(name or next(self.others))
+        return self.results[self.calls.index(call)]
+
+    def _column(self, argument: exp.Expr) -> str:
+        """The column that holds an argument: itself, or one that is computed before."""
+        if isinstance(argument, exp.Column) and len(argument.parts) == 1:
+            found = _exact(self.rows, argument.name)
+            if found is not None:
+                return found
+        expression = _text(argument)
+        if expression not in self.computed:
+            self.computed[expression] = next(self.columns)
+        return self.computed[expression]
+
+
+def _text(value: exp.Expr) -> str:
+    return SPARK.generate(value, normalize_functions=False)

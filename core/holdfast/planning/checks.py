@@ -145,7 +145,7 @@ def event_time_problems(graph: Graph) -> Iterator[Problem]:
 def _needs_event_time(step: Step) -> str | None:
     if step.join is not None:
         return f"join within {step.join.within}"
-    if step.aggregate is not None and (step.aggregate.window or step.aggregate.session):
+    if step.aggregate is not None and step.aggregate.windowed:
         return "a window" if step.aggregate.window else "a session"
     if step.deduplicate is not None and step.deduplicate.within:
         return f"deduplicate within {step.deduplicate.within}"
@@ -265,18 +265,6 @@ def topic_warnings(graph: Graph, reaching: Reaching) -> Iterator[Problem]:
             )
             yield Problem(Reason.TOPIC_SHARED, message, stream=written[0])
     yield from _circles(graph, reaching)
-
-
-def kept_for_ever(graph: Graph) -> Iterator[Problem]:
-    """A warning for each step whose state only grows."""
-    for name in graph.order:
-        verb = graph.steps[name].deduplicate
-        if verb is not None and verb.within is None:
-            message = (
-                f"{name} remembers each {' and '.join(verb.by)} for ever, in its own size and about 20 bytes; "
-                "set within, e.g. within: 24h, to forget a key when no duplicate of it can come any more"
-            )
-            yield Problem(Reason.KEPT_FOR_EVER, message, step=name)
 
 
 def _circles(graph: Graph, reaching: Reaching) -> Iterator[Problem]:

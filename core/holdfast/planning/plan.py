@@ -15,7 +15,6 @@ from holdfast.planning.checks import (
     count_problems,
     empty_tables,
     event_time_problems,
-    kept_for_ever,
     location_problems,
     repeated_inside,
     repeated_rows,
@@ -35,8 +34,10 @@ from holdfast.planning.problems import Problem, Repair, apply_repair, shown_prob
 from holdfast.planning.repair_search import PlanDraft
 from holdfast.planning.rows import flow_rows
 from holdfast.planning.run_checks import code_problems, given_up, not_built, state_problems
+from holdfast.planning.state_growth import kept_for_ever, many_panes
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
 from holdfast.planning.types.spark_types import OPEN, RowType
+from holdfast.planning.updates import UpdateRows, follow_updates, never_final, update_problems
 from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
@@ -81,6 +82,8 @@ class PlannedStep:
     inputs: tuple[str, ...]
     rows: RowType
     spread: Spread
+    updates: UpdateRows | None = None
+    """Set if its rows are updates; otherwise each row is one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
     graph = build_graph(spec)
     flow = flow_rows(graph)
     spreads = follow_keys(graph, flow)
+    updates = follow_updates(graph, flow)
     wanted = list(needs(graph, flow, spreads))
     reaching = Reaching(graph)
     sets = join_sets(graph, reaching)
@@ -155,6 +159,8 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *circle_problems(graph),
         *flow.problems,
         *event_time_problems(graph),
+        *never_final(graph),
+        *update_problems(graph, updates),
         *empty_tables(graph),
         *setting_problems(spec.systems),
         *topic_problems(app.name, graph),
@@ -178,7 +184,8 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         *unused_rows(graph),
         *repeated_rows(graph, spreads),
         *topic_warnings(graph, reaching),
-        *kept_for_ever(graph),
+        *kept_for_ever(graph, flow),
+        *many_panes(graph),
         *given_up(spec, kept),
         *_surprises(app, graph, counts, known),
     ]
@@ -188,7 +195,7 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         streams=_streams(app, graph, flow, counts),
         sets=sets,
         steps=tuple(
-            PlannedStep(name, step.verb, step.inputs, flow.rows[name], spreads[name])
+            PlannedStep(name, step.verb, step.inputs, flow.rows[name], spreads[name], updates.get(name))
             for name in graph.order
             for step in (graph.steps[name],)
         ),

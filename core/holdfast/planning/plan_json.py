@@ -51,6 +51,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "from": list(step.inputs),
                 "columns": _columns(step.rows),
                 "partitionedBy": step.spread.text,
+                "updatesBy": None if step.updates is None else list(step.updates.by),
             }
             for step in plan.steps
         ],

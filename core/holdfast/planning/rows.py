@@ -7,6 +7,7 @@ known, so that one typo is one problem. The rows of a step follow from its input
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from holdfast.planning.aggregation import WINDOW_BOUNDS
 from holdfast.planning.flow import (
     Flow,
     Passes,
@@ -96,7 +97,6 @@ def _stored_rows(table: Table, sources: tuple[str, ...], flow: Flow) -> RowType:
 
 
 Out = tuple[RowType, Passes]
-_WINDOW_BOUNDS = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
 
 _APART = (
     "explode can't stand in a step with onError: DeadLetter, where each row is computed or put aside; compute what may "
@@ -183,8 +183,8 @@ def _function(at: _At, verb: Apply | Process, given: RowType) -> Out:
 def _aggregate(at: _At, verb: Aggregate, given: RowType) -> Out:
     at.note(missing_columns(verb.by, given, "by"))
     columns = [given.find(name) or Column(name, UNKNOWN) for name in verb.by]
-    if verb.window is not None or verb.session is not None:
-        columns += _WINDOW_BOUNDS
+    if verb.windowed:
+        columns += (Column(name, "TIMESTAMP") for name in WINDOW_BOUNDS)
     checked = check_compute(verb.compute, Scope.of(given), verb.by)
     at.note(findings_of(checked))
     computed = selected(checked)

@@ -17,7 +17,9 @@ from holdfast.spec.kept_state import KeptState, state_change, state_name
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
-BUILT_VERBS = ("filter", "select", "apply", "process", "deduplicate", "to", "repartition", "broadcast", "merge")
+BUILT_VERBS = (
+    "filter", "select", "apply", "process", "deduplicate", "aggregate", "to", "repartition", "broadcast", "merge",
+)  # fmt: skip
 
 
 def not_built(spec: AppSpec) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ Compares the plans of two versions; the second is planned with the placement rec
 added or removed are not compared: the runtime fills or drops them. Must not know how state is stored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.planning.flow import differ
 from holdfast.planning.plan import Plan, PlannedStep, PlanningFacts, plan
@@ -33,10 +33,11 @@ _OF_THE_RUN = frozenset(
 def state_changes(old: StreamApp, new: StreamApp) -> tuple[FieldChange, ...]:
     """Columns in the state of the old app whose type changes."""
     renamed = renamed_steps({step.name: step for step in old.spec.steps}, {step.name: step for step in new.spec.steps})
+    keys = {step.name: step.deduplicate.by for step in old.spec.steps if step.deduplicate is not None}
     return tuple(
         FieldChange(f"state of {name}: {column}", before, after, ChangeCost.NEW_RUN)
         for name, held, now in _held_by_both(plan(old), plan(new), renamed)
-        for column, before, after in _changed(held, now)
+        for column, before, after in _changed(_of_key(held, keys[name]) if name in keys else held, now)
     )
 
 
@@ -103,11 +104,16 @@ def _held_by_both(old: Plan, new: Plan, renamed: Mapping[str, str]) -> Iterator[
 
 
 def _held(plan: Plan, step: PlannedStep) -> list[RowType]:
-    """The rows in a step's state: of a join both sides, of aggregate and deduplicate their output."""
+    """The rows in a step's state: of a join both sides, of aggregate and deduplicate what is in their output."""
     if step.verb == "join":
         rows = {stream.name: stream.rows for stream in plan.streams} | {one.name: one.rows for one in plan.steps}
         return [rows.get(source, OPEN) for source in step.inputs]
     return [step.rows] if step.verb in ("aggregate", "deduplicate") else []
+
+
+def _of_key(rows: RowType, by: Sequence[str]) -> RowType:
+    """The columns of the key: of the rows that pass it, a deduplicate keeps nothing else."""
+    return RowType(tuple(column for name in by if (column := rows.find(name)) is not None))
 
 
 def _changed(held: RowType, now: RowType) -> Iterator[tuple[str, str, str]]:

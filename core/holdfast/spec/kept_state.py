@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdfast.spec.partial_aggregates import partial_aggregates
+
 if TYPE_CHECKING:
     from holdfast.spec.app import AppSpec
     from holdfast.spec.steps import Step
@@ -32,7 +34,12 @@ def state_name(step: "Step") -> str:
 
 def kept_state(spec: "AppSpec") -> dict[str, str]:
     """Name -> what is kept under it."""
-    return {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}
+    found = {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}
+    steps = {step.name: step for step in spec.steps}
+    for sender, reader in partial_aggregates(spec).items():
+        # What is under way in its stream can't be read as rows, nor rows as this.
+        found[state_name(steps[sender])] += f", aggregated for {state_name(steps[reader])}"
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ because the model reports it, and nothing here raises.
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERBS
+from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
 from holdfast.spec.values import is_duration, millis
 from holdfast.suggest import did_you_mean
 
@@ -101,6 +101,16 @@ def windows(aggregate: object) -> Iterator[Broken]:
         yield ("slide",), f"slide {slide} is longer than window {window}, so rows between windows would be lost"
 
 
+def session_updates(aggregate: object) -> Iterator[Broken]:
+    """A session comes out when it is over."""
+    fields = fields_of(aggregate)
+    if "session" in fields and fields.get("emit") == "Update":
+        yield (
+            ("emit",),
+            "the bounds of a session change with its rows, so no update could replace another; leave it out",
+        )
+
+
 def _is_longer(one: object, other: object) -> bool:
     """Whether both are durations, and the first is longer."""
     # A file may hold any text here, even numbers that Python refuses to read.
@@ -135,15 +145,17 @@ def dead_letter(stream: object) -> Iterator[Broken]:
 
 
 def step_dead_letter(step: object) -> Iterator[Broken]:
-    """A step that may fail on a row says where such rows go, where, and only where, they are to go on."""
+    """A step that puts rows aside says where they go; one that can't put rows aside says nothing."""
     fields = fields_of(step)
     if "onError" in fields and not any(verb in fields for verb in FAILING_VERBS):
         yield ("onError",), f"only steps with {', '.join(FAILING_VERBS)} can fail on a row; leave onError out"
-    wants = fields.get("onError") == "DeadLetter"
+    if "late" in fields and not any(verb in fields for verb in LATE_VERBS):
+        yield ("late",), f"only rows of {' and '.join(LATE_VERBS)} can be late; leave late out"
+    wants = [field for field in ("onError", "late") if fields.get(field) == "DeadLetter"]
     if wants and "deadLetter" not in fields:
-        yield ("onError",), "DeadLetter needs a stream to write to: set deadLetter"
+        yield (wants[0],), "DeadLetter needs a stream to write to: set deadLetter"
     if not wants and "deadLetter" in fields:
-        yield ("deadLetter",), "deadLetter is used only with onError: DeadLetter"
+        yield ("deadLetter",), "deadLetter is used only with onError: DeadLetter or late: DeadLetter"
 
 
 def was_kept(step: object) -> Iterator[Broken]:

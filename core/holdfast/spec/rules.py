@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.spec import rule_checks
 from holdfast.spec.rule_checks import Broken, FieldPath
-from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, STATEFUL_VERBS, VERBS
+from holdfast.spec.steps import FAILING_VERBS, KEYED_VERBS, LATE_VERBS, STATEFUL_VERBS, VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ _ONE_ON = "on is required, and given once (kubectl sends an unquoted `on` as `tr
 
 def _exactly_one(fields: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"has(self.{field})" for field in fields) + "].exists_one(given, given)"
+
+
+def _one_of(verbs: tuple[str, ...]) -> str:
+    """A rule over a step: it has one of these verbs."""
+    return " || ".join(f"has(self.{verb})" for verb in verbs)
 
 
 def _with_names(field: str, rule: str, *, only: str = "") -> str:
@@ -79,9 +84,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("steps", "*"),
-        message="onError is for filter, select, apply and process; deadLetter goes with onError: DeadLetter",
-        cel="has(self.deadLetter) == (has(self.onError) && self.onError == 'DeadLetter')"
-        f" && (!has(self.onError) || {' || '.join(f'has(self.{verb})' for verb in FAILING_VERBS)})",
+        message="onError is for filter, select, apply, process and aggregate, late for aggregate and deduplicate; "
+        "deadLetter goes with onError or late: DeadLetter",
+        cel="has(self.deadLetter) == ((has(self.onError) && self.onError == 'DeadLetter')"
+        " || (has(self.late) && self.late == 'DeadLetter'))"
+        f" && (!has(self.onError) || {_one_of(FAILING_VERBS)}) && (!has(self.late) || {_one_of(LATE_VERBS)})",
         broken=rule_checks.step_dead_letter,
     ),
     Rule(
@@ -105,7 +112,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         at=("steps", "*"),
         message="was is for steps that keep state",
-        cel="!has(self.was) || " + " || ".join(f"has(self.{verb})" for verb in KEYED_VERBS),
+        cel=f"!has(self.was) || {_one_of(KEYED_VERBS)}",
         broken=rule_checks.was_kept,
     ),
     Rule(
@@ -114,6 +121,12 @@ RULES: tuple[Rule, ...] = (
         cel="!(has(self.window) && has(self.session)) && (!has(self.slide) || (has(self.window)"
         " && duration(self.slide) <= duration(self.window)))",
         broken=rule_checks.windows,
+    ),
+    Rule(
+        at=("steps", "*", "aggregate"),
+        message="a session has no emit: Update, since its bounds change",
+        cel="!(has(self.session) && has(self.emit) && self.emit == 'Update')",
+        broken=rule_checks.session_updates,
     ),
     Rule(
         at=("restart", "backoff"),

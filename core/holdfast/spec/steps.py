@@ -65,13 +65,27 @@ class Aggregate(SpecModel):
     by: Annotated[Columns, ChangeCost.NEW_RUN]
     """The columns to group by."""
     window: Annotated[PositiveDuration | None, ChangeCost.NEW_RUN] = None
-    """Length of an event-time window. Rows come out when the watermark has passed its end."""
+    """Length of an event-time window."""
     slide: Annotated[PositiveDuration | None, ChangeCost.NEW_RUN] = None
     """Start a window this often; at most `window`. Default: windows do not overlap."""
     session: Annotated[PositiveDuration | None, ChangeCost.NEW_RUN] = None
     """A session ends when no row came for this long. Instead of `window`."""
+    emit: Annotated[Literal["Final", "Update"] | None, ChangeCost.NEW_RUN] = None
+    """Final: a result comes out once, when the watermark has passed the end of its window or session. Update: each
+    batch puts out the results that it changed, and later ones replace earlier ones of the same `by` and window.
+    Default: Final with `window` or `session`, Update without."""
     compute: Annotated[Expressions, ChangeCost.NEW_RUN]
     """Spark SQL aggregates with names, e.g. `count(*) AS n`."""
+
+    @property
+    def windowed(self) -> bool:
+        """Whether it groups by event time too."""
+        return self.window is not None or self.session is not None
+
+    @property
+    def updates(self) -> bool:
+        """Whether a result comes out again each time it changes."""
+        return not self.windowed if self.emit is None else self.emit == "Update"
 
 
 class Join(SpecModel):
@@ -144,10 +158,15 @@ class Step(SpecModel):
     to_table: Annotated[Name | None, ChangeCost.NEW_RUN] = None
     """Write rows to a table, and pass them on."""
     on_error: Annotated[Literal["Fail", "DeadLetter"], ChangeCost.RESTART] = "Fail"
-    """What to do with a row on which the expression or function of a filter, select, apply or process fails: stop the
-    app, or leave it out and write it to `deadLetter`. Default: Fail."""
+    """What to do with a row on which the expression or function of a filter, select, apply, process or aggregate fails,
+    or with a result of an aggregate that its type can't hold: stop the app, or leave it out and write it to
+    `deadLetter`. Default: Fail."""
+    late: Annotated[Literal["Drop", "DeadLetter"], ChangeCost.RESTART] = "Drop"
+    """What to do with a row of an aggregate or deduplicate that comes after the watermark has passed it: drop and count
+    it, or count it and write it to `deadLetter`. Default: Drop."""
     dead_letter: Annotated[Name | None, ChangeCost.RESTART] = None
-    """The stream that takes rows on which the step fails, with reason, step and column, and the row as JSON."""
+    """The stream that takes rows on which the step fails, or that are late, with reason, step and column, and the row
+    as JSON."""
 
     @property
     def verb(self) -> str:
@@ -172,8 +191,11 @@ VERBS = {
 }
 """Verb as written -> attribute of `Step`."""
 
-FAILING_VERBS = ("filter", "select", "apply", "process")
+FAILING_VERBS = ("filter", "select", "apply", "process", "aggregate")
 """Verbs that may fail on a row, and so have an `onError`."""
+
+LATE_VERBS = ("aggregate", "deduplicate")
+"""Verbs for which a row may be late, and so have a `late`."""
 
 KEYED_VERBS = ("join", "aggregate", "deduplicate", "process")
 """Verbs that keep state under the name of their step. What `lookup` and `toTable` use belongs to a table."""

@@ -8,10 +8,12 @@ import pytest
 
 from holdfast.planning.problems import ExpressionError
 from holdfast.planning.sql import functions
+from holdfast.planning.sql.aggregate_calls import CANONICAL
 from holdfast.planning.sql.expressions import CheckedExpression, Scope, check_compute, check_select
 from holdfast.planning.types.ddl import parse_schema, parse_type
 from holdfast.planning.types.function_types import TYPED
 from holdfast.planning.types.spark_types import UNKNOWN
+from holdfast.reasons import Reason
 
 ANSWERS: dict[str, Any] = json.loads(Path(__file__).with_name("spark_types.json").read_text(encoding="utf-8"))
 SCOPE = Scope.of(parse_schema(ANSWERS["schema"]))
@@ -28,8 +30,14 @@ def checked(expression: str) -> CheckedExpression:
 @pytest.mark.parametrize(("expression", "spark"), CORPUS.items())
 def test_an_expression_spark_takes_is_taken_and_never_typed_otherwise(expression: str, spark: str) -> None:
     result = checked(expression)
-    assert result.findings == ()
+    assert {finding.reason for finding in result.findings} <= {Reason.AGGREGATE_NOT_MERGEABLE}
     assert result.type in (spark, UNKNOWN)
+
+
+def test_every_aggregate_that_runs_has_a_type() -> None:
+    assert set(CANONICAL) <= TYPED
+    computed = [result for one in ANSWERS["group"] if not (result := checked(one)).findings]
+    assert UNKNOWN not in {result.type for result in computed}
 
 
 def test_few_expressions_are_left_without_a_type() -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from holdfast.planning.problems import ExpressionError, SqlFinding, excerpt, listed
+from holdfast.planning.sql.aggregate_arguments import argument_findings
+from holdfast.planning.sql.aggregate_calls import aggregate_calls, read_call
 from holdfast.planning.sql.functions import WITHOUT_BRACKETS
 from holdfast.planning.sql.reading import ExpressionWalk, path_of
 from holdfast.planning.sql.scope import ColumnSource, Scope
@@ -279,6 +281,9 @@ def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> CheckedExpression
     reading = ExpressionWalk(scope)
     value, name = (tree.this, tree.alias) if isinstance(tree, exp.Alias) else (tree, None)
     reading.walk(value)
+    if not reading.findings and not reading.nested:
+        for call in aggregate_calls(value):
+            _check_call(call, reading)
     for nested in reading.nested:
         message = f"{nested} can't be computed in one go; compute the inner one in an aggregate step of its own"
         reading.find(Reason.INVALID_EXPRESSION, message)
@@ -300,6 +305,15 @@ def _computed(text: str, scope: Scope, by: tuple[str, ...]) -> CheckedExpression
     if name is None and not reading.findings:
         reading.find(Reason.UNNAMED_COLUMN, f"{excerpt(text)} has no name; write {excerpt(text)} AS some_name")
     return CheckedExpression(name, reading.type_of(value), reading.source(value), tuple(reading.findings))
+
+
+def _check_call(call: exp.Anonymous, reading: ExpressionWalk) -> None:
+    try:
+        found: Iterable[SqlFinding] = argument_findings(read_call(call), call.name.lower(), reading.kind)
+    except ExpressionError as error:
+        found = error.findings
+    for finding in found:
+        reading.find(finding.reason, finding.message)
 
 
 def _with_duplicates(checked: list[CheckedExpression]) -> tuple[CheckedExpression, ...]:

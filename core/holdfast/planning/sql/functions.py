@@ -58,6 +58,52 @@ ELSEWHERE = {
 """Functions that exist but have no meaning in a step, with what to use."""
 
 
+_PARTS = "use a process step, or avg, min and max"
+_PAIRS = "compute it from sums and counts, as in sum(x * y) - sum(x) * sum(y) / count(*)"
+_POWERS = "compute it from sums of powers, as in sum(x), sum(x * x) and sum(x * x * x)"
+_SKETCH = "use approx_count_distinct(x), or count by value in an aggregate step whose by names it"
+_BITS = "use bool_or, bool_and or count_if of each bit, as in bool_or(flags & 4 != 0)"
+_PLACES = "aggregate each place by itself, as in sum(v[0]) AS v0"
+
+NOT_MERGEABLE = {
+    **dict.fromkeys(
+        (
+            "approx_percentile", "median", "mode", "percentile", "percentile_approx", "percentile_cont",
+            "percentile_disc", *(f"kll_{part}_{kind}" for part in ("merge_agg", "sketch_agg")
+            for kind in ("bigint", "double", "float")),
+        ),
+        _PARTS,
+    ),
+    **dict.fromkeys(
+        (
+            "corr", "covar_pop", "covar_samp", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy",
+            "regr_syy",
+        ),
+        _PAIRS,
+    ),
+    "regr_avgx": "write avg(x) FILTER (WHERE y IS NOT NULL)",
+    "regr_avgy": "write avg(y) FILTER (WHERE x IS NOT NULL)",
+    "regr_count": "write count(y, x)",
+    **dict.fromkeys(("kurtosis", "skewness"), _POWERS),
+    **dict.fromkeys(
+        (
+            "approx_top_k", "approx_top_k_accumulate", "approx_top_k_combine", "bitmap_and_agg",
+            "bitmap_construct_agg", "bitmap_or_agg", "count_min_sketch", "histogram_numeric", "hll_sketch_agg",
+            "hll_union_agg", "theta_intersection_agg", "theta_sketch_agg", "theta_union_agg",
+            *(f"tuple_{part}_agg_{kind}" for part in ("intersection", "sketch", "union")
+            for kind in ("double", "integer")),
+        ),
+        _SKETCH,
+    ),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), _BITS),
+    **dict.fromkeys(("listagg", "string_agg"), "write array_join(collect_list(x), ',')"),
+    **dict.fromkeys(("vector_avg", "vector_sum"), _PLACES),
+    "collect_union": "write array_distinct(flatten(collect_list(x)))",
+    "schema_of_variant_agg": "write collect_set(schema_of_variant(x))",
+}  # fmt: skip
+"""Aggregate functions without a form that merges partial results, with what to use."""
+
+
 UNIT_FIRST = frozenset({"date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff"})
 """Functions whose first of three arguments is a unit of time, which looks like a column."""
 
