@@ -9,7 +9,7 @@ and must not decide whether a store can be trusted.
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.state.environment import DATABASES
 from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.place import StorePlace
-from holdfast_runtime.state.table import LONGEST_PLAIN, fold_key, in_order, unfold
+from holdfast_runtime.state.table import LONGEST_PLAIN, fold_key, in_order, selected, unfold
 from holdfast_runtime.state.task_store import StoreHead
 
 _TRIES = 5
@@ -93,6 +93,20 @@ class OfflineStore:
         handle = self._handles.get(_TABLE + table.encode())
         return iter(()) if handle is None else in_order(self._txn.cursor(handle).iternext())
 
+    def table(self, name: str) -> "OfflineTable":
+        """Return a table by name; one that was never written to is empty."""
+        return OfflineTable(self, name)
+
+    def scan(self, table: str, prefix: bytes, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows in key order from `start` to before `stop` whose keys begin with `prefix`."""
+        handle, first = self._handles.get(_TABLE + table.encode()), max(prefix, start)
+        if handle is None:
+            return iter(())
+        cursor = self._txn.cursor(handle)
+        if first and not cursor.set_range(first[:LONGEST_PLAIN]):
+            return iter(())
+        return selected(cursor.iternext(), first, prefix, stop)
+
     def check(self) -> None:
         """Raise `StoreBusyError` if what was read may have been overwritten meanwhile."""
         if self._env.info()["last_txnid"] > self._read + 1:
@@ -105,6 +119,22 @@ class OfflineStore:
             message = "it has no head"
             raise ValueError(message)
         return StoreHead(**json.loads(stored))
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineTable:
+    """One table of such a store, as readers of runs want it."""
+
+    store: OfflineStore
+    name: str
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of these keys, None for missing ones."""
+        return [self.store.get(self.name, key) for key in keys]
+
+    def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows in key order."""
+        return self.store.scan(self.name, prefix, start, stop)
 
 
 def copy_store(place: StorePlace, to: Path) -> Path:

@@ -8,6 +8,7 @@ else, and `combine` tells what several runs say together.
 
     d <bucket>                   the directory of the bucket: its runs, their pieces and bounds, its merges
     p <bucket> <run> <piece>     the rows of a piece: an Arrow record batch without its schema, the hashes in front
+    s                            the schema of all rows, see `runs_schema`
     n                            the number of the next run
     t                            pieces that no directory names any more
 
@@ -28,12 +29,16 @@ import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
+from holdfast_runtime.state.runs_schema import RunsSchema
 
 FORMAT = 1
 FAN_IN = 6
 """How many runs of one level become one of the next."""
 PIECE_ROWS = 64 * 1024
 PIECE_BYTES = 4 << 20
+_TIDIED = 4
+"""How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
+_LEAST_TIDIED = 64 * 1024
 _END = 2**64
 _HASHES = pa.field("#", pa.uint64(), nullable=False)
 _BUCKET = Struct(">Q")
@@ -46,6 +51,10 @@ _NEXT, _TRASH = b"n", b"t"
 
 class RunsTable(Protocol):
     """What runs need of a table of the store."""
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
@@ -70,6 +79,16 @@ class HashedRows:
     def part(self, start: int, end: int) -> "HashedRows":
         """Return the rows from `start` to before `end`."""
         return HashedRows(self.hashes[start:end], self.rows.slice(start, end - start))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[HashedRows]") -> "HashedRows":
+        """Return the rows of all parts in the order of hashes; of one hash, those of earlier parts come first."""
+        if len(parts) == 1:
+            return parts[0]
+        hashes = np.concatenate([part.hashes for part in parts])
+        order = np.argsort(hashes, kind="stable")  # merges what is sorted already, faster than a sort from nothing
+        rows = pa.concat_batches([part.rows for part in parts])
+        return cls(hashes[order], rows.take(pa.array(order)))
 
     def between(self, low: int, end: int) -> "HashedRows":
         """Return the rows whose hash is at least `low` and below `end`."""
@@ -121,14 +140,31 @@ class _Directory:
         return next(run for run in self.runs if run.number == number)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A run of a bucket, from the hash on from which its rows count."""
+
+    bucket: int
+    run: _Run
+    bound: int
+
+
 class Runs:
     """The runs in one table, during one batch of one task."""
 
     def __init__(
-        self, table: RunsTable, schema: pa.Schema, combine: Combine, most: tuple[int, int] = (PIECE_ROWS, PIECE_BYTES)
+        self,
+        table: RunsTable,
+        schema: pa.Schema,
+        combine: Combine,
+        most: tuple[int, int] = (PIECE_ROWS, PIECE_BYTES),
+        *,
+        width: int | None = None,
     ) -> None:
+        """Raise `RunsSchemaError` if other rows are there. `width`: of a bucket in milliseconds, for those who look."""
         self._table, self._combine, self._most = table, combine, most
-        self._schema = schema
+        self._schema, self._declared = schema, RunsSchema(schema, width)
+        self._declared.check(table)
         self._stored = pa.schema([_HASHES, *schema])
 
     def buckets(self, before: int | None = None) -> Iterator[int]:
@@ -141,6 +177,7 @@ class Runs:
         """Add rows to a bucket, as its newest run."""
         if not len(rows.hashes):
             return
+        self._declared.keep(self._table)
         directory = self._directory(bucket)
         number = self._new_number()
         run = _Run(number, 0, self._write(bucket, number, 0, rows))
@@ -164,13 +201,28 @@ class Runs:
                     begins[first:last], ends[first:last] = found.begins, found.ends
                     yield rows, HashMatches(begins, ends)
 
-    def read(self, bucket: int) -> Iterator[HashedRows]:
-        """Yield all rows of a bucket, combined, in the order of hashes, in chunks that share no hash."""
-        directory, low = self._directory(bucket), 0
+    def read(
+        self, buckets: Sequence[int], low: int = 0, before: int | None = None, combine: Combine | None = None
+    ) -> Iterator[HashedRows]:
+        """Yield the rows of these buckets from a hash on, combined, in the order of hashes, in chunks that share none.
+
+        What an earlier bucket holds counts as older. `before`: only runs with a lower number. `combine`: in this way
+        and not as runs are merged.
+        """
+        parts: list[_Part] = []
+        for bucket in buckets:
+            directory = self._directory(bucket)
+            runs = [run for run in directory.runs if before is None or run.number < before]
+            parts += _parts(bucket, directory, runs)
         while low < _END:
-            rows, low = self._range(bucket, directory, directory.runs, low)
+            rows, low = self._range(parts, low, combine or self._combine)
             if len(rows.hashes):
                 yield rows
+
+    def size(self, bucket: int) -> tuple[int, int]:
+        """Return how many runs and rows a bucket has; rows of which some are merged already may count twice."""
+        runs = self._directory(bucket).runs
+        return len(runs), sum(piece.rows for run in runs for piece in run.pieces)
 
     def drop(self, bucket: int) -> None:
         """Forget a bucket."""
@@ -193,6 +245,17 @@ class Runs:
         if directory is not begun:
             self._keep(bucket, directory)
         return spent
+
+    def next_number(self) -> int:
+        """Return the number of the next run."""
+        (value,) = self._table.get_many([_NEXT])
+        return 0 if value is None else int(_NUMBER.unpack(value)[0])
+
+    def tidy_after(self, buckets: Iterable[int], appended: int) -> None:
+        """Merge runs of these buckets, in proportion to the rows that a batch has appended to them."""
+        budget = max(_TIDIED * appended, _LEAST_TIDIED)
+        for bucket in buckets:
+            budget -= self.tidy(bucket, budget)
 
     def purge(self) -> None:
         """Delete what earlier batches have thrown away; once in a batch, before anything is thrown away in it."""
@@ -224,7 +287,7 @@ class Runs:
     def _advance(self, bucket: int, directory: _Directory, merge: _Merge) -> tuple[_Directory, int]:
         """Take one step of a merge."""
         sources = [directory.run(number) for number in merge.sources]
-        rows, bound = self._range(bucket, directory, sources, merge.bound)
+        rows, bound = self._range(_parts(bucket, directory, sources), merge.bound, self._combine)
         target = directory.run(merge.target)
         pieces = (*target.pieces, *self._write(bucket, target.number, _after(target), rows))
         read = len(rows.hashes)
@@ -244,24 +307,22 @@ class Runs:
             merges = tuple(replace(one, bound=bound) if one is merge else one for one in directory.merges)
         return replace(directory, runs=runs, merges=merges), read
 
-    def _range(self, bucket: int, directory: _Directory, runs: Sequence[_Run], low: int) -> tuple[HashedRows, int]:
+    def _range(self, parts: Sequence[_Part], low: int, combine: Combine) -> tuple[HashedRows, int]:
         """Return the next rows of these runs from a hash on, combined, and the hash from which others follow."""
-        left = {
-            run.number: [piece for piece in run.pieces if piece.high >= max(low, directory.bound(run))] for run in runs
-        }
-        ends = [pieces[0].high + 1 for pieces in left.values() if pieces]
+        left = [(part, [piece for piece in part.run.pieces if piece.high >= max(low, part.bound)]) for part in parts]
+        ends = [pieces[0].high + 1 for _, pieces in left if pieces]
         if not ends:
             return HashedRows(np.zeros(0, np.uint64), pa.RecordBatch.from_pylist([], self._schema)), _END
         end = min(ends)
-        if all(pieces[-1].high < end for pieces in left.values() if pieces):
+        if all(pieces[-1].high < end for _, pieces in left if pieces):
             end = _END
         found = [
-            self._read(bucket, run, piece).between(max(low, directory.bound(run)), end)
-            for run in runs
-            for piece in left[run.number]
+            self._read(part.bucket, part.run, piece).between(max(low, part.bound), end)
+            for part, pieces in left
+            for piece in pieces
             if piece.low < end
         ]
-        return self._combine(_together(found)), end
+        return combine(HashedRows.joined(found)), end
 
     def _directory(self, bucket: int) -> _Directory:
         (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + _SHIFT)])
@@ -297,10 +358,9 @@ class Runs:
         return HashedRows(hashes, pa.RecordBatch.from_arrays(stored.columns[1:], schema=self._schema))
 
     def _new_number(self) -> int:
-        (value,) = self._table.get_many([_NEXT])
-        number = 0 if value is None else _NUMBER.unpack(value)[0]
+        number = self.next_number()
         self._table.put_many([_NEXT], [_NUMBER.pack(number + 1)])
-        return int(number)
+        return number
 
     def _throw(self, bucket: int, pieces: Iterable[tuple[_Run, _Piece]]) -> None:
         keys = [_piece_key(bucket, run.number, piece.number) for run, piece in pieces]
@@ -313,18 +373,12 @@ class Runs:
         return [] if value is None else [value[at : at + size] for at in range(0, len(value), size)]
 
 
+def _parts(bucket: int, directory: _Directory, runs: Iterable[_Run]) -> list[_Part]:
+    return [_Part(bucket, run, directory.bound(run)) for run in runs]
+
+
 def _after(run: _Run) -> int:
     return run.pieces[-1].number + 1 if run.pieces else 0
-
-
-def _together(parts: Sequence[HashedRows]) -> HashedRows:
-    """Return the rows of all parts in the order of hashes; of one hash, those of earlier parts come first."""
-    if len(parts) == 1:
-        return parts[0]
-    hashes = np.concatenate([part.hashes for part in parts])
-    order = np.argsort(hashes, kind="stable")  # merges what is sorted already, faster than a sort from nothing
-    rows = pa.concat_batches([part.rows for part in parts])
-    return HashedRows(hashes[order], rows.take(pa.array(order)))
 
 
 def _piece_key(bucket: int, run: int, piece: int) -> bytes:

@@ -73,6 +73,19 @@ def in_order(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes
     yield from sorted(group)
 
 
+def selected(
+    rows: Iterable[tuple[bytes, bytes]], first: bytes, prefix: bytes, stop: bytes | None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield of stored rows, as users see them, those from `first` to before `stop` whose keys begin with `prefix`."""
+    for row in in_order(rows):
+        key = row[0]
+        if key < first:
+            continue
+        if not key.startswith(prefix) or (stop is not None and key >= stop):
+            return
+        yield row
+
+
 Keys: TypeAlias = "Sequence[bytes] | pa.Array"
 Values: TypeAlias = "Sequence[bytes | None] | pa.Array"
 
@@ -196,13 +209,7 @@ class StateTable:
             self._seen.update(self._environment.get(self.database, missing))
 
     def _stored(self, first: bytes, prefix: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        for row in in_order(self._environment.scan(self.database, first[:LONGEST_PLAIN])):
-            key = row[0]
-            if key < first:
-                continue
-            if not key.startswith(prefix) or (stop is not None and key >= stop):
-                return
-            yield row
+        return selected(self._environment.scan(self.database, first[:LONGEST_PLAIN]), first, prefix, stop)
 
 
 def _merged(
