@@ -9,6 +9,8 @@ from holdfast_runtime.steps.timed_rows import TimedRows
 
 
 class MemoryTable:
+    name = "kept"
+
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
         self.kept: dict[bytes, bytes] = {}

@@ -91,6 +91,16 @@ def test_late_rows_and_rows_without_time_are_dropped_and_counted() -> None:
     verb, tables = step("1h"), Tables()
     assert run(verb, tables, [("a", 1, 99), ("b", 2, None), ("c", 3, 100)], 100, 100) == [3]
     assert verb.late == 2
+    assert verb.late_rows.rows.to_pylist() == [{"user": "a", "n": 1}, {"user": "b", "n": 2}]
+    assert verb.late_rows.times.to_pylist() == [99, None]
+
+
+def test_late_rows_are_those_of_the_last_run() -> None:
+    verb, tables = step("1h"), Tables()
+    run(verb, tables, [("a", 1, 99)], 100, 100)
+    for rows in ([("a", 2, 100)], []):
+        run(verb, tables, rows, 100, 100)
+        assert (verb.late, verb.late_rows.count) == (0, 0)
 
 
 def test_without_within_no_time_is_needed_and_no_row_is_late() -> None:

@@ -46,6 +46,10 @@ class StepClock:
 class KeyValueTable(Protocol):
     """One table: keys to values, as bytes, ordered by key."""
 
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
 

@@ -3,8 +3,8 @@
 A row is a duplicate if a row of its key has passed whose event time is at most `within` away, before or behind it;
 without `within`, if any has. What has passed is kept as (key, time) in runs, in buckets as long as `within`: a row
 looks into three of them, and a bucket goes when the watermark is more than `within` past its end. A row behind the
-watermark is late: whether its key has passed may be forgotten, so it is dropped and counted. So is a row without an
-event time, where `within` needs one. Must not write anything but the table of its step.
+watermark is late: whether its key has passed may be forgotten, so it does not pass, and is counted. So is a row without
+an event time, where `within` needs one. Must not write anything but the table of its step.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from holdfast.spec.values import millis
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
 from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.state.runs_schema import RunsSchema, time_column
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
@@ -25,12 +26,7 @@ Times = npt.NDArray[np.int64]
 _TIME = "#time"
 _FOR_EVER = 0
 """The one bucket of a step without `within`."""
-_LENGTH = b"w"
-"""The key of the length of buckets, which is that of `within`, in milliseconds."""
 _PAIRS = 64 * 1024
-_TIDIED = 4
-"""How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
-_LEAST_TIDIED = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +45,22 @@ class DeduplicateStep:
     def __init__(self, name: str, verb: Deduplicate, given: pa.Schema, kept_as: str) -> None:
         self.name = name
         self._kept_as = kept_as
-        self.late = 0
-        """After a run: how many of its rows were late or had no event time."""
+        self.late_rows = TimedRows.nothing(given)
+        """After a run: its rows that were late or had no event time."""
         self._by = [given.names[_place(given, column)] for column in verb.by]
         self._within = None if verb.within is None else millis(verb.within)
-        self._schema = pa.schema([*(given.field(column) for column in self._by), pa.field(_TIME, pa.int64())])
+        self._schema = pa.schema([*(given.field(column) for column in self._by), time_column(_TIME)])
+
+    @property
+    def late(self) -> int:
+        """After a run: how many of its rows were late or had no event time."""
+        return self.late_rows.count
 
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """Run one batch of one task."""
         runs = self._runs(tables)
         usable = self._usable(rows, clock)
-        self.late = rows.count - int(usable.sum())
+        self.late_rows = rows.where(~usable)
         given = rows if usable.all() else rows.where(usable)
         passed = self._passed(given, runs) if given.count else np.zeros(0, np.bool_)
         if self._within is not None and clock.watermark is not None:
@@ -70,15 +71,12 @@ class DeduplicateStep:
     def _runs(self, tables: TaskTables) -> Runs:
         """Return what has passed; after a change of `within`, in buckets of the new length."""
         table = tables.table(self._kept_as)
-        runs = Runs(table, self._schema, _as_they_are)
+        before = RunsSchema.kept_in(table)
+        runs = Runs(table, self._schema, _as_they_are, width=self._within)
         runs.purge()
-        (length,) = table.get_many([_LENGTH])
-        now = str(self._within).encode()
-        if length != now:
-            table.put_many([_LENGTH], [now])
-        if length not in (None, now):
+        if before is not None and before.width != self._within:
             for bucket in list(runs.buckets()):
-                chunks = list(runs.read(bucket))
+                chunks = list(runs.read([bucket]))
                 runs.drop(bucket)
                 for chunk in chunks:
                     self._put(chunk, runs)
@@ -129,9 +127,8 @@ class DeduplicateStep:
         taken = pa.array(candidates.grouped.order[first])
         columns = [rows.rows.column(column).take(taken) for column in self._by]
         kept = pa.RecordBatch.from_arrays([*columns, pa.array(candidates.times[first])], schema=self._schema)
-        budget = max(_TIDIED * len(first), _LEAST_TIDIED)
-        for bucket in self._put(HashedRows(candidates.grouped.hashes[first], kept), runs):
-            budget -= runs.tidy(bucket, budget)
+        buckets = self._put(HashedRows(candidates.grouped.hashes[first], kept), runs)
+        runs.tidy_after(buckets, len(first))
 
     def _put(self, passed: HashedRows, runs: Runs) -> list[int]:
         """Append rows that have passed to the buckets of their times; return these."""

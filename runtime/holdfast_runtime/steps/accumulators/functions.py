@@ -1,0 +1,26 @@
+"""The accumulator of each aggregate function."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from holdfast.planning.aggregation import AggregateCall
+from holdfast_runtime.steps.accumulators import approximate, choice, collected, counts, moments, sums
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator
+
+MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+    **approximate.MAKERS,
+    **choice.MAKERS,
+    **collected.MAKERS,
+    **counts.MAKERS,
+    **moments.MAKERS,
+    **sums.MAKERS,
+}
+"""Function -> what makes its accumulator."""
+DISTINCT = "count distinct"
+"""A function of its own: it keeps values."""
+
+
+def accumulator_for(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
+    """Return the accumulator of a call whose arguments are of these types."""
+    return MAKERS[DISTINCT if call.function == "count" and call.distinct else call.function](call, types)

@@ -1,0 +1,192 @@
+"""The verb `aggregate`: results over the rows of a key, in windows, in sessions, or over all rows.
+
+    rows -> late ones apart -> a partial per key and pane, appended to runs
+         -> Final: what the watermark has closed is finished, in the order of its end, and dropped
+         -> Update: the results of all keys and windows that this batch has touched
+
+Where more groups leave than a batch should carry, the next batches go on, and the watermark behind the step waits for
+them. A result's event time is the last millisecond of its window, so that it falls where it belongs in windows over
+windows; without a window it is the latest event time of the key's rows. Must not write anything but the table of its
+step.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.moments import event_moment
+from holdfast.spec.values import millis
+from holdfast_runtime.columns.key_columns import Mask
+from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.steps.context import StepClock, TaskTables
+from holdfast_runtime.steps.failures import FailedRow
+from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan, with_times
+from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, Times, WindowGroups
+from holdfast_runtime.steps.windows.pane_windows import PaneWindows
+from holdfast_runtime.steps.windows.panes import END_OF_TIME
+from holdfast_runtime.steps.windows.partial_aggregate import rows_sent
+from holdfast_runtime.steps.windows.partials import Partials
+from holdfast_runtime.steps.windows.session_windows import SessionWindows
+
+MOST_LEAVING = 128 * 1024
+"""About how many groups leave in a batch."""
+_MARK = b"c"
+_BOUND = pa.timestamp("us", "UTC")
+_BOUNDS = [pa.field("window_start", _BOUND), pa.field("window_end", _BOUND)]
+
+
+class Windows(Protocol):
+    """How rows fall into windows, and how these are kept."""
+
+    schema: pa.Schema
+    """The columns that are kept."""
+
+    @property
+    def width(self) -> int | None:
+        """The length of a bucket in milliseconds; None for one of all time."""
+
+    def combine(self, mark: ClosingMark, partials: HashedRows) -> HashedRows:
+        """Make one of what several runs hold."""
+
+    def late(self, times: Times, mark: ClosingMark) -> Mask:
+        """Return which rows come too late."""
+
+    def add(self, rows: pa.RecordBatch, times: Times, runs: Runs, mark: ClosingMark) -> Mapping[int, HashedRows]:
+        """Append what these rows leave behind; return it by pane."""
+
+    def close(self, runs: Runs, mark: ClosingMark, most: int) -> ClosedWindows:
+        """Let all groups leave whose windows are closed, about so many at most."""
+
+    def drop(self, runs: Runs, mark: ClosingMark) -> None:
+        """Drop what no open window holds."""
+
+    def touched(self, runs: Runs, mark: ClosingMark, added: Mapping[int, HashedRows]) -> Iterable[WindowGroups]:
+        """Return the groups of all open windows that a batch has added to."""
+
+
+class AggregateStep:
+    """A step of this verb, for any number of tasks."""
+
+    def __init__(
+        self, name: str, plan: AggregatePlan, kept_as: str, *, apart: bool = False, most: int = MOST_LEAVING
+    ) -> None:
+        """`apart`: whether results that can't be given are put aside."""
+        self.name = name
+        self.late = 0
+        """After a run: how many of its rows were late or had no event time."""
+        self.late_rows = TimedRows.nothing(plan.rows)
+        """After a run: these rows, as the step was given them, or partials of them."""
+        self.failed: list[tuple[TimedRows, list[FailedRow]]] = []
+        """After a run: results that can't be given, if they are to be put aside, each with its key and window."""
+        self.waiting: int | None = None
+        """After a run: the earliest event time of groups that leave in the next batches; None if all have left."""
+        self._kept_as, self._plan, self._apart, self._most = kept_as, plan, apart, most
+        self._partials = plan.partials(name)
+        self._windows = _windows(plan, self._partials)
+        self._names = plan.parts.results
+        kinds = self._partials.results[: len(self._names)]
+        results = [pa.field(name, kind) for name, kind in zip(self._names, kinds, strict=True)]
+        by = [self._partials.schema.field(at) for at in range(len(self._partials.by))]
+        self._keyed = pa.schema([*by, *(_BOUNDS if plan.verb.windowed else [])])
+        self.schema = pa.schema([*self._keyed, *results])
+        """The columns of its results."""
+
+    def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
+        """Run one batch of one task."""
+        table = tables.table(self._kept_as)
+        (kept,) = table.get_many([_MARK])
+        mark = ClosingMark.decoded(kept)
+        runs = Runs(table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width)
+        runs.purge()
+        self.failed, self.waiting = [], None
+        added = self._added(rows, runs, mark, clock)
+        reached = mark.begun(END_OF_TIME if clock.ended else clock.watermark)
+        if self._plan.verb.updates:
+            made = list(self._windows.touched(runs, mark, added)) if added else []
+            if reached != mark:
+                self._windows.drop(runs, reached)
+        elif reached != mark or mark.round is not None:
+            closed = self._windows.close(runs, reached, self._most)
+            made, reached = closed.groups, closed.mark
+            self.waiting = None if closed.waiting is None else closed.waiting - 1
+        else:
+            made = []
+        if reached != mark:
+            table.put_many([_MARK], [reached.encoded()])
+        return TimedRows.joined([self._finished(one) for one in made], self.schema)
+
+    def _added(self, rows: TimedRows, runs: Runs, mark: ClosingMark, clock: StepClock) -> Mapping[int, HashedRows]:
+        """Append what the rows of the batch leave behind, but for late ones."""
+        usable = self._usable(rows, mark, clock)
+        late = rows.where(~usable)
+        self.late = rows_sent(late) if self._plan.sent else late.count
+        self.late_rows = late if self._plan.sent else self._as_given(late)
+        given = rows if usable.all() else rows.where(usable)
+        if not given.count:
+            return {}
+        times = given.times.fill_null(0).to_numpy()
+        rows_in = given.rows if self._plan.sent else with_times(given)
+        return self._windows.add(rows_in, times, runs, mark)
+
+    def _as_given(self, rows: TimedRows) -> TimedRows:
+        """Return rows without the columns that Spark SQL has made for the step."""
+        names = [name for name in rows.rows.schema.names if name in self._plan.columns]
+        return replace(rows, rows=rows.rows.select(names))
+
+    def _usable(self, rows: TimedRows, mark: ClosingMark, clock: StepClock) -> Mask:
+        if not self._plan.verb.windowed:
+            return np.ones(rows.count, np.bool_)
+        timed = np.asarray(rows.times.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        times = rows.times.fill_null(0).to_numpy()
+        if clock.horizon is not None:
+            timed &= times <= clock.horizon
+        return np.asarray(timed & ~self._windows.late(times, mark), np.bool_)
+
+    def _finished(self, groups: WindowGroups) -> TimedRows:
+        """Return the results of groups as rows."""
+        finished = self._partials.finish(groups.partials)
+        keys = finished.keys
+        times = pa.array(groups.ends - 1)
+        if self._plan.verb.windowed:
+            keys = [*keys, *(pa.array(bound * 1000).cast(_BOUND) for bound in (groups.starts, groups.ends))]
+        else:
+            times = finished.results[len(self._names)].values
+        results = finished.results[: len(self._names)]
+        failed = np.zeros(len(times), np.bool_)
+        for at, result in enumerate(results):
+            if result.failed is not None and result.failed.any():
+                self._fail(at, keys, times, result.failed & ~failed, result.why)
+                failed |= result.failed
+        rows = pa.RecordBatch.from_arrays([*keys, *(one.values for one in results)], schema=self.schema)
+        made = TimedRows(rows, times)
+        return made.where(~failed) if failed.any() else made
+
+    def _fail(self, at: int, keys: list[pa.Array], times: pa.Array, which: Mask, why: str) -> None:
+        """Stop at results that can't be given, or put their keys aside."""
+        column = self._names[at]
+        rows = TimedRows(pa.RecordBatch.from_arrays(keys, schema=self._keyed), times).where(which)
+        call = self._partials.call_text(at)
+        if self._apart:
+            said = f"{column}: {call} {why}"
+            self.failed.append((rows, [FailedRow(row, said, column) for row in range(rows.count)]))
+        elif rows.count:
+            key = self._partials.key_text(rows.rows.columns, 0)
+            when = f", window until {event_moment(rows.times[0].as_py() + 1)}" if self._plan.verb.windowed else ""
+            message = (
+                f"step {self.name}: {column} can't be computed for {key}{when}: {call} {why}; take a wider type (CAST "
+                f"to DECIMAL(38, 0), or DOUBLE), write try_{call} to get null, or put such results aside: onError: "
+                "DeadLetter of the step"
+            )
+            raise UserActionError(message, code="AggregateOverflowError")
+
+
+def _windows(plan: AggregatePlan, partials: Partials) -> Windows:
+    if plan.verb.session is not None:
+        return SessionWindows(partials, millis(plan.verb.session))
+    return PaneWindows(partials, plan.panes, sent=plan.sent)

@@ -1,0 +1,44 @@
+"""Late rows of a step that leaves them out, and the dead letters they become.
+
+A step can't take a row behind the watermark before the batch, implausibly far ahead of the clock, or without the event
+time it needs. A letter says which of these it was and names the watermark, which the row alone does not tell. Must not
+decide which rows are late: each verb knows for how long it can take a row.
+"""
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast.moments import event_moment
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.failures import FailedRow, letters_of
+from holdfast_runtime.steps.timed_rows import TimedRows
+
+
+class LeavesOutLateRows(Protocol):
+    """A step of a verb that does not take late rows."""
+
+    name: str
+
+    @property
+    def late(self) -> int:
+        """After a run: how many of its rows were late or had no event time."""
+
+    @property
+    def late_rows(self) -> TimedRows:
+        """After a run: these rows."""
+
+
+def late_letters(step: str, late: TimedRows, clock: StepClock, loss: str) -> pa.RecordBatch:
+    """Return the dead letters of late rows; `loss`: what the step no longer has for them, `its window has closed`."""
+    times = late.times.to_pylist()
+    return letters_of(step, late, [FailedRow(row, _reason(time, clock, loss)) for row, time in enumerate(times)])
+
+
+def _reason(time: int | None, clock: StepClock, loss: str) -> str:
+    if time is None:
+        return "the row has no event time"
+    if clock.horizon is not None and time > clock.horizon:
+        return f"{event_moment(time)} is farther ahead of the clock than eventTime.maxAhead lets it be"
+    assert clock.before is not None  # noqa: S101 - without a watermark no row is behind it
+    return f"{event_moment(time)} is behind the watermark of {event_moment(clock.before)}: {loss}"

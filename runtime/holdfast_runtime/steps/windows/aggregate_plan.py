@@ -1,0 +1,52 @@
+"""What an `aggregate` step computes, over which rows, and whether these come to it as partials.
+
+The same for the part of the step that runs before its rows travel, and the part that keeps state. Plain values: the
+driver makes them, tasks read them.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.planning.aggregation import AggregateCall, Aggregation
+from holdfast.spec.steps import Aggregate
+from holdfast.spec.values import millis
+from holdfast_runtime.steps.timed_rows import TimedRows, find_column
+from holdfast_runtime.steps.windows.panes import AllTime, Panes, WindowPanes
+from holdfast_runtime.steps.windows.partials import Partials
+
+_TIME = pa.field("#time", pa.int64())
+_LATEST, _ROWS = AggregateCall("max", (_TIME.name,)), AggregateCall("count")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """An `aggregate` over rows of these columns."""
+
+    verb: Aggregate
+    parts: Aggregation
+    rows: pa.Schema
+    columns: tuple[str, ...] = ()
+    """The columns of rows as the step was given them: without those that Spark SQL has made for it."""
+    sent: bool = False
+    """Whether partials of the rows are made before these travel, and come to the step in their place."""
+
+    @property
+    def panes(self) -> Panes:
+        """How time is cut, for a step without sessions."""
+        if self.verb.window is None:
+            return AllTime()
+        window = millis(self.verb.window)
+        return WindowPanes(window, window if self.verb.slide is None else millis(self.verb.slide))
+
+    def partials(self, step: str) -> Partials:
+        """Return the partials of a step: without windows also their latest time; if they are sent, their number."""
+        calls = [*self.parts.calls, *(() if self.verb.windowed else (_LATEST,)), *((_ROWS,) if self.sent else ())]
+        places = [find_column(self.rows, column) for column in self.verb.by]
+        by = [self.rows.names[at] for at in places if at is not None]
+        return Partials(step, by, pa.schema([*self.rows, _TIME]), calls)
+
+
+def with_times(rows: TimedRows) -> pa.RecordBatch:
+    """Return rows with their event time as a column that calls may be over."""
+    return rows.rows.append_column(_TIME, rows.times)

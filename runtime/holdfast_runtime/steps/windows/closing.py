@@ -1,0 +1,82 @@
+"""How far the windows of an `aggregate` step have been closed, and the groups that leave it.
+
+Windows close in rounds. A round closes all windows that end up to a watermark, as it was when the round began; where
+more groups leave than a batch should carry, the next batches go on with the round, by hash, and the next one waits.
+What comes in meanwhile is judged by the round's watermark. Pure.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingRound:
+    """Where a round goes on."""
+
+    low: int
+    """The hash from which groups are still there."""
+    end: int | None = None
+    """The window that is leaving; None where all windows of the round leave together."""
+    runs: int | None = None
+    """Only runs with a lower number count: the others came after the round's watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingMark:
+    """How far windows have been closed."""
+
+    until: int | None = None
+    """The watermark by which rows are late, and the last round closes windows; None if there was none yet."""
+    done: int | None = None
+    """All windows that end up to here have left."""
+    round: ClosingRound | None = None
+    """A round that is not at its end."""
+
+    def begun(self, watermark: int | None) -> Self:
+        """Return the mark with a new round, up to this watermark; the old mark if it is no news."""
+        if self.round is not None or watermark is None or (self.until is not None and watermark <= self.until):
+            return self
+        return replace(self, until=watermark)
+
+    def closed(self, ends: Times) -> "npt.NDArray[np.bool_]":
+        """Return which of these ends of windows the watermark had reached."""
+        return np.zeros(len(ends), np.bool_) if self.until is None else ends <= self.until
+
+    def encoded(self) -> bytes:
+        """Return the mark as it is kept."""
+        now = None if self.round is None else [self.round.low, self.round.end, self.round.runs]
+        return json.dumps({"until": self.until, "done": self.done, "round": now}).encode()
+
+    @classmethod
+    def decoded(cls, text: bytes | None) -> Self:
+        """Return a mark as it was kept; without one, the mark of a step that has closed nothing."""
+        if text is None:
+            return cls()
+        tree = json.loads(text)
+        return cls(tree["until"], tree["done"], None if tree["round"] is None else ClosingRound(*tree["round"]))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowGroups:
+    """Groups whose results are to come out."""
+
+    partials: pa.RecordBatch
+    starts: Times
+    ends: Times
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedWindows:
+    """What a batch has closed."""
+
+    groups: list[WindowGroups]
+    mark: ClosingMark
+    waiting: int | None = None
+    """The first end of a window whose groups have not all left; None if the round is at its end."""

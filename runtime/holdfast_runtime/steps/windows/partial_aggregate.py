@@ -1,0 +1,46 @@
+"""The part of an `aggregate` step that runs before its rows travel: a partial for each key and pane of a batch.
+
+What is sent on has the columns of a partial; its event time is the latest of its pane, which is late where any other of
+that pane is. Keeps nothing. Must not know what the step that reads it does with partials.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan, with_times
+from holdfast_runtime.steps.windows.panes import by_pane
+
+
+class PartialAggregateStep:
+    """The part of a step that runs before its rows travel."""
+
+    def __init__(self, name: str, plan: AggregatePlan) -> None:
+        self.name = name
+        self.late = 0
+        """After a run: how many of its rows had no event time."""
+        self._windowed, self._panes = plan.verb.windowed, plan.panes
+        self._partials = plan.partials(name)
+        self.schema = self._partials.schema
+        """The columns that are sent on."""
+
+    def run(self, rows: TimedRows) -> TimedRows:
+        """Run one batch of one task."""
+        given = rows
+        if self._windowed and rows.times.null_count:
+            given = rows.where(np.asarray(rows.times.is_valid().to_numpy(zero_copy_only=False), np.bool_))
+        self.late = rows.count - given.count
+        panes = self._panes.panes(given.times.fill_null(0).to_numpy())
+        return TimedRows.joined([self._gathered(part) for _, part in by_pane(panes, with_times(given))], self.schema)
+
+    def _gathered(self, rows: pa.RecordBatch) -> TimedRows:
+        latest = pc.max(rows.column(rows.num_columns - 1))
+        partials = self._partials.gather(rows).rows
+        return TimedRows(partials, pa.repeat(latest, partials.num_rows))
+
+
+def rows_sent(partials: TimedRows) -> int:
+    """Return how many rows went into partials that were sent."""
+    number = partials.rows.column(partials.rows.num_columns - 1)  # of the last call
+    return pc.sum(number).as_py() or 0

@@ -1,0 +1,138 @@
+"""What an `aggregate` step keeps of the rows of a key: the key, and the accumulators of each call, as columns.
+
+    rows -> `gather`: one partial per key -> `merge`: partials of one key become one -> `finish`: results
+
+Partials of one key may be many, from batches and panes; their order is that in which the rows came. A key has the form
+in which Spark gives it back: 0.0 for -0.0. Must not know windows, times or stores.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.planning.aggregation import AggregateCall
+from holdfast_runtime.columns.grouping import group_rows
+from holdfast_runtime.columns.key_columns import KeyColumns, Mask
+from holdfast_runtime.state.runs import HashedRows
+from holdfast_runtime.steps.accumulators.accumulator import AggregateResult, RowGroups, TooManyValuesError
+from holdfast_runtime.steps.accumulators.functions import accumulator_for
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedGroups:
+    """The keys of groups and their results."""
+
+    keys: list[pa.Array]
+    results: list[AggregateResult]
+
+
+class Partials:
+    """The partials of one step."""
+
+    def __init__(self, step: str, by: Sequence[str], given: pa.Schema, calls: Sequence[AggregateCall]) -> None:
+        self._step, self.by, self._calls = step, list(by), list(calls)
+        self._accumulators = [
+            accumulator_for(call, [given.field(column).type for column in call.arguments]) for call in calls
+        ]
+        kept = [
+            pa.field(f"#{at}.{part}", kind)
+            for at, one in enumerate(self._accumulators)
+            for part, kind in enumerate(one.kept)
+        ]
+        self.schema = pa.schema([*(pa.field(column, given.field(column).type) for column in by), *kept])
+        self.results = [one.result for one in self._accumulators]
+        ends = np.cumsum([len(by), *(len(one.kept) for one in self._accumulators)]).tolist()
+        self._spans = list(pairwise(ends))
+
+    def keys(self, rows: pa.RecordBatch) -> KeyColumns:
+        """Return the keys of rows or of partials."""
+        return KeyColumns.of([rows.column(column) for column in self.by], rows.num_rows)
+
+    def gather(self, rows: pa.RecordBatch) -> HashedRows:
+        """Return a partial for each key of these rows."""
+        return self._by_key(rows, self.gathered)
+
+    def gather_sent(self, partials: pa.RecordBatch) -> HashedRows:
+        """Return a partial for each key of these partials, which are in any order."""
+        return self._by_key(partials.select(self.schema.names), self.merged)
+
+    def _by_key(self, rows: pa.RecordBatch, made: Callable[[pa.RecordBatch, RowGroups], pa.RecordBatch]) -> HashedRows:
+        keys = self.keys(rows)
+        grouped = group_rows(keys, keys.hashes())
+        groups = RowGroups(grouped.order, grouped.starts)
+        return HashedRows(grouped.hashes[groups.starts], made(rows, groups))
+
+    def gathered(self, rows: pa.RecordBatch, groups: RowGroups) -> pa.RecordBatch:
+        """Return a partial for each group; rows of a group are of one key."""
+        firsts = pa.array(groups.order[groups.starts])
+        columns = [_plain_zeros(rows.column(column).take(firsts)) for column in self.by]
+        for call, one in zip(self._calls, self._accumulators, strict=True):
+            counted = None if call.condition is None else _true(rows.column(call.condition))
+            try:
+                columns += one.gather([rows.column(name) for name in call.arguments], counted, groups)
+            except TooManyValuesError as error:
+                raise self._too_many(call, error, columns) from error
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def merge(self, partials: HashedRows) -> HashedRows:
+        """Return one partial for each key."""
+        grouped = group_rows(self.keys(partials.rows), partials.hashes)
+        starts = grouped.starts
+        if len(starts) == len(grouped.order):
+            return partials
+        return HashedRows(grouped.hashes[starts], self.merged(partials.rows, RowGroups(grouped.order, starts)))
+
+    def merged(self, partials: pa.RecordBatch, groups: RowGroups) -> pa.RecordBatch:
+        """Return one partial for each group; partials of a group are of one key."""
+        firsts = pa.array(groups.order[groups.starts])
+        columns = [partials.column(column).take(firsts) for column in self.by]
+        for (start, end), call, one in zip(self._spans, self._calls, self._accumulators, strict=True):
+            try:
+                columns += one.merge(partials.columns[start:end], groups)
+            except TooManyValuesError as error:
+                raise self._too_many(call, error, columns) from error
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def finish(self, partials: pa.RecordBatch) -> FinishedGroups:
+        """Return the results of each partial."""
+        spans = zip(self._spans, self._accumulators, strict=True)
+        return FinishedGroups(
+            partials.columns[: len(self.by)], [one.finish(partials.columns[start:end]) for (start, end), one in spans]
+        )
+
+    def call_text(self, at: int) -> str:
+        """Return a call as users know it, for an error."""
+        return _text(self._calls[at])
+
+    def key_text(self, keys: Sequence[pa.Array], group: int) -> str:
+        """Return a key as users know it, for an error."""
+        return ", ".join(f"{name} {column[group].as_py()!r}" for name, column in zip(self.by, keys, strict=False))
+
+    def _too_many(self, call: AggregateCall, error: TooManyValuesError, keys: Sequence[pa.Array]) -> UserActionError:
+        key = self.key_text(keys, error.group)
+        message = (
+            f"step {self._step}: {_text(call)} has more than {error.most} values for {key}, which is what it keeps at "
+            "most; filter the rows before, add a column to by, or count with approx_count_distinct"
+        )
+        return UserActionError(message, code="TooManyValuesError")
+
+
+def _true(column: pa.Array) -> Mask:
+    return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)  # noqa: FBT003 - Arrow's own
+
+
+def _plain_zeros(column: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(column.type):
+        return column
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    values = column.fill_null(0.0).to_numpy() + column.type.to_pandas_dtype()(0.0)  # -0.0 becomes 0.0
+    return pa.array(values, column.type, mask=~valid)
+
+
+def _text(call: AggregateCall) -> str:
+    distinct = "DISTINCT " if call.distinct else ""
+    return f"{call.function}({distinct}{', '.join(call.arguments) or '*'})"

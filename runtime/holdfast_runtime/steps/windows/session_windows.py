@@ -1,0 +1,197 @@
+"""The sessions of an `aggregate` step in its runs: a partial per stretch of a session, in the bucket of its end.
+
+A session holds rows of a key between which less than the gap passes; it lasts from its first row to the gap behind its
+last. What a batch brings are stretches of sessions. Nothing is looked up when they are appended: stretches of a key
+that overlap are one session, whoever reads them. When the watermark has reached the end of a stretch, its session is
+either over, and leaves; or a stretch with a later end overlaps, and then this one is appended again, with that end. So
+a stretch is moved about once per gap, however long its session lasts. Stretches that were handled so stay in their
+bucket until it goes, and are told by their ends. Must not know how partials are made or finished.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast_runtime.columns.grouping import group_rows
+from holdfast_runtime.columns.key_columns import Mask, Rows, same_keys
+from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.state.runs_schema import time_column
+from holdfast_runtime.steps.accumulators.accumulator import RowGroups
+from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, ClosingRound, Times, WindowGroups
+from holdfast_runtime.steps.windows.partials import Partials
+
+FIRST, LAST = "#first", "#last"
+_BUCKETS, _LEAST_WIDTH = 16, 1000
+"""Buckets in a gap: the one that the watermark is in is read in each batch. Batches are seconds apart."""
+_PAIRS = 64 * 1024
+
+
+class SessionWindows:
+    """The sessions of one step."""
+
+    def __init__(self, partials: Partials, gap: int) -> None:
+        self._partials, self._gap = partials, gap
+        self.width = max(_LEAST_WIDTH, gap // _BUCKETS)
+        bounds = [time_column(FIRST), time_column(LAST)]
+        self.schema = pa.schema([*partials.schema, *bounds])
+
+    def combine(self, mark: ClosingMark, stretches: HashedRows) -> HashedRows:
+        """Make one of stretches that overlap, without those that were handled."""
+        return self._joined(self._ending(stretches, mark.done, None))
+
+    def late(self, times: Times, mark: ClosingMark) -> Mask:
+        """Return which rows come too late: a session of theirs alone would be closed."""
+        return mark.closed(times + self._gap)
+
+    def add(self, rows: pa.RecordBatch, times: Times, runs: Runs, mark: ClosingMark) -> dict[int, HashedRows]:
+        """Append the stretches that these rows make; there are no panes."""
+        keys = self._partials.keys(rows)
+        grouped = group_rows(keys, keys.hashes())
+        timed = np.lexsort((times[grouped.order], grouped.groups))
+        order, groups = grouped.order[timed], grouped.groups[timed]
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (groups[1:] != groups[:-1]) | (np.diff(times[order]) >= self._gap)
+        starts = np.flatnonzero(begins)
+        partials = self._partials.gathered(rows, RowGroups(order, starts))
+        ends = np.append(starts[1:], len(order)) - 1
+        stretches = self._with_bounds(partials, times[order[starts]], times[order[ends]])
+        added = self._append(HashedRows(grouped.hashes[starts], stretches), runs)
+        if mark.round is None:  # a round goes by the numbers of runs
+            runs.tidy_after(added, len(starts))
+        return {}
+
+    def close(self, runs: Runs, mark: ClosingMark, most: int) -> ClosedWindows:
+        """Let all sessions leave that are over, about so many at most."""
+        until = mark.until
+        assert until is not None  # noqa: S101 - or nothing is closed
+        there = list(runs.buckets())
+        due = [bucket for bucket in there if bucket * self.width <= until]
+        open_ = [bucket for bucket in there if (bucket + 1) * self.width > until]
+        begun = ClosingRound(0, runs=runs.next_number()) if mark.round is None else mark.round
+        groups: list[WindowGroups] = []
+
+        def over(stretches: HashedRows) -> HashedRows:
+            # Joined with one that is not over, a stretch would stay where it is, and count as handled from then on.
+            return self._joined(self._ending(stretches, mark.done, until))
+
+        for stretches in runs.read(due, begun.low, begun.runs, over):
+            goes_on = self._later_ends(stretches, runs, open_)
+            moved = np.flatnonzero(goes_on > until)
+            if len(moved):
+                self._move(stretches, moved, goes_on[moved], runs)
+            leaving = np.flatnonzero(goes_on <= until)
+            if len(leaving):
+                groups.append(self._groups(stretches.rows.take(pa.array(leaving))))
+            most -= len(leaving)
+            if most <= 0:
+                mark = replace(mark, round=replace(begun, low=int(stretches.hashes[-1]) + 1))
+                return ClosedWindows(_ordered(groups), mark, min(due) * self.width)
+        mark = replace(mark, done=until, round=None)
+        self.drop(runs, mark)
+        return ClosedWindows(_ordered(groups), mark)
+
+    def touched(self, runs: Runs, mark: ClosingMark, added: Mapping[int, HashedRows]) -> Iterator[WindowGroups]:
+        """Never called: a session has no bounds yet by which an update could be known again."""
+        raise AssertionError((runs, mark, added))
+
+    def drop(self, runs: Runs, mark: ClosingMark) -> None:
+        """Drop the buckets in which every stretch was handled."""
+        assert mark.done is not None  # noqa: S101 - a round is at its end
+        for bucket in list(runs.buckets()):
+            if (bucket + 1) * self.width - 1 <= mark.done:
+                runs.drop(bucket)
+
+    def _ending(self, stretches: HashedRows, after: int | None, until: int | None) -> HashedRows:
+        """Return the stretches that end behind `after`, and up to `until`."""
+        ends = _column(stretches.rows, LAST) + self._gap
+        wanted = np.ones(len(ends), np.bool_) if after is None else ends > after
+        if until is not None:
+            wanted &= ends <= until
+        if wanted.all():
+            return stretches
+        return HashedRows(stretches.hashes[wanted], stretches.rows.filter(pa.array(wanted)))
+
+    def _joined(self, stretches: HashedRows) -> HashedRows:
+        """Make one of stretches of a key that overlap."""
+        count = len(stretches.hashes)
+        if not count:
+            return stretches
+        grouped = group_rows(self._partials.keys(stretches.rows), stretches.hashes)
+        if grouped.groups[-1] == count - 1:
+            return stretches
+        first, last = _column(stretches.rows, FIRST), _column(stretches.rows, LAST)
+        timed = np.lexsort((first[grouped.order], grouped.groups))
+        order, groups = grouped.order[timed], grouped.groups[timed]
+        ends = last[order] + self._gap
+        reached = _running_maximum(ends, groups)
+        begins = np.ones(count, np.bool_)
+        begins[1:] = (groups[1:] != groups[:-1]) | (first[order[1:]] >= reached[:-1])
+        starts = np.flatnonzero(begins)
+        if len(starts) == count:
+            return stretches
+        partials = self._partials.merged(stretches.rows, RowGroups(order, starts))
+        lasts = np.maximum.reduceat(ends, starts) - self._gap
+        return HashedRows(grouped.hashes[starts], self._with_bounds(partials, first[order[starts]], lasts))
+
+    def _later_ends(self, over: HashedRows, runs: Runs, buckets: list[int]) -> Times:
+        """Return the end that each session has with the stretches that overlap it and end later."""
+        keys = self._partials.keys(over.rows)
+        first, ends = _column(over.rows, FIRST), _column(over.rows, LAST) + self._gap
+        found = ends.copy()
+        for bucket in buckets if len(ends) else []:
+            for held, matches in runs.find(bucket, over.hashes):
+                theirs_keys = self._partials.keys(held.rows)
+                begin, end = _column(held.rows, FIRST), _column(held.rows, LAST) + self._gap
+                for mine, theirs in matches.pairs(_PAIRS):
+                    hit = (begin[theirs] < ends[mine]) & (first[mine] < end[theirs]) & (end[theirs] > ends[mine])
+                    hit[hit] = same_keys(keys, mine[hit], theirs_keys, theirs[hit])
+                    np.maximum.at(found, mine[hit], end[theirs[hit]])
+        return found
+
+    def _move(self, over: HashedRows, moved: Rows, ends: Times, runs: Runs) -> None:
+        """Append stretches again, as long as the session goes on."""
+        rows = over.rows.take(pa.array(moved))
+        bounds = rows.schema.get_field_index(LAST)
+        rows = rows.set_column(bounds, self.schema.field(LAST), pa.array(ends - self._gap))
+        self._append(HashedRows(over.hashes[moved], rows), runs)
+
+    def _append(self, stretches: HashedRows, runs: Runs) -> list[int]:
+        buckets = (_column(stretches.rows, LAST) + self._gap) // self.width
+        found: list[int] = np.unique(buckets).tolist()
+        for bucket in found:
+            here = np.flatnonzero(buckets == bucket)
+            rows = stretches.rows if len(found) == 1 else stretches.rows.take(pa.array(here))
+            runs.append(bucket, HashedRows(stretches.hashes[here], rows))
+        return found
+
+    def _groups(self, sessions: pa.RecordBatch) -> WindowGroups:
+        partials = sessions.select(self._partials.schema.names)
+        return WindowGroups(partials, _column(sessions, FIRST), _column(sessions, LAST) + self._gap)
+
+    def _with_bounds(self, partials: pa.RecordBatch, first: Times, last: Times) -> pa.RecordBatch:
+        columns = [*partials.columns, pa.array(first), pa.array(last)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _column(rows: pa.RecordBatch, name: str) -> Times:
+    return np.asarray(rows.column(name).to_numpy())
+
+
+def _ordered(groups: list[WindowGroups]) -> list[WindowGroups]:
+    """Return all groups in the order of their ends."""
+    if not groups:
+        return []
+    ends = np.concatenate([one.ends for one in groups])
+    starts = np.concatenate([one.starts for one in groups])
+    partials = pa.concat_batches([one.partials for one in groups])
+    order = np.argsort(ends, kind="stable")
+    return [WindowGroups(partials.take(pa.array(order)), starts[order], ends[order])]
+
+
+def _running_maximum(values: Times, groups: Rows) -> Times:
+    """Return at each place the largest value of its group so far."""
+    ordered, ranks = np.unique(values, return_inverse=True)
+    reached = np.maximum.accumulate(ranks + groups * len(ordered))
+    return np.asarray(ordered[reached - groups * len(ordered)])

@@ -1,0 +1,346 @@
+"""`aggregate` beside a list of rows: windows, sessions and all time, any cut into batches, late rows, nulls, rounds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import UserActionError
+from holdfast.planning.aggregation import AggregateCall, Aggregation
+from holdfast.spec.steps import Aggregate
+from holdfast_runtime.steps.aggregate import AggregateStep
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
+from tests.error_codes import has_code
+from tests.steps.test_deduplicate import Tables
+
+SCHEMA = pa.schema([("user", pa.string()), ("n", pa.int64())])
+PARTS = Aggregation((), (AggregateCall("count"), AggregateCall("sum", ("n",))), ("rows", "total"), ())
+Row = tuple[str | None, int | None, int | None]
+"""User, number, event time."""
+Out = tuple[int | None, int | None, str | None, int, int | None]
+"""Window start and end, user, count and sum."""
+
+
+def timed(rows: Sequence[Row]) -> TimedRows:
+    users, numbers, times = zip(*rows, strict=True) if rows else ((), (), ())
+    batch = pa.RecordBatch.from_arrays([pa.array(users, pa.string()), pa.array(numbers, pa.int64())], schema=SCHEMA)
+    return TimedRows(batch, pa.array(times, pa.int64()))
+
+
+def step(shape: Mapping[str, str], most: int = 1000) -> AggregateStep:
+    made = Aggregate.model_validate({"by": ["user"], "compute": ["count(*) AS rows"], **shape})
+    return AggregateStep("counts", AggregatePlan(made, PARTS, SCHEMA), "counts", most=most)
+
+
+def ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def came(made: TimedRows) -> list[Out]:
+    bounds = "window_start" in made.rows.schema.names
+    return [
+        (
+            ms(row["window_start"]) if bounds else None,
+            ms(row["window_end"]) if bounds else None,
+            row["user"],
+            row["rows"],
+            row["total"],
+        )
+        for row in made.rows.to_pylist()
+    ]
+
+
+def run(
+    verb: AggregateStep, tables: Tables, rows: Sequence[Row], watermark: int | None, *, ended: bool = False
+) -> list[Out]:
+    return came(verb.run(timed(rows), tables, StepClock(0, watermark, ended)))
+
+
+def result(start: int | None, end: int | None, user: str | None, rows: Sequence[Row]) -> Out:
+    numbers = [number for _, number, _ in rows if number is not None]
+    return start, end, user, len(rows), sum(numbers) if numbers else None
+
+
+class WindowModel:
+    """What windows hold, as a dict of lists."""
+
+    def __init__(self, window: int, slide: int) -> None:
+        self.window, self.slide = window, slide
+        self.until: int | None = None
+        self.held: dict[tuple[int, str | None], list[Row]] = {}
+        self.late = 0
+
+    def add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            time = row[2]
+            ends = [] if time is None else self.ends(time)
+            open_ = [end for end in ends if self.until is None or end > self.until]
+            self.late += not open_
+            for end in open_:
+                self.held.setdefault((end, row[0]), []).append(row)
+
+    def ends(self, time: int) -> list[int]:
+        start = time // self.slide * self.slide
+        return [
+            start - back + self.window
+            for back in range(0, self.window, self.slide)
+            if start - back + self.window > time
+        ]
+
+    def close(self, watermark: int | None) -> Iterator[Out]:
+        if watermark is None or (self.until is not None and watermark <= self.until):
+            return
+        self.until = watermark
+        for end, user in sorted(self.held, key=lambda one: (one[0], str(one[1]))):
+            if end <= watermark:
+                yield result(end - self.window, end, user, self.held.pop((end, user)))
+
+
+class SessionModel:
+    """Sessions as lists of rows."""
+
+    def __init__(self, gap: int) -> None:
+        self.gap = gap
+        self.until: int | None = None
+        self.held: list[tuple[str | None, int, int, list[Row]]] = []
+        self.late = 0
+
+    def add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            user, _, time = row
+            if time is None or (self.until is not None and time + self.gap <= self.until):
+                self.late += 1
+                continue
+            first, last, held, others = time, time, [row], []
+            for one in self.held:
+                if one[0] == user and one[1] < last + self.gap and first < one[2] + self.gap:
+                    first, last, held = min(first, one[1]), max(last, one[2]), [*one[3], *held]
+                else:
+                    others.append(one)
+            self.held = [*others, (user, first, last, held)]
+
+    def close(self, watermark: int | None) -> Iterator[Out]:
+        if watermark is None or (self.until is not None and watermark <= self.until):
+            return
+        self.until = watermark
+        over = [one for one in self.held if one[2] + self.gap <= watermark]
+        self.held = [one for one in self.held if one not in over]
+        for user, first, last, rows in sorted(over, key=lambda one: (one[2], str(one[0]))):
+            yield result(first, last + self.gap, user, rows)
+
+
+rows_of = st.lists(
+    st.tuples(
+        st.none() | st.sampled_from("abc"), st.none() | st.integers(-9, 9), st.none() | st.integers(-3000, 12_000)
+    ),
+    max_size=25,
+)
+SHAPES: list[dict[str, str]] = [
+    {"window": "1s"},
+    {"window": "1s", "slide": "400ms"},
+    {"window": "3s", "slide": "1s"},
+    {"session": "700ms"},
+    {"session": "3s"},
+    {"session": "5ms"},
+]
+
+
+def model_of(shape: dict[str, str]) -> WindowModel | SessionModel:
+    lengths = {"1s": 1000, "3s": 3000, "400ms": 400, "700ms": 700, "5ms": 5}
+    if "session" in shape:
+        return SessionModel(lengths[shape["session"]])
+    return WindowModel(lengths[shape["window"]], lengths[shape.get("slide", shape["window"])])
+
+
+@given(st.lists(rows_of, max_size=8), st.sampled_from(SHAPES), st.integers(0, 3000))
+def test_what_comes_out_is_what_a_list_says(drawn: list[list[Row]], shape: dict[str, str], lateness: int) -> None:
+    """The watermark follows the newest row, so that windows close and rows are late."""
+    verb, tables, model = step(shape), Tables(), model_of(shape)
+    newest: int | None = None
+    late = 0
+    for rows in [*drawn, None]:
+        times = [time for _, _, time in rows or [] if time is not None]
+        newest = max([*times, *([] if newest is None else [newest])], default=None)
+        mark = None if newest is None else newest - lateness
+        found = run(verb, tables, rows or [], mark, ended=rows is None)
+        late += verb.late
+        model.add(rows or [])
+        expected = list(model.close(2**60 if rows is None else mark))
+        assert sorted(found, key=str) == sorted(expected, key=str)
+        assert [one[1] for one in found] == sorted(one[1] or 0 for one in found)
+    assert late == model.late
+
+
+@given(st.lists(rows_of, max_size=6), st.sampled_from(SHAPES), st.integers(0, 3000), st.integers(1, 4))
+def test_groups_that_leave_over_several_batches_leave_once_and_whole(
+    drawn: list[list[Row]], shape: dict[str, str], lateness: int, most: int
+) -> None:
+    """A round that is under way lets rows wait that came after its watermark, and holds back the time behind it."""
+    verb, tables, model = step(shape, most), Tables(), model_of(shape)
+    newest: int | None = None
+    found: list[Out] = []
+    expected: list[Out] = []
+    for rows in [*drawn, None]:
+        times = [time for _, _, time in rows or [] if time is not None]
+        newest = max([*times, *([] if newest is None else [newest])], default=None)
+        mark = None if newest is None else newest - lateness
+        model.add(rows or [])
+        expected += model.close(2**60 if rows is None else mark)
+        now = run(verb, tables, rows or [], mark, ended=rows is None)
+        for _ in range(1000):
+            found += now
+            if verb.waiting is None:
+                break
+            assert len(now) >= most
+            told = verb.waiting
+            now = run(verb, tables, [], mark, ended=rows is None)
+            assert all((end or 0) - 1 >= told for _, end, *_ in now)
+        else:
+            pytest.fail("the round does not end")
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+@given(
+    st.lists(rows_of, max_size=8),
+    st.sampled_from([{"window": "1s"}, {"window": "3s", "slide": "1s"}]),
+    st.integers(0, 3000),
+)
+def test_updates_are_the_newest_results_of_what_was_touched(
+    drawn: list[list[Row]], shape: dict[str, str], lateness: int
+) -> None:
+    verb, tables, model = step({"emit": "Update", **shape}), Tables(), model_of(shape)
+    assert isinstance(model, WindowModel)
+    newest: int | None = None
+    for rows in drawn:
+        times = [time for _, _, time in rows if time is not None]
+        newest = max([*times, *([] if newest is None else [newest])], default=None)
+        mark = None if newest is None else newest - lateness
+        touched = {
+            (end, user)
+            for user, _, time in rows
+            if time is not None
+            for end in model.ends(time)
+            if model.until is None or end > model.until
+        }
+        model.add(rows)
+        expected = [result(end - model.window, end, user, model.held[end, user]) for end, user in touched]
+        assert sorted(run(verb, tables, rows, mark), key=str) == sorted(expected, key=str)
+        list(model.close(mark))
+    for _ in range(2):
+        run(verb, tables, [], None if newest is None else newest + 100_000)
+    assert not [key for key in tables.table("counts").rows if key[:1] in (b"d", b"p")]
+
+
+def test_a_stretch_that_is_over_in_the_middle_of_its_session_is_not_lost() -> None:
+    """It lies in one bucket with one that it overlaps and that is not over."""
+    verb, tables = step({"session": "3s"}), Tables()
+    run(verb, tables, [("a", 1, 0)], -420)
+    assert run(verb, tables, [("a", 1, 1), ("a", 1, 3420)], 3000) == []
+    assert run(verb, tables, [], 3420) == [(0, 3001, "a", 2, 2)]
+
+
+@given(st.lists(rows_of, max_size=8))
+def test_without_a_window_each_batch_says_what_its_keys_have_now(drawn: list[list[Row]]) -> None:
+    verb, tables = step({"emit": "Update"}), Tables()
+    held: dict[str | None, list[Row]] = {}
+    for rows in drawn:
+        for row in rows:
+            held.setdefault(row[0], []).append(row)
+        made = verb.run(timed(rows), tables, StepClock(0, None))
+        expected = [result(None, None, user, held[user]) for user in {user for user, _, _ in rows}]
+        assert sorted(came(made), key=str) == sorted(expected, key=str)
+        latest = {user: max((time for _, _, time in held[user] if time is not None), default=None) for user in held}
+        assert made.times.to_pylist() == [latest[row[2]] for row in came(made)]
+
+
+def test_final_results_of_all_time_come_when_the_stream_ends() -> None:
+    verb, tables = step({"emit": "Final"}), Tables()
+    assert run(verb, tables, [("a", 1, 5), ("b", 2, None)], 100) == []
+    assert run(verb, tables, [("a", 3, 7)], 200) == []
+    found = run(verb, tables, [], 200, ended=True)
+    assert sorted(found, key=str) == [(None, None, "a", 2, 4), (None, None, "b", 1, 2)]
+    assert run(verb, tables, [], 200, ended=True) == []
+
+
+def test_the_time_of_a_result_is_the_last_millisecond_of_its_window() -> None:
+    verb, tables = step({"window": "1s"}), Tables()
+    verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None))
+    assert verb.run(timed([]), tables, StepClock(0, 1000)).times.to_pylist() == [999]
+
+
+def test_a_sum_that_overflows_names_column_key_and_window() -> None:
+    verb, tables = step({"window": "1s"}), Tables()
+    run(verb, tables, [("a", 2**63 - 1, 5), ("b", 1, 5), ("a", 1, 6)], None)
+    told = r"total can't be computed for user 'a', window until 1970-01-01T00:00:01.000Z: sum\(n\) is more than"
+    with pytest.raises(UserActionError, check=has_code("AggregateOverflowError"), match=told):
+        run(verb, tables, [], 1000)
+
+
+def test_a_sum_that_only_overflows_on_its_way_is_right() -> None:
+    verb, tables = step({"window": "1s"}), Tables()
+    for number in (2**63 - 1, 1, -1):
+        run(verb, tables, [("a", number, 5)], None)
+    assert run(verb, tables, [], 1000) == [(0, 1000, "a", 3, 2**63 - 1)]
+
+
+def test_results_that_overflow_are_put_aside_where_the_step_says_so() -> None:
+    made = Aggregate.model_validate({"by": ["user"], "window": "1s", "compute": ["sum(n) AS total"]})
+    verb, tables = AggregateStep("counts", AggregatePlan(made, PARTS, SCHEMA), "counts", apart=True), Tables()
+    run(verb, tables, [("a", 2**63 - 1, 5), ("b", 1, 5), ("a", 1, 6)], None)
+    assert run(verb, tables, [], 1000) == [(0, 1000, "b", 1, 1)]
+    ((rows, (failed,)),) = verb.failed
+    assert rows.rows.to_pylist()[0]["user"] == "a"
+    assert (failed.column, failed.row) == ("total", 0)
+
+
+def test_keys_of_minus_zero_and_zero_are_one_and_come_out_as_zero() -> None:
+    schema = pa.schema([("user", pa.float64()), ("n", pa.int64())])
+    made = Aggregate.model_validate({"by": ["user"], "window": "1s", "compute": ["count(*) AS rows"]})
+    verb = AggregateStep("counts", AggregatePlan(made, PARTS, schema), "counts")
+    nan = float("nan")
+    rows = pa.RecordBatch.from_pydict({"user": [-0.0, 0.0, nan, None, nan, None], "n": [1] * 6}, schema=schema)
+    tables = Tables()
+    verb.run(TimedRows(rows, pa.array([5] * 6, pa.int64())), tables, StepClock(0, None))
+    found = verb.run(TimedRows.nothing(schema), tables, StepClock(0, 1000)).rows
+    assert sorted(map(str, zip(found["user"].to_pylist(), found["rows"].to_pylist(), strict=True))) == [
+        "(0.0, 2)",
+        "(None, 2)",
+        "(nan, 2)",
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_the_watermark_has_left_behind_is_forgotten(shape: dict[str, str]) -> None:
+    verb, tables = step(shape), Tables()
+    for batch in range(100):
+        start = batch * 1000
+        run(verb, tables, [(str(n % 20), n, start + n * 10) for n in range(100)], start - 500)
+    left = [key for key in tables.table("counts").rows if key[:1] in (b"d", b"p")]
+    assert len(left) < 140
+
+
+@given(st.lists(rows_of, max_size=8), st.sampled_from(SHAPES), st.integers(0, 3000), st.integers(1, 4))
+def test_rows_that_come_while_groups_leave_change_nothing_of_those(
+    drawn: list[list[Row]], shape: dict[str, str], lateness: int, most: int
+) -> None:
+    """Until a round is at its end, rows are judged by its watermark, and the next one waits."""
+    verb, tables, model = step(shape, most), Tables(), model_of(shape)
+    newest: int | None = None
+    found: list[Out] = []
+    expected: list[Out] = []
+    for rows in [*drawn, *[None] * 400]:
+        times = [time for _, _, time in rows or [] if time is not None]
+        newest = max([*times, *([] if newest is None else [newest])], default=None)
+        mark = None if newest is None else newest - lateness
+        at_rest = verb.waiting is None
+        model.add(rows or [])
+        if at_rest:
+            expected += model.close(2**60 if rows is None else mark)
+        found += run(verb, tables, rows or [], mark, ended=rows is None)
+    assert verb.waiting is None
+    assert sorted(found, key=str) == sorted(expected, key=str)
