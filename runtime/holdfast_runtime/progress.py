@@ -24,6 +24,8 @@ class AttemptStarted:
     """Address of Spark's web UI, if it is on."""
     segments: tuple[str, ...]
     """The segments of a slot in order, e.g. `python`, `sql`, `python`."""
+    stateful: tuple[str, ...] = ()
+    """The steps that keep state by key. For these a row may be late."""
     given_up: tuple[str, ...] = ()
     """State that the run gave up because the app has changed, one sentence each."""
 
@@ -55,7 +57,8 @@ class Progress:
     """What holds the watermark back, one sentence."""
     state_bytes: int = 0
     """Size of all local stores."""
-    late: int = 0
+    late: Mapping[str, int] = field(default_factory=dict)
+    """Step -> rows that were late for it, or lacked the event time it needs."""
     ahead: int = 0
     """Records and watermarks whose event time is farther ahead of the clock than `maxAhead`."""
     first_ahead: str | None = None

@@ -1,6 +1,8 @@
 """`deduplicate` in whole apps: what comes out once, whatever dies, restarts, grows or lies between."""
 
+import json
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import ALL_STEPS, Crashed, TestDriver
+from holdfast_runtime.testing import ALL_STEPS, Crashed, TestDriver, TestMisuseError
 from tests.error_codes import has_code
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,7 +91,61 @@ def test_after_its_time_a_payment_comes_out_again_and_late_ones_are_counted() ->
         driver.feed("payments", payments(1, first=5))
         (batch,) = driver.run()
         assert came(driver) == [("p1", 0), ("p1", 60)]
-        assert sum(task.late for task in batch.tasks) == 1
+        assert [task.late for task in batch.tasks if task.late] == [{"once": 1}]
+
+
+LATE = {"late": "DeadLetter", "deadLetter": "latecomers"}
+
+
+def keeping_late_rows() -> dict[str, Any]:
+    spec = app("5m")
+    spec["spec"]["streams"].append({"name": "latecomers", "system": "here", "partitions": 1})
+    spec["spec"]["steps"][0] |= LATE
+    return spec
+
+
+def letters(driver: TestDriver) -> list[tuple[str, str, int, int]]:
+    """Step, payment, number and offset of each dead letter."""
+    found = [(row, json.loads(row["value"])) for row in driver.rows("latecomers")]
+    assert {row["stream"] for row, _ in found} <= {"payments"}
+    return sorted((row["step"], value["payment"], value["n"], row["offset"]) for row, value in found)
+
+
+def test_a_late_row_becomes_a_dead_letter_that_says_why_and_counts_as_late_only() -> None:
+    untimed = payments(1, first=6)[0] | {"ts": None}
+    future = payments(1, first=7)[0] | {"ts": datetime(2099, 1, 1, tzinfo=UTC)}
+    with TestDriver(keeping_late_rows()) as driver:
+        driver.feed("payments", payments(1, first=60))
+        driver.run_until_idle()
+        driver.feed("payments", [*payments(1, first=5), untimed, future, *payments(1, first=90)])
+        (batch,) = driver.run_until_idle()
+        assert came(driver) == [("p1", 60), ("p1", 90)]
+        assert letters(driver) == [("once", "p1", n, offset) for offset, n in ((1, 5), (2, 6), (3, 7))]
+        assert [row["reason"] for row in driver.rows("latecomers")] == [
+            "2026-01-01T00:05:00.000Z is behind the watermark of 2026-01-01T00:50:00.000Z: its key may be forgotten",
+            "the row has no event time",
+            "2099-01-01T00:00:00.000Z is farther ahead of the clock than eventTime.maxAhead lets it be",
+        ]
+        assert [task.late for task in batch.tasks if task.late] == [{"once": 3}]
+        assert (driver.late, driver.failed) == (3, 0)
+
+
+@pytest.mark.parametrize("step", ALL_STEPS)
+def test_whatever_step_dies_each_late_row_becomes_one_dead_letter(tmp_path: Path, step: str) -> None:
+    with TestDriver(keeping_late_rows(), tmp_path, slots=2) as driver:
+        driver.feed("payments", payments(*range(20), first=60))
+        driver.run_until_idle()
+        driver.feed("payments", payments(*range(20)))
+        driver.crash_at(step)
+        try:
+            driver.run_until_idle()
+        except Crashed:
+            driver.restart()
+        driver.run_until_idle()
+        assert [(name, payment, n) for name, payment, n, _ in letters(driver)] == sorted(
+            ("once", f"p{number}", number) for number in range(20)
+        )
+        assert len(came(driver)) == 20
 
 
 @pytest.mark.parametrize("lose", [False, True], ids=["local store there", "local store lost"])
@@ -146,3 +202,59 @@ def test_a_key_of_a_type_that_can_not_be_one_is_refused_before_anything_starts()
     spec["spec"]["steps"][0]["deduplicate"]["by"] = ["customer", "payment"]
     with pytest.raises(HoldfastError, match=r"payment is of type .* can't be a key", check=has_code("KeyTypeError")):
         TestDriver(spec)
+
+
+def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_path: Path) -> None:
+    with TestDriver(app("3h"), tmp_path) as driver:
+        assert driver.kept_rows("once") == []
+        driver.feed("payments", [*payments(1, 2, 1), payments(3)[0] | {"payment": None}])
+        driver.run_until_idle()
+        driver.feed("payments", payments(4, first=200))
+        driver.run_until_idle()
+        kept = [(row["payment"], row["time"]) for row in driver.kept_rows("once")]
+        minute = timedelta(minutes=1)
+        everything = {("p1", START), ("p2", START + minute), (None, START), ("p4", START + 200 * minute)}
+        assert (len(kept), set(kept)) == (4, everything)
+        driver.lose_local_state()
+        assert driver.kept_rows("once", "p2") == [{"payment": "p2", "time": START + minute}]
+        assert driver.kept_rows("once", None) == [{"payment": None, "time": START}]
+        assert driver.kept_rows("once", "p9") == []
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (lambda driver: driver.state("once", "p1"), r"step once keeps rows, .* kept_rows\('once', key\)"),
+        (lambda driver: driver.kept_rows("onse"), "there is no deduplicate step onse; did you mean once"),
+        (lambda driver: driver.kept_rows("out"), "there is no deduplicate step out"),
+        (lambda driver: driver.kept_rows("once", 7), "7 is no key of step once"),
+        (lambda driver: driver.kept_rows("once", ("p1", "c1")), "is no key of step once"),
+    ],
+)
+def test_a_test_that_looks_at_the_wrong_thing_is_told(look: Callable[[TestDriver], object], said: str) -> None:
+    with TestDriver(app()) as driver:
+        driver.feed("payments", payments(1))
+        driver.run_until_idle()
+        with pytest.raises(TestMisuseError, match=said):
+            look(driver)
+
+
+def test_a_key_column_of_another_type_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    def by_number(kind: str) -> dict[str, Any]:
+        spec = app()
+        spec["spec"]["steps"][0]["deduplicate"]["by"] = ["payment", "n"]
+        declared = spec["spec"]["streams"][0]
+        declared["schema"] = declared["schema"].replace("n BIGINT", f"n {kind}")
+        return spec
+
+    with TestDriver(by_number("BIGINT"), tmp_path) as driver:
+        driver.feed("payments", payments(1, 2))
+        driver.run_until_idle()
+    said = r"table once has the columns payment \(string\), n \(int64\).* set a new spec.runId"
+    with TestDriver(by_number("INT"), tmp_path) as driver:
+        driver.feed("payments", payments(1, 2, 3))
+        with pytest.raises(HoldfastError, match=said, check=has_code("RunsSchemaError")):
+            driver.run_until_idle()
+    with TestDriver(by_number("BIGINT"), tmp_path) as driver:
+        driver.run_until_idle()
+        assert len(driver.kept_rows("once")) == 3

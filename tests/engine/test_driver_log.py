@@ -100,3 +100,18 @@ def test_rows_that_failed_are_said_by_step_with_the_next_line(
     assert [line for line in caplog.messages if "failed" in line] == [
         "14 rows on which step paid failed became dead letters"
     ]
+
+
+def test_late_rows_are_said_by_step_with_the_next_line(
+    log: DriverLog, clock: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    log.listen(progress(1))
+    for late in ({"first": 2}, {"first": 1, "per-minute": 5}):
+        log.listen(replace(progress(2), late=late))
+    for batch in (4, 5):
+        clock[0] += 60_000
+        log.listen(progress(batch))
+    assert [line for line in caplog.messages if "late" in line] == [
+        "3 rows too late for step first",
+        "5 rows too late for step per-minute",
+    ]

@@ -260,10 +260,10 @@ def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str
 
 
 def test_a_verb_that_slots_do_not_know_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_checks, "BUILT_VERBS", (*run_checks.BUILT_VERBS, "aggregate"))
+    monkeypatch.setattr(run_checks, "BUILT_VERBS", (*run_checks.BUILT_VERBS, "join"))
     steps: list[dict[str, Any]] = [
-        {"name": "counted", "from": ["events"], "aggregate": {"by": ["k"], "compute": ["count(*) AS n"]}},
-        {"name": "out", "from": ["counted"], "to": "numbered"},
+        {"name": "pairs", "from": ["events", "more"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}},
+        {"name": "out", "from": ["pairs"], "to": "numbered"},
     ]
-    with pytest.raises(HoldfastError, match="step counted: slots can't run the verb aggregate"):
-        TestDriver(app([stream("events")], *steps), tmp_path)
+    with pytest.raises(HoldfastError, match="step pairs: slots can't run the verb join"):
+        TestDriver(app([stream("events"), stream("more")], *steps), tmp_path)

@@ -1,6 +1,7 @@
 """Steps run in as few segments as possible, and exactly the rows that are needed travel between them."""
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -103,10 +104,11 @@ def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
 
 
 def test_a_verb_that_can_be_planned_but_not_run_is_refused_by_name() -> None:
-    said = "step x: this release can plan aggregate but not run it"
-    verb = {"by": ["k"], "compute": ["count(*) AS n"]}
+    said = "step x: this release can plan join but not run it"
+    timed: dict[str, Any] = {"key": ["k"], "schema": "k STRING, v BIGINT, ts TIMESTAMP", "eventTime": {"column": "ts"}}
+    joined = step("x", "a", "b", join={"on": ["k"], "within": "1m", "select": ["k"]})
     with pytest.raises(UserActionError, match=said, check=has_code("NotBuiltError")):
-        compiled([read("a", key=["k"]), written()], [step("x", "a", aggregate=verb), OUT])
+        compiled([read("a", **timed), read("b", **timed), written()], [joined, OUT])
 
 
 def test_a_table_is_refused_by_name() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from holdfast.spec.app import StreamApp
+from holdfast.spec.steps import KEYED_VERBS
 from holdfast.spec.values import millis
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
 from holdfast_runtime.checkpoint.offsets import DueJump, JumpFile, Offsets
@@ -206,6 +207,7 @@ class _Wiring:
             self.site.shown,
             self.spark.sparkContext.uiWebUrl if self.site.ui else None,
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
+            tuple(step.name for step in self.app.spec.steps if step.verb in KEYED_VERBS),
             self.attempt.given_up,
         )
 

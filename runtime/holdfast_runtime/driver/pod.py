@@ -154,7 +154,7 @@ class DriverLog:
         self._clock = clock
         self._said = 0
         self._rows_in = self._rows_out = self._batches = 0
-        self._misplaced, self._failed = Counter[str](), Counter[str]()
+        self._misplaced, self._failed, self._late = Counter[str](), Counter[str](), Counter[str]()
         self._ahead = 0
         self._first_ahead: str | None = None
 
@@ -192,6 +192,7 @@ class DriverLog:
         self._rows_out += event.rows_out
         self._misplaced.update(event.misplaced)
         self._failed.update(event.failed)
+        self._late.update(event.late)
         self._first_ahead = event.first_ahead if not self._ahead else self._first_ahead
         self._ahead += event.ahead
         for task in event.restored[:_SHOWN]:
@@ -208,11 +209,14 @@ class DriverLog:
                 _LOG.warning("%d records of %s misplaced: a producer has not seen it grow", records, stream)
             for step, rows in self._failed.items():
                 _LOG.warning("%d rows on which step %s failed became dead letters", rows, step)
+            for step, rows in self._late.items():
+                _LOG.warning("%d rows too late for step %s", rows, step)
             if self._ahead:
                 _LOG.warning(
                     "%d rows from the future since the last line, for example %s", self._ahead, self._first_ahead
                 )
             self._misplaced.clear()
             self._failed.clear()
+            self._late.clear()
             self._ahead = 0
             self._said, self._batches, self._rows_in, self._rows_out = self._clock(), 0, 0, 0

@@ -249,9 +249,10 @@ class _Runner:
     def _progress(
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
-        streams, misplaced, failed = Counter[str](), Counter[str](), Counter[str]()
+        streams, late, misplaced, failed = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         for task in tasks:
             streams.update(task.rows_out)
+            late.update(task.late)
             misplaced.update(task.misplaced)
             failed.update(task.failed)
         slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
@@ -273,7 +274,7 @@ class _Runner:
             watermark=watermark,
             held_back=held_back,
             state_bytes=sum(self._standing.state_bytes.values()),
-            late=sum(task.late for task in tasks),
+            late=dict(late),
             ahead=sum(task.ahead for task in tasks),
             first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),
             undecoded=sum(task.undecoded for task in tasks),

@@ -10,20 +10,26 @@ Spark knows, come in as a function.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
+from holdfast.planning.aggregation import split_compute
 from holdfast.planning.graph import makes_stream
 from holdfast.planning.plan import Plan
 from holdfast.planning.run_checks import not_built
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
-from holdfast.spec.steps import Step
+from holdfast.spec.partial_aggregates import partial_aggregates
+from holdfast.spec.steps import Aggregate, Step
 from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.union import UnionLayout
+from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
+from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
+from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.codecs import arrow_schema
 
 COLUMN, ROW = "column", "row"
@@ -48,12 +54,15 @@ def failed_rows(step: Step, failed: TimedRows) -> tuple[TimedRows, list[FailedRo
 def _reason(step: Step, column: str | None) -> str:
     if column is None:
         return f"Spark SQL can't compute the filter {step.filter} for this row: {_WHY}"
-    return f"Spark SQL can't compute column {column} for this row: {_WHY}"
+    made = next((item for item in step.select or () if item.endswith(f" AS `{column}`")), f"column {column}")
+    return f"Spark SQL can't compute {made} for this row: {_WHY}"
 
 
 SOURCE = "source"
 SQL_VERBS = ("filter", "select")
-PYTHON_VERBS = ("apply", "process", "deduplicate")
+PARTIAL = "partial"
+"""The part of an `aggregate` that runs before its rows travel."""
+PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", PARTIAL)
 SINK_VERBS = ("to", "repartition", "broadcast")
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
@@ -80,6 +89,8 @@ class GraphNode:
     """The schema of its output rows; for a sink, of its input rows."""
     step: Step | None = None
     """None for a stream."""
+    aggregate: AggregatePlan | None = None
+    """What an `aggregate` computes itself, between the Spark SQL of its arguments and of its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,7 @@ class CompiledGraph:
 def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
     """Compile a valid app. `select_schema` is called once per `select`, in order of flow."""
     require_built(spec)
-    flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema)
+    flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema, partial=partial_aggregates(spec))
     needed = _needed(flow.steps)
     for name in sorted({source for step in spec.steps for source in step.inputs}):
         if name not in flow.steps or makes_stream(flow.steps[name]):
@@ -180,6 +191,10 @@ class _Flow:
     """Stream or step -> the node whose rows its readers get."""
     waiting: dict[str, int] = field(default_factory=dict)
     """Intermediate streams, whose columns are those of a step further down."""
+    partial: Mapping[str, str] = field(default_factory=dict)
+    """Step that sends rows on -> the aggregate that they are aggregated for."""
+    sent: dict[str, AggregatePlan] = field(default_factory=dict)
+    """Aggregate to which partials are sent -> what it computes."""
 
     def add_source(self, name: str) -> None:
         made = name in self.steps
@@ -190,21 +205,58 @@ class _Flow:
 
     def add_step(self, step: Step) -> None:
         inputs = tuple(self.read_as[name] for name in step.inputs)
-        given = [self.nodes[at] for at in inputs]
-        if step.deduplicate is not None:
-            by = (find_column(given[0].schema, name) for name in step.deduplicate.by)
-            check_key_types([given[0].schema.field(at) for at in by if at is not None], step.name)
-        node = GraphNode(
-            len(self.nodes), step.name, step.verb, inputs, _level(step.verb, given), self._schema(step, given), step
-        )
-        self.nodes.append(node)
+        if step.name in self.partial:
+            inputs = (self._add_partial(self.steps[self.partial[step.name]], inputs[0]).index,)
+        if keyed := step.deduplicate or step.aggregate:
+            schema = self.nodes[inputs[0]].schema
+            by = (find_column(schema, name) for name in keyed.by)
+            check_key_types([schema.field(at) for at in by if at is not None], step.name)
+        if step.aggregate is not None:
+            node = self._add_aggregate(step, step.aggregate, inputs[0])
+        else:
+            node = self._add(step, inputs)
         self.read_as[step.name] = inputs[0] if step.to is not None else node.index
-        if step.dead_letter is not None and step.verb in SQL_VERBS:
-            self._add_failures(step, node, given[0])
         if (source := self.waiting.pop(step.name, None)) is not None:
             # The planner's columns may lack types that only Spark knows.
             self.nodes[source] = replace(self.nodes[source], schema=node.schema)
             self.read_as[step.name] = source
+
+    def _add(self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None) -> GraphNode:
+        given = [self.nodes[at] for at in inputs]
+        schema = self._schema(step, given) if plan is None else AggregateStep(step.name, plan, step.name).schema
+        level = _level(step.verb, given)
+        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan)
+        self.nodes.append(node)
+        if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
+            self._add_failures(step, node, given[0])
+        return node
+
+    def _add_aggregate(self, step: Step, verb: Aggregate, given: int) -> GraphNode:
+        """Add the step itself, and where it needs them, selects before and behind it."""
+        plan = self.sent.get(step.name)
+        if plan is None:
+            given, plan = self._arguments(step, verb, given)
+        node = self._add(step, (given,), plan)
+        return self._add(_select(step, plan.parts.after, "Fail"), (node.index,)) if plan.parts.after else node
+
+    def _add_partial(self, step: Step, given: int) -> GraphNode:
+        """Add the part of an `aggregate` that runs before its rows travel."""
+        assert step.aggregate is not None  # noqa: S101 - `partial_aggregates` names only such steps
+        given, plan = self._arguments(step, step.aggregate, given)
+        self.sent[step.name] = plan = replace(plan, sent=True)
+        level = _level(PARTIAL, [self.nodes[given]])
+        schema = PartialAggregateStep(step.name, plan).schema
+        node = GraphNode(len(self.nodes), step.name, PARTIAL, (given,), level, schema, step, plan)
+        self.nodes.append(node)
+        return node
+
+    def _arguments(self, step: Step, verb: Aggregate, given: int) -> tuple[int, AggregatePlan]:
+        """Return the node with the arguments of the calls of an `aggregate`, and what it computes over that."""
+        columns = tuple(self.nodes[given].schema.names)
+        parts = split_compute(verb, columns, carry=step.late == "DeadLetter")
+        if parts.before:
+            given = self._add(_select(step, parts.before, step.on_error), (given,)).index
+        return given, AggregatePlan(verb, parts, self.nodes[given].schema, columns)
 
     def _add_failures(self, step: Step, node: GraphNode, given: GraphNode) -> None:
         schema = failed_schema(given.schema)
@@ -232,6 +284,14 @@ class _Flow:
         for other in given[1:]:
             _check_columns(step, given[0], other)
         return schema
+
+
+def _select(step: Step, items: tuple[str, ...], on_error: Literal["Fail", "DeadLetter"]) -> Step:
+    """Return a part of a step as a select: checked already, with the step, and maybe longer than a user's may be."""
+    letters = step.dead_letter if on_error == "DeadLetter" else None
+    return Step.model_construct(
+        name=step.name, inputs=step.inputs, select=items, on_error=on_error, dead_letter=letters
+    )
 
 
 def _merged_late(nodes: list[GraphNode]) -> tuple[GraphNode, ...]:

@@ -196,7 +196,11 @@ class _Segment:
     ) -> None:
         """Add a column, and one for failed rows if wanted, and drop columns that are no longer needed."""
         made = {node.index: value}
-        failures = [one for one in self.compiled.nodes if one.verb == FAILED and one.name == node.name]
+        failures = [
+            one
+            for one in self.compiled.nodes
+            if one.verb == FAILED and one.name == node.name and one.level == node.level
+        ]
         if tries is not None and failures:
             made[failures[0].index] = tries.failed(F.col(_of(failures[0].inputs[0])))
         kept = [one for one in self._needed_after(node) if one in self.lines]

@@ -91,8 +91,10 @@ def count_of(plan: Plan, stream: str) -> int:
     return 1 if count is None else count.actual
 
 
-TIMED_VERBS = ("process", "deduplicate")
+TIMED_VERBS = ("process", "deduplicate", "aggregate")
 """The verbs that look at the watermark."""
+WAITING_VERBS = ("process", "aggregate")
+"""The verbs whose due rows may wait for a later batch: timers that have not fired, windows that have not left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,8 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     columns = {kept_event_time(compiled, compiled.nodes[at], declared) for at in node.inputs}
     column, step = columns.pop() if len(columns) == 1 else None, node.step
     function = step.apply or step.process
+    if step.aggregate is not None:
+        return None
     if function is not None and column not in (function.keeps or ()):
         return None
     if step.select is not None and not {column, "*"} & {text.strip() for text in step.select}:
@@ -203,10 +207,10 @@ def _sources_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
 
 
 def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
-    """Return for each node the steps with timers whose rows reach it in the same task, itself included."""
+    """Return for each node the steps of `WAITING_VERBS` whose rows reach it in the same task, itself included."""
     reach: list[frozenset[str]] = []
     for node in compiled.nodes:
-        own = frozenset({node.name}) if node.verb == "process" else frozenset[str]()
+        own = frozenset({node.name}) if node.verb in WAITING_VERBS else frozenset[str]()
         reach.append(own.union(*(reach[at] for at in node.inputs)))
     return reach
 

@@ -38,7 +38,8 @@ class TaskReport:
     rows_out: dict[str, int] = field(default_factory=dict)
     """Stream -> rows written."""
     bytes_out: int = 0
-    late: int = 0
+    late: dict[str, int] = field(default_factory=dict)
+    """Step -> rows that were late for it, or lacked the event time it needs."""
     ahead: int = 0
     """Records and watermarks whose event time is farther ahead of the clock than `maxAhead`."""
     first_ahead: str | None = None
@@ -62,6 +63,11 @@ class TaskReport:
     """Why the local store was not used and had to be restored; None if it was used."""
     replayed: bool = False
     """Outputs and state came from the delta of an earlier try."""
+
+    def note_late(self, step: str, rows: int) -> None:
+        """Count rows that were late for a step."""
+        if rows:
+            self.late[step] = self.late.get(step, 0) + rows
 
     def note_ahead(self, said: Sequence[str]) -> None:
         """Count records or watermarks that are too far ahead, given as one sentence each."""
@@ -191,9 +197,13 @@ class TurnNote:
     """Dead letter stream -> the dead letters of this turn."""
     phases: dict[str, float] = field(default_factory=dict)
 
-    def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
-        """Add the dead letters of a step to those of this turn."""
+    def add_letters(self, stream: str, letters: pa.RecordBatch) -> None:
+        """Add dead letters of this turn to those of a stream."""
         self.letters.setdefault(stream, []).append(letters)
+
+    def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
+        """Add dead letters of rows on which a step failed, and count them."""
+        self.add_letters(stream, letters)
         self.report.failed[step] = self.report.failed.get(step, 0) + letters.num_rows
 
     def packed(self) -> bytes:

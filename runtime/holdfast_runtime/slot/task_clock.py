@@ -109,8 +109,8 @@ def _unfired_said(unfired: Mapping[str, int]) -> str | None:
         return None
     step = min(unfired, key=lambda one: unfired[one])
     return (
-        f"step {step}: more timers are due than fire in one batch, those from {event_moment(unfired[step])} on fire in "
-        "the next ones"
+        f"step {step}: more timers or windows are due than one batch takes, those from {event_moment(unfired[step])} "
+        "on follow in the next ones"
     )
 
 

@@ -12,20 +12,33 @@ import pyarrow as pa
 from holdfast.control.producers import Delivery
 from holdfast.errors import HoldfastError
 from holdfast.spec.kept_state import state_name
+from holdfast.spec.steps import Step
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.segments.graph import FAILED, FAILURES, SINK_VERBS, SOURCE, SQL_VERBS, GraphNode, failed_rows
+from holdfast_runtime.segments.graph import (
+    FAILED,
+    FAILURES,
+    PARTIAL,
+    SINK_VERBS,
+    SOURCE,
+    SQL_VERBS,
+    GraphNode,
+    failed_rows,
+)
 from holdfast_runtime.slot.batch_plan import Turn
 from holdfast_runtime.slot.inputs import InputReader
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, kept_event_time, typed_streams
 from holdfast_runtime.slot.report import TaskReport, TurnNote
 from holdfast_runtime.slot.task_clock import held, waits
+from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.failures import letters_of
+from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
+from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.user_functions import load_function
@@ -151,19 +164,33 @@ class WorkerTools:
             if letters is None:
                 return lambda rows, _, __: apply_or_name(function, rows[0])
             return lambda rows, note, __: _applied(function, letters, rows[0], note)
-        if step.process is not None:
-            inherited = InheritedNames(kept_event_time(self.program.compiled, node, self._declared), state_name(step))
-            called = load_function(step.process.function, code)
-            process = ProcessStep(step.name, step.process, called, given[0], node.schema, inherited)
-            return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
-        if step.deduplicate is not None:
-            once = DeduplicateStep(step.name, step.deduplicate, given[0], state_name(step))
-            return lambda rows, note, tables: self._deduplicated(once, rows[0], note, tables)
+        if (keyed := self._keyed(node, step, given[0])) is not None:
+            return keyed
         if node.verb == "merge":
             return lambda rows, _, __: merge(rows, node.schema)
         # Run as any other verb, or not at all, the app would write wrong rows and nobody would notice.
         message = f"step {step.name}: slots can't run the verb {node.verb}. This is a bug in Holdfast; please report it"
         raise HoldfastError(message)
+
+    def _keyed(self, node: GraphNode, step: Step, given: pa.Schema) -> StepRun | None:
+        """Return how a step with state runs, or sends on what it keeps of rows; None for other verbs."""
+        code, letters = self.program.spec.runtime.code, step.dead_letter if step.on_error == "DeadLetter" else None
+        late_to = step.dead_letter if step.late == "DeadLetter" else None
+        if step.process is not None:
+            inherited = InheritedNames(kept_event_time(self.program.compiled, node, self._declared), state_name(step))
+            called = load_function(step.process.function, code)
+            process = ProcessStep(step.name, step.process, called, given, node.schema, inherited)
+            return lambda rows, note, tables: self._processed(process, letters, rows[0], note, tables)
+        if step.deduplicate is not None:
+            once = DeduplicateStep(step.name, step.deduplicate, given, state_name(step))
+            return lambda rows, note, tables: self._deduplicated(once, late_to, rows[0], note, tables)
+        if node.aggregate is not None:
+            if node.verb == PARTIAL:
+                before = PartialAggregateStep(step.name, node.aggregate)
+                return lambda rows, note, _: _gathered(before, rows[0], note)
+            windows = AggregateStep(step.name, node.aggregate, state_name(step), apart=letters is not None)
+            return lambda rows, note, tables: self._aggregated(windows, letters, late_to, rows[0], note, tables)
+        return None
 
     def _clock(self, step: str, note: TurnNote) -> StepClock:
         """Return the clock of a step, held back by due timers of steps before it that have not fired."""
@@ -173,9 +200,31 @@ class WorkerTools:
         mark = held(plan, step, clock.watermark, clock.before, note.unfired)
         return replace(clock, watermark=mark, ended=False)
 
-    def _deduplicated(self, once: DeduplicateStep, rows: TimedRows, note: TurnNote, tables: TaskTables) -> TimedRows:
-        made = once.run(rows, tables, self._clock(once.name, note))
-        note.report.late += once.late
+    def _deduplicated(
+        self, once: DeduplicateStep, late_to: str | None, rows: TimedRows, note: TurnNote, tables: TaskTables
+    ) -> TimedRows:
+        clock = self._clock(once.name, note)
+        made = once.run(rows, tables, clock)
+        _note_late(once, late_to, clock, "its key may be forgotten", note)
+        return made
+
+    def _aggregated(
+        self,
+        windows: AggregateStep,
+        letters: str | None,
+        late_to: str | None,
+        rows: TimedRows,
+        note: TurnNote,
+        tables: TaskTables,
+    ) -> TimedRows:
+        clock = self._clock(windows.name, note)
+        made = windows.run(rows, tables, clock)
+        _note_late(windows, late_to, clock, "its window has closed", note)
+        for keys, failed in windows.failed:
+            note.put_aside(windows.name, str(letters), letters_of(windows.name, keys, failed))
+        if windows.waiting is not None:
+            note.unfired[windows.name] = windows.waiting
+            note.report.wake = clock.now if note.report.wake is None else min(note.report.wake, clock.now)
         return made
 
     def _processed(
@@ -189,7 +238,7 @@ class WorkerTools:
             if failed:
                 note.put_aside(process.name, letters, letters_of(process.name, rows, failed))
         report = note.report
-        report.late += process.late
+        report.note_late(process.name, process.late)
         if process.wake is not None:
             report.wake = process.wake if report.wake is None else min(report.wake, process.wake)
         if process.unfired is not None:
@@ -224,6 +273,19 @@ class WorkerTools:
         return OutputStream(
             stream, count_of(self.program.plan, stream), None, declared.partitioner, codec, typed=False, limit=limit
         )
+
+
+def _gathered(before: PartialAggregateStep, rows: TimedRows, note: TurnNote) -> TimedRows:
+    made = before.run(rows)
+    note.report.note_late(before.name, before.late)
+    return made
+
+
+def _note_late(step: LeavesOutLateRows, stream: str | None, clock: StepClock, loss: str, note: TurnNote) -> None:
+    """Count the rows that a step left out as late, and turn them into dead letters if it names a stream for them."""
+    note.report.note_late(step.name, step.late)
+    if stream is not None and step.late:
+        note.add_letters(stream, late_letters(step.name, step.late_rows, clock, loss))
 
 
 def _applied(function: UserFunction, stream: str, given: TimedRows, note: TurnNote) -> TimedRows:

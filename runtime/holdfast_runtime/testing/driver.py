@@ -35,7 +35,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.testing.failures import CrashPoint, TestMisuseError
 from holdfast_runtime.testing.records import AppStreams, ControlRecord, Record
 from holdfast_runtime.testing.stand_ins import AppLike, History, app_of, columns_of_selects, grown, job_of, offline
-from holdfast_runtime.testing.states import TaskStates
+from holdfast_runtime.testing.states import ALL_KEYS, TaskStates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ class TestDriver:
         folder = data or Path(self._stack.enter_context(TemporaryDirectory(prefix="holdfast-test-")))
         self._data = DataDir(folder)
         self.late = 0
-        """Rows that arrived behind the watermark, since this driver was created."""
+        """Rows that were late for a step, since this driver was created."""
         self.ahead = 0
         """Records whose event time was farther ahead of the clock than `maxAhead`, since this driver was created."""
         self.undecoded = 0
@@ -261,6 +261,13 @@ class TestDriver:
         found = self._kept().key(step, key, self._now)
         return () if found is None else found.timers
 
+    def kept_rows(self, step: str, key: Any = ALL_KEYS) -> list[dict[str, Any]]:
+        """Return the rows that a `deduplicate` step keeps, or those of one key (a tuple if of several columns).
+
+        They come as they are kept: task by task, the oldest stretch of time first, otherwise in no useful order.
+        """
+        return list(self._kept().rows(step, key))
+
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
         """Return all state of a task as table -> key -> value, in bytes, for comparisons."""
         return self._kept().tables(self._task(task))
@@ -352,7 +359,7 @@ class TestDriver:
 
     def _count(self, tasks: Sequence[TaskReport]) -> None:
         for task in tasks:
-            self.late += task.late
+            self.late += sum(task.late.values())
             self.ahead += task.ahead
             self.undecoded += task.undecoded
             self.failed += sum(task.failed.values())

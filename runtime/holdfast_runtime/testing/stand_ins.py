@@ -127,11 +127,15 @@ def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSch
             'SparkSession.builder.master("local[1]").getOrCreate() makes it; apps without filter and select need none'
         )
         raise SparkNeededError(message)
-    return _nobody_asks
+    return _expressions_of_aggregates
 
 
-def _nobody_asks(given: pa.Schema, _: tuple[str, ...]) -> pa.Schema:
-    return given
+def _expressions_of_aggregates(_: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
+    message = (
+        f"Spark SQL computes {', '.join(items)} for an aggregate, where arguments, conditions or results are more than "
+        "columns: give the driver a session, TestDriver(app, spark=spark)"
+    )
+    raise SparkNeededError(message)
 
 
 def _answer(slot: Slot) -> str:

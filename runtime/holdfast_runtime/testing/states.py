@@ -24,6 +24,7 @@ from holdfast_runtime.slot.program import Program, clock_plan
 from holdfast_runtime.state.environment import last_use_at
 from holdfast_runtime.state.opening import restore
 from holdfast_runtime.state.place import file_stamp, read_sidecar
+from holdfast_runtime.state.runs_view import RunsView
 from holdfast_runtime.state.task_store import CONTROL, TaskStore
 from holdfast_runtime.state.trust import ExpectedStore, StoreUse, TrustFacts, trust
 from holdfast_runtime.steps.context import StepClock
@@ -32,6 +33,10 @@ from holdfast_runtime.steps.key_table import KeyTable, row_key
 from holdfast_runtime.streams.codecs.codec import listed
 from holdfast_runtime.streams.keys import key_bytes
 from holdfast_runtime.testing.failures import TestMisuseError
+
+ALL_KEYS: Any = object()
+"""Asks for rows of all keys: None is a key."""
+_ROW_VERBS = ("deduplicate", "aggregate")
 
 
 class TaskStates:
@@ -44,15 +49,7 @@ class TaskStates:
         """Return the state that a step keeps for a key; None if there is none."""
         node, keeper, verb = self._stateful(step)
         schema = self._program.compiled.nodes[node.inputs[0]].schema
-        columns = pa.schema([schema.field(name) for name in verb.by])
-        values = [key] if len(verb.by) == 1 else list(key)
-        try:
-            one = pa.RecordBatch.from_arrays(
-                [pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns
-            )
-        except (pa.ArrowException, ValueError, TypeError) as error:
-            message = f"{key!r} is no key of step {step}, which keeps state by ({listed(columns)}): {error}"
-            raise TestMisuseError(message) from error
+        one = _key_row(step, pa.schema([schema.field(name) for name in verb.by]), key)
         wanted = row_key(key_bytes(one, verb.by)[0].as_py())
         skew = self._done.skew
         moment = BatchMoment(StepClock(now + skew, None, skew=skew), None if verb.ttl is None else millis(verb.ttl))
@@ -62,6 +59,18 @@ class TaskStates:
                 if state or state.timers:
                     return state
         return None
+
+    def rows(self, step: str, key: Any) -> Iterator[dict[str, Any]]:
+        """Yield the rows that a step keeps in runs, of one key if it is not `ALL_KEYS`; task by task."""
+        keeper = self._keeping_rows(step)
+        for task in self._done.turns:
+            with self._tables(task) as tables:
+                view = RunsView.of(tables.table(state_name(keeper)))
+                if view is None:
+                    continue
+                wanted = None if key is ALL_KEYS else _key_row(step, view.key, key)
+                for _, rows in view.rows(wanted):
+                    yield from rows.to_pylist()
 
     def tables(self, task: str) -> dict[str, dict[bytes, bytes]]:
         """Return all state of a task as table -> key -> value, in bytes, for comparisons."""
@@ -84,11 +93,23 @@ class TaskStates:
         nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
         if step not in nodes:
             message = f"there is no process step {step}{did_you_mean(step, nodes)}"
+            if step in self._row_keepers():
+                message = f"step {step} keeps rows, not a value for each key: kept_rows({step!r}, key) returns them"
             raise TestMisuseError(message)
         found = nodes[step]
         assert found.step is not None  # noqa: S101 - its verb says so
         assert found.step.process is not None  # noqa: S101
         return found, found.step, found.step.process
+
+    def _keeping_rows(self, step: str) -> Step:
+        steps = self._row_keepers()
+        if step not in steps:
+            message = f"there is no {' or '.join(_ROW_VERBS)} step {step}{did_you_mean(step, steps)}"
+            raise TestMisuseError(message)
+        return steps[step]
+
+    def _row_keepers(self) -> dict[str, Step]:
+        return {step.name: step for step in self._program.spec.steps if step.verb in _ROW_VERBS}
 
     @contextmanager
     def _tables(self, task: str) -> Iterator[TaskStore]:
@@ -112,3 +133,15 @@ class TaskStates:
                 raise TestMisuseError(message)
             with restored.store as store:
                 yield store
+
+
+def _key_row(step: str, columns: pa.Schema, key: Any) -> pa.RecordBatch:
+    """Return a key as a row; a key of several columns is a tuple."""
+    try:
+        values = [key] if len(columns) == 1 else list(key)
+        return pa.RecordBatch.from_arrays(
+            [pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns
+        )
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        message = f"{key!r} is no key of step {step}, which keeps state by ({listed(columns)}): {error}"
+        raise TestMisuseError(message) from error
