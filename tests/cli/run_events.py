@@ -17,6 +17,7 @@ STARTED = AttemptStarted(
     data=".holdfast/ad-clicks",
     spark_ui="http://127.0.0.1:4040",
     segments=("python", "sql", "python"),
+    stateful=("first", "counts"),
 )
 FIRST = Progress(
     batch=41,
@@ -51,7 +52,7 @@ def batches(number: int) -> list[Progress]:
     following = [replace(plain, batch=FIRST.batch + i, at=AT + i * 1000) for i in range(1, number)]
     if number > 2:
         following[1] = replace(
-            following[1], late=7, undecoded=1, tombstones=3, failed={"paid": 4}, misplaced={"clicks": 2}
+            following[1], late={"first": 7}, undecoded=1, tombstones=3, failed={"paid": 4}, misplaced={"clicks": 2}
         )
     return [FIRST, *following][:number]
 

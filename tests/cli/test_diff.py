@@ -89,6 +89,30 @@ def test_a_column_that_state_holds_cannot_change_its_type(holdfast: Holdfast) ->
     assert "refused: NewRun" in ran.out
 
 
+DEDUPLICATED = """\
+apiVersion: holdfast.dev/v1alpha1
+kind: StreamApp
+metadata: {name: single}
+spec:
+  systems: [{name: here, log: {}}]
+  streams:
+  - {name: given, system: here, partitions: 2, key: [id], schema: "id BIGINT, n BIGINT"}
+  - {name: single, system: here, partitions: 2, key: [id]}
+  steps:
+  - {name: once, from: [given], deduplicate: {by: [ID]}}
+  - {name: out, from: [once], to: single}
+"""
+
+
+@pytest.mark.parametrize(("column", "code"), [("id", 1), ("n", 0)])
+def test_of_what_a_deduplicate_passes_it_keeps_the_key_alone(holdfast: Holdfast, column: str, code: int) -> None:
+    Path("old.yaml").write_text(DEDUPLICATED, encoding="utf-8")
+    Path("new.yaml").write_text(DEDUPLICATED.replace(f"{column} BIGINT", f"{column} INT"), encoding="utf-8")
+    ran = holdfast("diff", "old.yaml", "new.yaml")
+    assert ran.code == code
+    assert (f"state of once: {column}" in ran.out) is (code == 1)
+
+
 def test_a_column_that_only_comes_or_goes_does_not_touch_state(holdfast: Holdfast) -> None:
     changed(("user STRING,", "user STRING, device STRING,"))
     assert holdfast("diff", "app.yaml", "new.yaml").code == 0
@@ -114,7 +138,9 @@ def test_a_step_with_state_under_another_name_is_refused_as_the_run_refuses_it(h
     assert "note: spec.steps[counts]: the state of counts is given up" in ran.out
     assert "note: spec.steps[tally]: counts is gone and tally is new" in ran.out
     assert "say `was: counts` in it, and its state follows" in ran.out
-    assert ran.out.splitlines()[-1] == "refused: StepRenamed: see the note of each (spec.steps[tally])"
+    assert ran.out.splitlines()[-1] == (
+        "refused: StateMisfit, StepRenamed: see the note of each (spec.steps[tally], spec.steps[by-campaign])"
+    )
 
 
 def test_a_renamed_step_that_says_what_it_was_is_compared_with_that(holdfast: Holdfast) -> None:

@@ -28,6 +28,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "data": ".holdfast/ad-clicks",
         "sparkUi": "http://127.0.0.1:4040",
         "segments": ["python", "sql", "python"],
+        "stateful": ["first", "counts"],
         "givenUp": [],
     }
     assert event_json(FIRST) == {
@@ -45,7 +46,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "watermark": AT - 12_000,
         "heldBack": FIRST.held_back,
         "stateBytes": 12_345_678,
-        "late": 0,
+        "late": {},
         "ahead": 0,
         "firstAhead": None,
         "undecoded": 0,
@@ -104,7 +105,8 @@ def test_metrics_of_a_run() -> None:
         f"holdfast_batches_total {app} run=1": 3,
         f"holdfast_rows_in_total {app} run=1": 36_000,
         f"holdfast_rows_out_total {app} run=1 stream=attributed": 2_700,
-        f"holdfast_late_rows_total {app} run=1": 7,
+        f"holdfast_late_rows_total {app} run=1 step=first": 7,
+        f"holdfast_late_rows_total {app} run=1 step=counts": 0,
         f"holdfast_undecoded_records_total {app} run=1": 1,
         f"holdfast_failed_rows_total {app} run=1 step=paid": 4,
         f"holdfast_tombstones_total {app} run=1": 3,
@@ -130,7 +132,7 @@ def test_before_the_first_batch_counters_are_zero_and_nothing_is_made_up() -> No
     metrics.note(STARTED)
     metrics.note(replace(FIRST, watermark=None))
     found = scraped(metrics)
-    assert found["holdfast_late_rows_total app=ad-clicks run=1"] == 0
+    assert found["holdfast_late_rows_total app=ad-clicks run=1 step=first"] == 0
     assert not [name for name in found if name.startswith("holdfast_watermark") or "_created" in name]
 
 

@@ -100,14 +100,21 @@ def test_lines_come_at_most_once_a_second_and_at_the_end() -> None:
 
 
 def test_what_is_notable_is_said_at_once_but_not_in_every_batch() -> None:
-    late = [replace(FIRST, batch=i, late=2, restored=()) for i in range(30)]
+    late = [replace(FIRST, batch=i, late={"first": 2}, restored=()) for i in range(30)]
     events: list[tuple[float, Event]] = [(0.0, STARTED), *((0.5 * i, one) for i, one in enumerate(late))]
     lines = printed(events)
-    assert [line for line in lines if line.endswith("too late")] == [
-        "batch 0: 2 rows too late",
-        "batch 20: 2 rows too late",
+    assert [line for line in lines if line.endswith("too late for first")] == [
+        "batch 0: 2 rows too late for first",
+        "batch 20: 2 rows too late for first",
     ]
     assert any(line.startswith("batch 29: ") and line.endswith("late 60") for line in lines)
+
+
+def test_late_rows_are_said_for_each_step_and_counted_together() -> None:
+    late = replace(FIRST, batch=7, late={"per-minute": 3, "first": 1}, restored=())
+    lines = printed([(0.0, STARTED), (1.0, late)])
+    assert "batch 7: 3 rows too late for per-minute, 1 row too late for first" in lines
+    assert any(line.startswith("batch 7: in ") and line.endswith("late 4") for line in lines)
 
 
 def test_rows_from_the_future_are_said_and_a_clock_that_was_set_too() -> None:
@@ -129,7 +136,7 @@ def test_a_run_in_a_log() -> None:
         "batch 43: 1 record could not be decoded",
         "batch 43: 4 rows of step paid failed and became dead letters",
         "batch 43: 2 records of clicks misplaced: a producer has not seen it grow",
-        "batch 43: 7 rows too late",
+        "batch 43: 7 rows too late for first",
         "draining: finishing batch 44, press Ctrl-C again to stop at once",
         f"batch 43: in 36,000 (18.0 k/s), out 2,700 (1.4 k/s), {rest}, {odd}",
         "idle: nothing is left to read; everything is committed",

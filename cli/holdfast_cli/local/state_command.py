@@ -21,12 +21,17 @@ Exit codes: 0 done, 1 the app is invalid, 2 there is no such state, or it can't 
 """
 _LS_EPILOG = (
     "A table has the name of the step it belongs to, or of what the step `was`; names that begin with a dot are "
-    "Holdfast's own.\n\n" + _EPILOG
+    "Holdfast's own.\n"
+    "Tables of `deduplicate` have rows in runs, which batches add and later ones merge. Instead of KEYS they have\n"
+    "ROWS (some count twice while they are merged), RUNS, and when the OLDEST and NEWEST stretch of time begins.\n\n"
+    + _EPILOG
 )
 _GET_EPILOG = (
     """\
-Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up). Of other tables keys and
-values are texts, or base64:... where they are not. With -o json each row is a line.
+Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up). Rows of `deduplicate`
+steps show key, event time and, with `within`, when the stretch of time begins that they are kept in (bucket); a key may
+have several. Of other tables keys and values are texts, or base64:... where they are not. With -o json each row is a
+line.
 
 examples:
   holdfast state get app.yaml --table changed --key sku-1
@@ -38,7 +43,8 @@ examples:
 _EXPORT_EPILOG = (
     """\
 Columns: task, the key's own columns, state and timers as JSON, and touched for `process` steps; task, key, kind and
-time for their timers; task, key and value as bytes for other tables.
+time for their timers; task, the key's own columns, bucket and time for `deduplicate` steps; task, key and value as
+bytes for other tables.
 
 """
     + _EPILOG

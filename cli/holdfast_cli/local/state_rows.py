@@ -1,7 +1,7 @@
 """Rows of state tables, decoded to JSON and to Arrow columns.
 
-The table's name determines the kind of its rows: keys of a `process` step, its timers, or plain bytes. Must not open
-stores or print.
+The table's name determines the kind of its rows: keys of a `process` step, its timers, or plain bytes; those of tables
+in runs are in `state_runs`. Must not open stores or print.
 """
 
 import base64
@@ -58,6 +58,7 @@ class StepKeys:
         self.schema = schema
         self._reader = KeyReader(schema, schema.names)
         self._text = len(schema) == 1 and pa.types.is_string(schema.field(0).type)
+        self._binary = len(schema) == 1 and pa.types.is_binary(schema.field(0).type)
 
     def values(self, stored: bytes) -> tuple[Any, ...]:
         """Return one value per key column."""
@@ -65,13 +66,19 @@ class StepKeys:
 
     def shown(self, stored: bytes) -> Any:
         """Return the only value, or a list of several."""
-        values = [plain(value) for value in self.values(stored)]
-        return values[0] if len(values) == 1 else values
+        return self.shown_values(self.values(stored))
+
+    def shown_values(self, values: Sequence[Any]) -> Any:
+        """Return the only value, or a list of several."""
+        found = [plain(value) for value in values]
+        return found[0] if len(found) == 1 else found
 
     def looked_up(self, text: str) -> bytes:
         """Return the key as stored in the table."""
         if self._text:
             return row_key(text.encode())
+        if self._binary:
+            return row_key(_plain_key(text))
         try:
             found = json.loads(text)
         except ValueError:

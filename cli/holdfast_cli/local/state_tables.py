@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ import pyarrow as pa
 
 from holdfast.errors import UserActionError
 from holdfast.suggest import did_you_mean
-from holdfast_cli.local.state_rows import Row, RowKind, as_json, row_kind
+from holdfast_cli.local.state_rows import RowKind, as_json, row_kind
+from holdfast_cli.local.state_runs import RunsRows, is_for_runs, runs_size
 from holdfast_cli.local.state_stores import OpenedState, RunStores
 from holdfast_cli.output.screen import TextTable, print_json, screen
 
 _NUMBERS = ("KEYS", "BYTES", "BATCH", "EPOCH")
+_OF_RUNS = ("rows", "runs", "oldest", "newest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,15 @@ def show_tables(stores: RunStores, task: str | None, output: str, color: str) ->
         tree = {"app": stores.logs.app.name, "run": stores.run, "tasks": tasks}
         print_json(tree)
         return
-    table = TextTable("TASK", "TABLE", *_NUMBERS, "FROM", right=_NUMBERS)
+    # Most apps have no such tables, and their lines stay short.
+    more = _OF_RUNS if any(each["runs"] is not None for one in tasks for each in one["tables"]) else ()
+    names = ("KEYS", *(name.upper() for name in more), *_NUMBERS[1:])
+    table = TextTable("TASK", "TABLE", *names, "FROM", right=names)
     for one in tasks:
         source = one["from"] if one["why"] is None else f"{one['from']} ({one['why']})"
-        standing = str(one["batch"]), "-" if one["epoch"] is None else str(one["epoch"])
         for each in one["tables"] or [{"name": "-", "keys": 0, "bytes": 0}]:
-            table.add(one["task"], each["name"], str(each["keys"]), str(each["bytes"]), *standing, source)
+            cells = [*(each.get(name) for name in ("keys", *more, "bytes")), one["batch"], one["epoch"]]
+            table.add(one["task"], each["name"], *("-" if cell is None else str(cell) for cell in cells), source)
     table.print(screen(color))
     for one in tasks:
         for damaged in one["damaged"]:
@@ -64,10 +69,9 @@ def show_rows(stores: RunStores, wanted: RowSelection, output: str, color: str) 
             break
         with stores.opened(name) as found:
             tables |= {table.name for table in found.store.tables()}
-            kind = row_kind(stores.logs, wanted.table)
             # Read all rows before the store closes: closing checks that none was overwritten meanwhile.
-            some = islice(_rows(found, kind, wanted), wanted.most - len(rows))
-            rows += [{"task": name} | kind.shown(row) for row in some]
+            some = islice(_shown(found, stores, wanted), wanted.most - len(rows))
+            rows += [{"task": name} | row for row in some]
     check_table(wanted.table, tables)
     if wanted.key is not None and not rows:
         message = f"table {wanted.table} has no key {wanted.key}"
@@ -86,9 +90,18 @@ def check_table(name: str, tables: set[str]) -> None:
         raise UserActionError(message, code="UsageError")
 
 
-def _rows(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[Row]:
+def _shown(found: OpenedState, stores: RunStores, wanted: RowSelection) -> Iterator[dict[str, Any]]:
+    """Yield the selected rows of a task as JSON values."""
+    runs = RunsRows.of(found.store, wanted.table)
+    if runs is not None:
+        yield from runs.shown(wanted.key)
+    elif not is_for_runs(stores.logs, wanted.table):
+        yield from _shown_values(found, row_kind(stores.logs, wanted.table), wanted)
+
+
+def _shown_values(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[dict[str, Any]]:
     if wanted.key is None:
-        yield from found.store.rows(wanted.table)
+        yield from map(kind.shown, found.store.rows(wanted.table))
         return
     key = kind.looked_up(wanted.key)
     if key is None:
@@ -96,12 +109,17 @@ def _rows(found: OpenedState, kind: RowKind, wanted: RowSelection) -> Iterator[R
         raise UserActionError(message, code="UsageError")
     value = found.store.get(wanted.table, key)
     if value is not None:
-        yield key, value
+        yield kind.shown((key, value))
 
 
 def _task(found: OpenedState) -> dict[str, Any]:
     head = found.store.head
-    tables = [{"name": one.name, "keys": one.keys, "bytes": one.bytes} for one in found.store.tables()]
+    tables = []
+    for one in found.store.tables():
+        size = runs_size(found.store, one.name)
+        # What such a table has as keys are pieces of many rows: their number says nothing to users.
+        keys = one.keys if size["runs"] is None else None
+        tables.append({"name": one.name, "keys": keys, "bytes": one.bytes} | size)
     return {
         "task": found.task,
         "batch": head.batch,
@@ -128,6 +146,7 @@ def _cell(value: Any) -> str:
 
 
 _ROWS_AT_ONCE = 10_000
+_TASK = pa.field("task", pa.string())
 
 
 def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
@@ -136,25 +155,48 @@ def export(stores: RunStores, table: str, task: str | None, to: str) -> None:
     if target.exists():
         message = f"{to} exists already: remove it, or choose another name"
         raise UserActionError(message, code="UsageError")
-    tasks, kind = stores.tasks(task), row_kind(stores.logs, table)
-    schema = pa.schema([pa.field("task", pa.string()), *kind.columns])
-    temporary, tables, count = target.with_name(f".{target.name}.writing"), set[str](), 0
+    batches = _exported(stores, table, task)
+    first = next(batches)
+    temporary, count = target.with_name(f".{target.name}.writing"), 0
     try:
-        with _writer(temporary, schema, parquet=target.suffix == ".parquet") as write:
-            for name in tasks:
-                with stores.opened(name) as found:
-                    tables |= {one.name for one in found.store.tables()}
-                    rows = found.store.rows(table)
-                    while some := [(name, *kind.exported(row)) for row in islice(rows, _ROWS_AT_ONCE)]:
-                        columns = zip(*some, strict=True)
-                        arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
-                        write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                        count += len(some)
-        check_table(table, tables)
+        with _writer(temporary, first.schema, parquet=target.suffix == ".parquet") as write:
+            for batch in chain([first], batches):
+                if batch.schema != first.schema:
+                    message = f"tasks hold table {table} with other columns: export them one by one, with --task"
+                    raise UserActionError(message, code="UsageError")
+                write(batch)
+                count += batch.num_rows
         temporary.rename(target)
     finally:
         temporary.unlink(missing_ok=True)
     sys.stdout.write(f"{count} {'row' if count == 1 else 'rows'} of {table} written to {to}\n")
+
+
+def _exported(stores: RunStores, table: str, task: str | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table, task by task; an empty batch if there are none."""
+    tables, some = set[str](), False
+    for name in stores.tasks(task):
+        with stores.opened(name) as found:
+            tables |= {one.name for one in found.store.tables()}
+            for rows in _columns(found, stores, table):
+                arrays = [pa.repeat(pa.scalar(name, pa.string()), rows.num_rows), *rows.columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([_TASK, *rows.schema]))
+                some = True
+    check_table(table, tables)
+    if not some:
+        yield pa.RecordBatch.from_pylist([], pa.schema([_TASK, *row_kind(stores.logs, table).columns]))
+
+
+def _columns(found: OpenedState, stores: RunStores, table: str) -> Iterator[pa.RecordBatch]:
+    runs = RunsRows.of(found.store, table)
+    if runs is not None:
+        yield from runs.exported()
+    elif not is_for_runs(stores.logs, table):
+        kind, rows = row_kind(stores.logs, table), found.store.rows(table)
+        while some := [kind.exported(row) for row in islice(rows, _ROWS_AT_ONCE)]:
+            columns = zip(*some, strict=True)
+            arrays = [pa.array(list(c), f.type) for c, f in zip(columns, kind.columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=kind.columns)
 
 
 @contextmanager

@@ -99,7 +99,8 @@ def _steps(console: Console, plan: Plan) -> None:
     for step in plan.steps:
         rows = ", ".join(f"{column.name} {column.type}" for column in step.rows.columns)
         more = "" if step.rows.closed else " ..."
-        table.add(step.name, step.verb, ", ".join(step.inputs), step.spread.text, rows + more)
+        verb = step.verb if step.updates is None else f"{step.verb}, {step.updates.text}"
+        table.add(step.name, verb, ", ".join(step.inputs), step.spread.text, rows + more)
     console.print()
     table.print(console)
 

@@ -40,7 +40,6 @@ def parse_address(text: str) -> MetricsAddress:
 _COUNTED: Sequence[tuple[str, str, Callable[[Progress], int]]] = (
     ("rows_in", "Rows read and decoded.", lambda one: one.rows_in),
     ("batches", "Batches committed.", lambda _: 1),
-    ("late_rows", "Rows that came after their window had closed.", lambda one: one.late),
     ("ahead_rows", "Rows whose event time was farther ahead of the clock than maxAhead.", lambda one: one.ahead),
     ("undecoded_records", "Records that could not be decoded.", lambda one: one.undecoded),
     ("unwritable_rows", "Rows too large for their stream, now dead letters.", lambda one: one.unwritable),
@@ -85,6 +84,7 @@ class RunMetrics:
         self._counted_by = [(self._counter(name, what, label), values) for name, what, label, values in _COUNTED_BY]
         self._measured = [(self._gauge(name, what), value) for name, what, value in _MEASURED]
         self._clock_jumps = self._counter("clock_jumps", "How often the host's clock was seen to be set.")
+        self._late = self._counter("late_rows", "Rows that came too late for a step, or without event time.", "step")
         self._attempt = self._gauge("attempt", "Number of the attempt in its run; more than 1: it was restarted.")
         self._tasks = self._gauge("tasks", "Tasks of the app.")
         self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
@@ -100,6 +100,8 @@ class RunMetrics:
                 # Create counters at the start: an alert can't tell a missing series from a failed scrape.
                 for counter in (self._clock_jumps, *(counter for counter, _ in self._counted)):
                     counter.labels(*self._app)
+                for step in event.stateful:
+                    self._late.labels(*self._app, step)
             case Progress():
                 self._count(event)
             case ClockJumped():
@@ -113,6 +115,8 @@ class RunMetrics:
         for counter, values in self._counted_by:
             for label, number in values(progress).items():
                 counter.labels(*self._app, label).inc(number)
+        for step, rows in progress.late.items():
+            self._late.labels(*self._app, step).inc(rows)
         for gauge, measure in self._measured:
             if (measured := measure(progress)) is not None:
                 gauge.labels(*self._app).set(measured)

@@ -92,7 +92,7 @@ class RunTotals:
         self.outputs.update(progress.streams)
         self.odd.update(
             {
-                "late": progress.late,
+                "late": sum(progress.late.values()),
                 "from the future": progress.ahead,
                 "undecoded": progress.undecoded,
                 "tombstones": progress.tombstones,
@@ -122,7 +122,7 @@ class RunTotals:
             told = ", ".join(f"{many(found, 'record')} of {stream}" for stream, found in progress.misplaced.items())
             yield f"{told} misplaced: a producer has not seen it grow"
         if progress.late and self._is_news("late"):
-            yield f"{many(progress.late, 'row')} too late"
+            yield ", ".join(f"{many(found, 'row')} too late for {step}" for step, found in progress.late.items())
         if progress.ahead and self._is_news("ahead"):
             yield f"{many(progress.ahead, 'row')} from the future: {progress.first_ahead}"
 

@@ -1,0 +1,98 @@
+"""Rows of tables that are kept in runs, as JSON and as columns of an export.
+
+The table itself says which columns it has, so that also what another version of the app has kept can be seen. Must not
+open stores or print.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.errors import UserActionError
+from holdfast.spec.kept_state import state_name
+from holdfast_cli.local.local_app import LocalApp
+from holdfast_cli.local.state_rows import StepKeys, moment, plain
+from holdfast_runtime.state.offline import OfflineStore
+from holdfast_runtime.state.runs_view import MOMENT, RunsView
+from holdfast_runtime.streams.codecs.codec import listed
+
+_BUCKET = "bucket"
+
+
+def runs_size(store: OfflineStore, table: str) -> dict[str, Any]:
+    """Return what `ls` says of the runs in a table; nulls if there are none."""
+    view = RunsView.of(store.table(table))
+    if view is None:
+        return {"rows": None, "runs": None, "oldest": None, "newest": None}
+    size = view.size()
+    return {"rows": size.rows, "runs": size.runs, "oldest": _moment(size.oldest), "newest": _moment(size.newest)}
+
+
+def is_for_runs(logs: LocalApp, table: str) -> bool:
+    """Whether the step of this table keeps runs, though none may be there yet."""
+    steps = (step for step in logs.app.spec.steps if state_name(step) == table)
+    return any(step.deduplicate is not None or step.aggregate is not None for step in steps)
+
+
+class RunsRows:
+    """The rows of one table."""
+
+    def __init__(self, table: str, view: RunsView) -> None:
+        self._table, self._view = table, view
+        self._keys = StepKeys(view.key)
+        bucket = [pa.field(_BUCKET, MOMENT)] if view.timed else []
+        ours = {"task", _BUCKET, *view.own.names}
+        named = [field.with_name(f"key_{field.name}") if field.name in ours else field for field in view.key]
+        self.columns = pa.schema([*named, *bucket, *view.own])
+        """The columns of an export, after `task`."""
+
+    @classmethod
+    def of(cls, store: OfflineStore, table: str) -> "RunsRows | None":
+        """Return the rows of a table; None if it holds no runs."""
+        view = RunsView.of(store.table(table))
+        return None if view is None else cls(table, view)
+
+    def shown(self, key: str | None) -> Iterator[dict[str, Any]]:
+        """Yield rows as JSON values, all or those of a key as a user writes it."""
+        wanted = None if key is None else self._looked_up(key)
+        count = len(self._view.key)
+        for start, rows in self._view.rows(wanted):
+            keys = zip(*(column.to_pylist() for column in rows.columns[:count]), strict=True)
+            own = [_values(column) for column in rows.columns[count:]]
+            bucket = {_BUCKET: _moment(start)} if self._view.timed else {}
+            for values, *more in zip(keys, *own, strict=True):
+                yield (
+                    {"key": self._keys.shown_values(values)}
+                    | bucket
+                    | dict(zip(self._view.own.names, more, strict=True))
+                )
+
+    def exported(self) -> Iterator[pa.RecordBatch]:
+        """Yield rows with the columns of an export."""
+        count = len(self._view.key)
+        for start, rows in self._view.rows():
+            bucket = [pa.repeat(pa.scalar(start, MOMENT), rows.num_rows)] if self._view.timed else []
+            arrays = [*rows.columns[:count], *bucket, *rows.columns[count:]]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+
+    def _looked_up(self, text: str) -> pa.RecordBatch:
+        schema = self._view.key
+        try:
+            values = self._keys.values(self._keys.looked_up(text))
+            columns = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
+        except (pa.ArrowException, ValueError, TypeError, ArithmeticError) as error:
+            message = f"{text} is no key of table {self._table}, whose keys are ({listed(schema)}): {error}"
+            raise UserActionError(message, code="UsageError") from error
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return the values of a column; moments as numbers first, as some are outside of Python's calendar."""
+    if column.type == MOMENT:
+        return [_moment(value) for value in column.cast(pa.int64()).to_pylist()]
+    return [plain(value) for value in column.to_pylist()]
+
+
+def _moment(time: int | None) -> str | int | None:
+    return None if time is None else moment(time)
