@@ -3,6 +3,7 @@
 import json
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.engine.runs import APP, KEYS, check_rows
 from tests.kafka.broker import Reached
 from tests.kafka.sent import seen_by_partition
 
+_FIRST = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 ANY = -1
 """The partition is up to the producer."""
 
@@ -80,7 +82,8 @@ class Counted:
 
 def produce(producer: Producer, topic: str, n: int, place: int = ANY) -> None:
     """Row `n`, on its way."""
-    value = b'{"id":%d,"k":"%d","ts":"2026-01-01T00:%02d:%02dZ"}' % (n, n % KEYS, n // 60 % 60, n % 60)
+    stamp = datetime.fromtimestamp(_FIRST + n, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
+    value = b'{"id":%d,"k":"%d","ts":"%s"}' % (n, n % KEYS, stamp)
     producer.produce(topic, value, b"%d" % (n % KEYS), place, on_delivery=_well)
     producer.poll(0)
 

@@ -17,6 +17,7 @@ from tests.kind.fed import Fed
 from tests.kind.images import Images, ensure_images
 from tests.kind.installed import SYSTEM, Installed, Team
 from tests.kind.kafka import KindBroker
+from tests.kind.windowed import with_windows
 
 _HERE = Path(__file__).parent
 _SAVED = Path(__file__).parents[2] / ".holdfast" / "kind"
@@ -91,15 +92,24 @@ def counted(broker: KindBroker) -> Counted:
 
 
 @pytest.fixture
-def app(cluster: Cluster, team: Team, counted: Counted) -> App:
-    """Not applied yet."""
-    return counted_app(cluster, team, counted)
+def windows() -> bool:
+    """Whether the app counts in windows too; modules whose pods die say so."""
+    return False
 
 
 @pytest.fixture
-def running(app: App, counted: Counted) -> Iterator[tuple[App, Fed]]:
+def app(cluster: Cluster, team: Team, counted: Counted, windows: bool) -> App:
+    """Not applied yet."""
+    made = counted_app(cluster, team, counted)
+    if windows:
+        made.tree = with_windows(made.tree, counted)
+    return made
+
+
+@pytest.fixture
+def running(app: App, counted: Counted, windows: bool) -> Iterator[tuple[App, Fed]]:
     """Applied, ready, and under load."""
-    with Fed(counted) as fed:
+    with Fed(counted, windows=windows) as fed:
         app.apply()
         app.ready()
         fed.flows()

@@ -8,16 +8,19 @@ from typing import Self
 from tests.kafka.broker import wait_until
 from tests.kafka.counted import Counted
 from tests.kafka.load import Load, Reader, kept
+from tests.kind.windowed import check_windows
 
 FLOWS = 90.0
 _SETTLES = 180.0
 
 
 class Fed:
-    """Rows for a `Counted` app until it is left. Whatever is read is compared with what is due, at once."""
+    """Rows for a `Counted` app until it is left. What is read is compared at once; windows at the end."""
 
-    def __init__(self, counted: Counted) -> None:
+    def __init__(self, counted: Counted, *, windows: bool = False) -> None:
+        """`windows`: whether the app has those of `with_windows`."""
         self.load = Load(counted)
+        self._counted, self._windows = counted, windows
         self.reader = Reader(counted)
         self._open = ExitStack()
 
@@ -48,4 +51,6 @@ class Fed:
         due = kept(count)
         wait_until(lambda: self.reader.catch_up() >= due, seconds, f"{due} rows come out of {count}")
         assert self.reader.rows == due
+        if self._windows:
+            wait_until(lambda: check_windows(self._counted, count), seconds, f"the windows of {count} rows come out")
         return count

@@ -19,7 +19,7 @@ from tests.kind.images import Images
 from tests.kind.installed import Team
 from tests.kind.kafka import KindBroker
 
-_NOT_YET = ("join", "lookup", "aggregate", "broadcast", "to_table")
+_NOT_YET = ("join", "lookup", "broadcast", "to_table")
 _VALUES: dict[str, Any] = {"STRING": "some text", "INT": 200, "BIGINT": 7, "TIMESTAMP": "2026-01-01T00:00:00Z"}
 _ROWS = 60.0
 

@@ -7,6 +7,11 @@ from tests.kind.fed import Fed
 from tests.kind.installed import Installed
 
 
+@pytest.fixture
+def windows() -> bool:
+    return True
+
+
 def test_whatever_dies_output_is_exactly_once_and_tasks_are_back_on_their_nodes(
     installed: Installed, running: tuple[App, Fed]
 ) -> None:

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.cluster.cluster import Cluster
 from tests.kafka.broker import wait_until
 from tests.kind.apps import App
@@ -9,6 +11,11 @@ from tests.kind.fed import Fed
 from tests.kind.installed import Installed
 
 _LIMIT = 90.0
+
+
+@pytest.fixture
+def windows() -> bool:
+    return True
 
 
 def test_the_tasks_of_a_lost_node_move_and_its_return_changes_nothing(
