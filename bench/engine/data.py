@@ -36,6 +36,16 @@ KEPT = pa.schema(
 )
 AMOUNT = "key STRING, amount BIGINT"
 TOTAL = pa.schema({"key": pa.string(), "rows": pa.int64(), "amount": pa.int64()})
+VISIT = "key STRING, amount BIGINT, ts TIMESTAMP"
+COUNTED = pa.schema(
+    {
+        "key": pa.string(),
+        "window_start": pa.timestamp("us", "UTC"),
+        "window_end": pa.timestamp("us", "UTC"),
+        "visits": pa.int64(),
+        "amount": pa.int64(),
+    }
+)
 EVENT = "id STRING, number BIGINT, ts TIMESTAMP"
 SINGLE = pa.schema({"id": pa.string(), "number": pa.int64(), "ts": pa.timestamp("us", "UTC")})
 ROW = "key BIGINT, payload STRING"
@@ -126,6 +136,48 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class Visits:
+    """JSON lines for windows: in each batch half a minute, so many rows of each of the keys that are there in it.
+
+    Keys come from `held` ones, the same for a minute; two files per batch, by halves of the keys.
+    """
+
+    batches: int
+    keys: int
+    """Of one batch."""
+    held: int
+    each: int = 2
+    """Rows of a key."""
+
+    @property
+    def rows(self) -> int:
+        """Of one batch."""
+        return self.keys * self.each
+
+    def directory(self) -> Path:
+        """Where they are; made if they are not there."""
+        return cached(f"visits-{self.batches}x{self.keys}of{self.held}x{self.each}", self._write)
+
+    def _write(self, here: Path) -> None:
+        for number in range(self.batches * 2):
+            batch, half = divmod(number, 2)
+            chance = np.random.default_rng([7, number])
+            first = batch // 2 * self.keys % self.held
+            keys = (first + np.arange(half, self.keys, 2)) % self.held
+            keys = chance.permutation(np.repeat(keys, self.each))
+            millis = FIRST_TIME * 1000 + batch * 30_000 + np.sort(chance.integers(0, 30_000, len(keys)))
+            stamps = pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
+            amounts = text(chance.integers(0, 10**6, len(keys)))
+            columns = {"key": quoted("key-", text(keys)), "amount": amounts, "ts": quoted("", stamps, "Z")}
+            write_lines(here, number, columns)
+
+    @property
+    def closed(self) -> int:
+        """The end of the last window that everybody has put out, in seconds: two before the last."""
+        return FIRST_TIME // 60 * 60 + (self.batches // 2 - 2) * 60
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Parquet files that fill a state, a few that then touch some of its keys, and one, `restart`, for the restart."""
 
@@ -183,6 +235,11 @@ def read_lines(directory: Path, schema: pa.Schema) -> pa.Table:
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     paths = sorted(path for path in directory.glob("*.json") if path.stat().st_size)
     return pa.concat_tables([json.read_json(path, parse_options=options).select(schema.names) for path in paths])
+
+
+def until(rows: pa.Table, closed: int) -> pa.Table:
+    """The rows of windows that end by a time: engines differ in which of the last ones come out before they stop."""
+    return rows.filter(pc.less_equal(rows["window_end"], pa.scalar(closed * 10**6).cast(pa.timestamp("us", "UTC"))))
 
 
 def digest(rows: pa.Table) -> str:

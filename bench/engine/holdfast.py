@@ -30,7 +30,21 @@ from pathlib import Path
 from typing import Any
 
 from bench.engine import fresh
-from bench.engine.data import AMOUNT, CLICK, EVENT, KEEP, ROW, SELECT, Amounts, Clicks, Events, Rows, cached
+from bench.engine.data import (
+    AMOUNT,
+    CLICK,
+    EVENT,
+    KEEP,
+    ROW,
+    SELECT,
+    VISIT,
+    Amounts,
+    Clicks,
+    Events,
+    Rows,
+    Visits,
+    cached,
+)
 from bench.engine.fresh import Measurement
 
 CORES = 2
@@ -103,6 +117,16 @@ def deduplicate(events: Events, parts: int = CORES) -> Measurement:
     app["spec"]["streams"][0] |= {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1h"}}
     arguments = {"files": str(events.directory()), "warm": WARM, "parts": parts}
     return _holdfast(f"Holdfast{_of(parts)}", "deduplicate", app, arguments)
+
+
+def aggregate(visits: Visits, parts: int = CORES) -> Measurement:
+    """Count and sum of each key in windows of a minute."""
+    compute = ["count(*) AS visits", "sum(amount) AS amount"]
+    steps = [{"name": "counts", "from": ["given"], "aggregate": {"by": ["key"], "window": "1m", "compute": compute}}]
+    app = stream_app(VISIT, steps, parts, visits.rows // parts)
+    app["spec"]["streams"][0] |= {"key": ["key"], "eventTime": {"column": "ts", "lateness": "10s"}}
+    arguments = {"files": str(visits.directory()), "warm": WARM, "parts": parts, "closed": visits.closed}
+    return _holdfast(f"Holdfast{_of(parts)}", "aggregate", app, arguments)
 
 
 def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:

@@ -124,16 +124,24 @@ def stateless(scratch: Path, request: Mapping[str, Any], *, files: str, per_batc
 
 def stateful(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
     """Amounts, by keys."""
-    _in_pairs(scratch, request, files, warm, parts, data.TOTAL)
+    watch, rows = _in_pairs(scratch, request, files, parts)
+    watch.answer(scratch, warm, rows, data.digest(written(scratch / "data", data.TOTAL)))
 
 
 def deduplicate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int) -> None:
     """Events, by ids."""
-    _in_pairs(scratch, request, files, warm, parts, data.SINGLE)
+    watch, rows = _in_pairs(scratch, request, files, parts)
+    watch.answer(scratch, warm, rows, data.digest(written(scratch / "data", data.SINGLE)))
 
 
-def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, warm: int, parts: int, made: pa.Schema) -> None:
-    """Two files a batch, dealt by the number in the first column."""
+def aggregate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int, closed: int) -> None:
+    """Visits, by keys."""
+    watch, rows = _in_pairs(scratch, request, files, parts)
+    watch.answer(scratch, warm, rows, data.digest(data.until(written(scratch / "data", data.COUNTED), closed)))
+
+
+def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, parts: int) -> tuple[Watch, int]:
+    """Run over two files a batch, dealt by the number in the first column; return also the rows of a batch."""
     log = EmbeddedLog(scratch / "data" / "log", sync=False)
     paths = sorted(Path(files).glob("*.json"))
     fed = 0
@@ -145,7 +153,7 @@ def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, warm: int, 
         fed += len(values)
     watch = Watch(len(paths) // 2)
     watch.run(request, scratch / "data")
-    watch.answer(scratch, warm, fed * 2 // len(paths), data.digest(written(scratch / "data", made)))
+    return watch, fed * 2 // len(paths)
 
 
 def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, parts: int) -> None:
@@ -242,7 +250,7 @@ def median(values: list[float]) -> float:
 
 
 WAYS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, fill, restart, touches)
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, fill, restart, touches)
 }
 
 

@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.engine import fresh
-from bench.engine.data import Amounts, Clicks, Events, Rows, cached
+from bench.engine.data import Amounts, Clicks, Events, Rows, Visits, cached
 from bench.engine.fresh import Measurement
 
 SAME = {
@@ -89,6 +89,13 @@ def deduplicate(events: Events, *, store: str) -> Measurement:
     settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
     arguments = {"files": str(events.directory()), "warm": WARM, "rows": events.rows}
     return _stock(f"dropDuplicatesWithinWatermark, {store}", "deduplicate", SAME | TUNED | settings, arguments)
+
+
+def aggregate(visits: Visits, *, store: str) -> Measurement:
+    """Spark's own `groupBy(window, key)`, append mode; `store`: RocksDB with or without changelog, or the heap."""
+    settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
+    arguments = {"files": str(visits.directory()), "warm": WARM, "rows": visits.rows, "closed": visits.closed}
+    return _stock(f"groupBy(window, key), {store}", "aggregate", SAME | TUNED | settings, arguments)
 
 
 def restart(rows: Rows, *, changelog: bool) -> Measurement:

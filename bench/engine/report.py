@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.engine import holdfast, peers
-from bench.engine.data import Amounts, Clicks, Events, Rows
+from bench.engine.data import Amounts, Clicks, Events, Rows, Visits
 from bench.engine.fresh import Measurement
 
 Way = Callable[[], Measurement]
@@ -84,6 +84,15 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         partial(peers.deduplicate, events, store=store) for store in ("changelog off", "changelog on", "heap")
     ]
     deduplicate.append(partial(holdfast.deduplicate, events))
+    sparse = Visits(12, 400, 400) if quick else Visits(16, 20_000, 20_000)
+    dense = Visits(12, 400, 400, 10) if quick else Visits(16, 20_000, 20_000, 10)
+    aggregate = {
+        visits.each: [
+            partial(peers.aggregate, visits, store=store) for store in ("changelog off", "changelog on", "heap")
+        ]
+        + [partial(holdfast.aggregate, visits)]
+        for visits in (sparse, dense)
+    }
     small, large = (
         [partial(peers.restart, Rows(keys), changelog=on) for on in (False, True)]
         + [partial(holdfast.restart, Rows(keys), lost=lost) for lost in (False, True)]
@@ -96,6 +105,14 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         "deduplicate": Benchmark(
             f"the first of each id within an hour, {events.rows:,} rows/batch", deduplicate, SLOWEST
         ),
+        **{
+            name: Benchmark(
+                f"count and sum in windows of a minute, {visits.keys:,} keys and {visits.rows:,} rows/batch",
+                aggregate[visits.each],
+                SLOWEST,
+            )
+            for name, visits in (("aggregate", sparse), ("aggregate-dense", dense))
+        },
         "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
         "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
     }

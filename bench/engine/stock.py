@@ -155,6 +155,17 @@ def deduplicate(spark: SparkSession, scratch: Path, *, files: str, warm: int, ro
     _answer(scratch, query, warm, rows, digest=data.digest(data.read_lines(scratch / "out", data.SINGLE)))
 
 
+def aggregate(spark: SparkSession, scratch: Path, *, files: str, warm: int, rows: int, closed: int) -> None:
+    """JSON lines -> count and sum of each key in windows of a minute -> JSON lines."""
+    visits = spark.readStream.schema(data.VISIT).option("maxFilesPerTrigger", 2).json(files)
+    windows = visits.withWatermark("ts", "10 seconds").groupBy(sql.window("ts", "1 minute"), "key")
+    counted = windows.agg(sql.count("*").alias("visits"), sql.sum("amount").alias("amount"))
+    columns = ("key", "window.start AS window_start", "window.end AS window_end", "visits", "amount")
+    query = _to_files(counted.selectExpr(*columns), scratch)
+    found = data.until(data.read_lines(scratch / "out", data.COUNTED), closed)
+    _answer(scratch, query, warm, rows, digest=data.digest(found))
+
+
 def fill(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) -> None:
     """Make the state the restart begins with: large batches, then small ones, so that snapshots lag as in life."""
     # The file of the restart has another name. Paths must stay, because a restart looks at the last batch again.
@@ -243,7 +254,7 @@ def _answer(scratch: Path, query: StreamingQuery, warm: int, rows: int, digest: 
 PARTS = ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
 """Of a trigger: their medians are in the notes, in milliseconds."""
 PEERS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, fill, restart)
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, fill, restart)
 }
 
 
