@@ -12,9 +12,10 @@ from tests.operator.apps import NOW, after, app, condition, decided, driver, rep
 REJECTED: dict[str, Any] = {"steps": [{"name": "written", "from": ["clicks"], "filter": "nothing = 1"}]}
 JOINED: dict[str, Any] = {
     "steps": [
-        {"name": "seen", "from": ["clicks"], "aggregate": {"by": ["k"], "compute": ["count(*) AS n"]}},
+        {"name": "seen", "from": ["clicks"], "toTable": "latest"},
         {"name": "written", "from": ["seen"], "to": "out"},
-    ]
+    ],
+    "tables": [{"name": "latest", "key": ["k"], "schema": "k STRING"}],
 }
 PROCESSED: dict[str, Any] = {
     "steps": [
@@ -55,7 +56,7 @@ def test_a_verb_this_release_does_not_run_is_said_before_a_driver_is_made() -> N
     assert condition(first, "PlanValid") == ("False", "NotBuilt")
     assert not any(isinstance(action, StartDriver) for action in first.actions)
     assert told(first) == [("NotBuilt", True)]
-    assert "step seen: this release can plan aggregate but not run it" in first.events[0].message
+    assert "step seen: this release can plan toTable but not run it" in first.events[0].message
     assert told(again(first, **JOINED)) == []
 
 
