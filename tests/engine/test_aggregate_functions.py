@@ -58,9 +58,10 @@ def test_results_and_their_types_are_those_of_spark(name: str, spark: SparkSessi
         found.append(result.values)
     # Spark adds integers up as doubles for an average; it is off by what that rounds away, and we are not.
     rounded = 1e-15 * max(float(abs(value)) for value in values) if pa.types.is_integer(kind) else 0.0
+    theirs = asked.collect()
     for at, text in enumerate(CALLS):
         assert asked.schema.fields[at + 1].dataType == _spark_type(found[at].type), text
-        for row, value in zip(asked.collect(), found[at].to_pylist(), strict=True):
+        for row, value in zip(theirs, found[at].to_pylist(), strict=True):
             # Spark gives up where a sum overflows on its way, though the whole sum may fit.
             assert value == _close(row[at + 1], rounded) or (text.startswith("try_") and row[at + 1] is None), (
                 text,
