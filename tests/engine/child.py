@@ -1,7 +1,8 @@
 """A process of its own that runs an app, and can be killed: at a named step, or from outside at any moment.
 
 Rows get a random stamp before they are sent from task to task, so what is computed twice shows. Then totals per
-customer, a bell once per customer (processing time), and a sum per customer and ten seconds (event time).
+customer, a bell once per customer (processing time), and a sum per customer and ten seconds (event time). The same
+sums by `aggregate`, behind a stream of partial ones; sessions; rows through a `deduplicate` that drops none.
 """
 
 import os
@@ -19,7 +20,7 @@ from holdfast_runtime.testing import Lab, TestDriver
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CUSTOMERS = 5
-WINDOW = 10
+WINDOW, GAP = 10, 3
 CODE = """
 import uuid
 import pyarrow as pa
@@ -52,6 +53,7 @@ def total(customer, rows, state):
                "total": state["total"], "count": state["count"]}
 """
 ROW = "n BIGINT, customer STRING, amount BIGINT, ts TIMESTAMP"
+SUMS = ["count(*) AS n", "sum(amount) AS amount"]
 APP: dict[str, Any] = {
     "apiVersion": "holdfast.dev/v1alpha1",
     "kind": "StreamApp",
@@ -70,6 +72,9 @@ APP: dict[str, Any] = {
             },
             {"name": "stamps", "system": "shop", "partitions": 2, "key": ["n"]},
             {"name": "totals", "system": "shop", "partitions": 2, "key": ["customer"]},
+            {"name": "windows", "system": "shop", "partitions": 2, "key": ["customer"]},
+            {"name": "sessions", "system": "shop", "partitions": 2, "key": ["customer"]},
+            {"name": "singles", "system": "shop", "partitions": 2, "key": ["customer"]},
         ],
         "steps": [
             {
@@ -90,6 +95,17 @@ APP: dict[str, Any] = {
                 },
             },
             {"name": "out", "from": ["summed"], "to": "totals"},
+            {"name": "carried", "from": ["stamped"], "repartition": {"by": ["customer"]}},
+            {
+                "name": "counted",
+                "from": ["carried"],
+                "aggregate": {"by": ["customer"], "window": "10s", "compute": SUMS},
+            },
+            {"name": "windows-out", "from": ["counted"], "to": "windows"},
+            {"name": "visits", "from": ["moved"], "aggregate": {"by": ["customer"], "session": "3s", "compute": SUMS}},
+            {"name": "sessions-out", "from": ["visits"], "to": "sessions"},
+            {"name": "once", "from": ["moved"], "deduplicate": {"by": ["customer", "n"], "within": "20s"}},
+            {"name": "singles-out", "from": ["once"], "to": "singles"},
         ],
         "planning": {"intermediatePartitions": 3},
         "runtime": {"code": {"stamped": CODE}, "trigger": {"maxRecordsPerPartition": 6}},

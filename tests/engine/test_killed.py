@@ -160,6 +160,7 @@ def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
         assert {row["n"]: row["stamp"] for row in found} == stamps, "each row with the stamp it got first"
     check_totals(driver, rows, seen)
     check_timers(rows, totals)
+    check_windows(driver, rows)
     check_control(driver)
     check_state(driver, rows)
 
@@ -195,6 +196,27 @@ def check_timers(rows: list[dict[str, Any]], totals: list[dict[str, Any]]) -> No
     assert bells == sorted({row["customer"] for row in rows})
 
 
+def check_windows(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
+    """Windows and sessions once and whole, and each row once through the step that drops what comes twice."""
+    windows: Counter[tuple[str, int]] = Counter()
+    sessions: dict[str, list[list[dict[str, Any]]]] = defaultdict(list)
+    for row in rows:  # they ascend in time
+        windows[row["customer"], int(row["ts"].timestamp()) // child.WINDOW * child.WINDOW] += row["amount"]
+        its = sessions[row["customer"]]
+        if its and (row["ts"] - its[-1][-1]["ts"]).total_seconds() < child.GAP:
+            its[-1].append(row)
+        else:
+            its.append([row])
+    found = [((row["customer"], int(row["window_start"].timestamp())), row["amount"]) for row in driver.rows("windows")]
+    assert sorted(found) == sorted(windows.items())
+    expected = [
+        (name, one[0]["ts"], len(one), sum(row["amount"] for row in one)) for name in sessions for one in sessions[name]
+    ]
+    came = [(row["customer"], row["window_start"], row["n"], row["amount"]) for row in driver.rows("sessions")]
+    assert sorted(came) == sorted(expected)
+    assert sorted(row["n"] for row in driver.rows("singles")) == [row["n"] for row in rows]
+
+
 def check_control(driver: TestDriver) -> None:
     """What a producer says once stands there once, and no row of its own that it has promised not to come follows."""
     task_of = {row["n"]: f"partition-{at}" for at, row in origins(driver)}
@@ -224,7 +246,7 @@ def check_control(driver: TestDriver) -> None:
 
 def check_state(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     """Offsets are at the ends, and the durable copy alone gives the same as the local stores."""
-    ends = Counter(f"{name}/{one.partition}" for name in ("orders", "moved") for one in driver.records(name))
+    ends = Counter(f"{name}/{one.partition}" for name in ("orders", "moved", "carried") for one in driver.records(name))
     kept = {task: driver.tables(task) for task in driver.tasks}
     offsets = {key.decode(): int(at) for tables in kept.values() for key, at in tables[".offsets"].items()}
     assert offsets == dict(ends)

@@ -1,0 +1,66 @@
+"""The examples with windows and sessions run as they stand, and count what their rows say."""
+
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
+from holdfast_runtime.streams.records import OffsetRange
+from holdfast_runtime.testing import TestDriver
+from tests.engine.conftest import spark  # noqa: F401 - the fixture
+from tests.engine.runs import Run
+from tests.examples.test_examples import FOLDER, app_of
+
+PAGES = ("/", "/docs", "/docs/start", "/blog", "/healthz", "/about")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def counted(data: Path) -> list[dict[str, Any]]:
+    """What the app has put out."""
+    log = EmbeddedLog(data / "log")
+    parts = log.bounds("views-per-minute").items()
+    ranges = [OffsetRange(partition, oldest, end) for partition, (oldest, end) in parts]
+    return [json.loads(value) for one in ranges for value in log.fetch(one).column("value").to_pylist()]
+
+
+def test_page_views_counts_each_page_of_a_minute(tmp_path: Path) -> None:
+    with Run(FOLDER / "page-views" / "app.yaml", tmp_path) as run:
+        run.until("progress")
+        while len(counted(tmp_path)) < len(PAGES) - 1:
+            run.until("progress")
+        run.killed()
+    first = [row for row in counted(tmp_path) if row["window_start"].startswith("2026-01-01T00:00")]
+    found = {row["page"]: row["views"] for row in first}
+    assert len(found) == len(first), "a window comes out once"
+    expected = Counter(PAGES[(n * 31 + partition) % len(PAGES)] for partition in range(4) for n in range(30_000))
+    del expected["/healthz"]
+    assert found == expected
+
+
+def test_listening_sessions_counts_sittings_once(spark: SparkSession) -> None:  # noqa: F811 - the fixture
+    def play(number: int, listener: str, minute: float, seconds: int = 200) -> dict[str, Any]:
+        return {
+            "play_id": f"p{number}",
+            "listener": listener,
+            "track": f"track-{number}",
+            "artist": f"artist-{number % 2}",
+            "seconds": seconds,
+            "started": START + timedelta(minutes=minute),
+        }
+
+    plays = [play(1, "ann", 0), play(2, "ann", 10), play(2, "ann", 10), play(3, "ann", 12, 5), play(4, "ann", 40)]
+    plays += [play(5, "bob", 5), play(6, "bob", 24)]
+    with TestDriver(app_of("listening-sessions"), spark=spark) as driver:
+        driver.feed("plays", plays)
+        driver.end("plays")
+        driver.run_until_idle()
+        assert driver.completed
+        found = sorted(
+            (row["listener"], row["plays"], row["seconds"], row["artists"], row["first_track"])
+            for row in driver.rows("sittings")
+        )
+    assert found == [("ann", 1, 200, 1, "track-4"), ("ann", 2, 400, 2, "track-1"), ("bob", 2, 400, 2, "track-5")]
