@@ -5,6 +5,7 @@ Modification times are set, because Spark's file source reads in their order. Mu
 """
 
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -42,8 +43,8 @@ COUNTED = pa.schema(
         "key": pa.string(),
         "window_start": pa.timestamp("us", "UTC"),
         "window_end": pa.timestamp("us", "UTC"),
-        "visits": pa.int64(),
-        "amount": pa.int64(),
+        "n": pa.int64(),
+        "total": pa.int64(),
     }
 )
 EVENT = "id STRING, number BIGINT, ts TIMESTAMP"
@@ -53,6 +54,9 @@ LATEST = pa.schema({"key": pa.int64(), "payload": pa.string(), "rows": pa.int64(
 PAYLOAD = 100
 """Characters of a payload: random hexadecimal digits, which zstd halves and LZ4, Spark's choice, leaves as they are."""
 FIRST_TIME = 1_704_067_200
+MINUTE = 60
+TOGETHER = 64
+"""The most tasks that get equally many visits, if ten times as many divide the counts of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,11 @@ class Clicks:
     def _columns(self, number: int) -> dict[str, Any]:
         chance = np.random.default_rng([1, number])
         millis = FIRST_TIME * 1000 + (np.arange(self.rows) + number * self.rows) * 37
-        stamps = pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
         return {
             "ad_id": quoted("ad-", pc.utf8_lpad(text(chance.integers(0, 10**6, self.rows)), 7, "0")),
             "campaign": quoted("campaign-", text(chance.integers(0, 5000, self.rows))),
             "user": quoted("user-", hexadecimal(chance, self.rows, 16)),
-            "ts": quoted("", stamps, "Z"),
+            "ts": quoted("", stamps(millis), "Z"),
             "price": text(np.round(chance.random(self.rows) * 100, 4)),
             "count": text(chance.integers(0, 10**6, self.rows)),
         }
@@ -130,51 +133,97 @@ class Events:
             known = chance.integers(max(0, first - 10 * new), max(first, new), again)
             numbers = chance.permutation(np.concatenate([fresh, known])) * 2 + half
             millis = (FIRST_TIME + numbers // 2 // new * 60) * 1000
-            stamps = pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
-            columns = {"id": quoted("event-", text(numbers)), "number": text(numbers), "ts": quoted("", stamps, "Z")}
+            columns = {
+                "id": quoted("event-", text(numbers)),
+                "number": text(numbers),
+                "ts": quoted("", stamps(millis), "Z"),
+            }
             write_lines(here, number, columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """JSON lines for windows: in each batch half a minute, so many rows of each of the keys that are there in it.
+    """JSON lines for windows of a minute: first counts that are held, then a minute in each batch.
 
-    Keys come from `held` ones, the same for a minute; two files per batch, by halves of the keys.
+    A count is of a key in a window. Nine in ten counts of a batch are of its own minute, and new; the others are of
+    windows before it that are still open, at random. So each batch opens, changes and closes as many counts as the one
+    before, and what is held stays as it is. No row is late for anybody: none is more than `lateness` minutes behind
+    what earlier batches had. Keys come again when their window has closed. Two files per batch, by halves of the keys.
     """
 
     batches: int
-    keys: int
+    """Those with a minute each."""
+    rows: int
     """Of one batch."""
+    counts: int
+    """Of keys in windows that one batch touches."""
     held: int
-    each: int = 2
-    """Rows of a key."""
+    """Counts in windows before that of the batch."""
 
     @property
-    def rows(self) -> int:
-        """Of one batch."""
-        return self.keys * self.each
+    def fresh(self) -> int:
+        """The keys of a minute."""
+        return self.counts * 9 // 10
 
-    def directory(self) -> Path:
-        """Where they are; made if they are not there."""
-        return cached(f"visits-{self.batches}x{self.keys}of{self.held}x{self.each}", self._write)
+    @property
+    def lateness(self) -> int:
+        """Minutes: how many windows are open before that of the batch."""
+        return max(1, round(self.held / self.fresh))
 
-    def _write(self, here: Path) -> None:
-        for number in range(self.batches * 2):
-            batch, half = divmod(number, 2)
-            chance = np.random.default_rng([7, number])
-            first = batch // 2 * self.keys % self.held
-            keys = (first + np.arange(half, self.keys, 2)) % self.held
-            keys = chance.permutation(np.repeat(keys, self.each))
-            millis = FIRST_TIME * 1000 + batch * 30_000 + np.sort(chance.integers(0, 30_000, len(keys)))
-            stamps = pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
-            amounts = text(chance.integers(0, 10**6, len(keys)))
-            columns = {"key": quoted("key-", text(keys)), "amount": amounts, "ts": quoted("", stamps, "Z")}
-            write_lines(here, number, columns)
+    @property
+    def filling(self) -> int:
+        """The first batches: each of the held counts gets at least a row."""
+        return math.ceil(self.lateness * self.fresh / self.rows)
+
+    @property
+    def all_rows(self) -> int:
+        """Of all batches."""
+        return (self.filling + self.batches) * self.rows
 
     @property
     def closed(self) -> int:
-        """The end of the last window that everybody has put out, in seconds: two before the last."""
-        return FIRST_TIME // 60 * 60 + (self.batches // 2 - 2) * 60
+        """The end of the last window that everybody has put out, in seconds: the last but one batch has closed it."""
+        return FIRST_TIME + (self.batches - 2) * MINUTE
+
+    def directory(self) -> Path:
+        """Where they are; made if they are not there."""
+        return cached(f"visits-{self.batches}x{self.rows}-{self.counts}of{self.held}", self._write)
+
+    def batch(self, number: int) -> tuple[Any, Any, Any]:
+        """Numbers of keys, amounts, and times in milliseconds since 1970."""
+        chance = np.random.default_rng([7, number])
+        keys, minutes = self._filling(number) if number < self.filling else self._minute(number, chance)
+        millis = (FIRST_TIME + minutes * MINUTE) * 1000 + chance.integers(0, MINUTE * 1000, self.rows)
+        order = chance.permutation(self.rows)
+        return keys[order], chance.integers(0, 10**6, self.rows), millis[order]
+
+    def _filling(self, number: int) -> tuple[Any, Any]:
+        keys = np.arange(number * self.rows, (number + 1) * self.rows) % (self.lateness * self.fresh)
+        return keys, keys // self.fresh
+
+    def _minute(self, number: int, chance: np.random.Generator) -> tuple[Any, Any]:
+        minute, known = self.lateness + number - self.filling, self.lateness * self.fresh
+        fresh = minute * self.fresh % known + np.arange(self.fresh)
+        # Keys that follow each other are taken together: tasks, if a power of two, get equally many rows.
+        together = math.gcd(known, self.counts - self.fresh, TOGETHER)
+        firsts = chance.choice(known // together, (self.counts - self.fresh) // together, replace=False) * together
+        before = (firsts[:, None] + np.arange(together)).ravel()
+        behind = (minute - 1 - before // self.fresh) % self.lateness + 1
+        minutes = np.concatenate([np.full(self.fresh, minute), minute - behind])
+        each = self.rows // self.counts
+        return np.repeat(np.concatenate([fresh, before]), each), np.repeat(minutes, each)
+
+    def _write(self, here: Path) -> None:
+        for number in range(self.filling + self.batches):
+            keys, amounts, millis = self.batch(number)
+            for half in range(2):
+                mine = keys % 2 == half
+                columns = {
+                    "key": quoted("key-", text(keys[mine])),
+                    "amount": text(amounts[mine]),
+                    "ts": quoted("", stamps(millis[mine]), "Z"),
+                }
+                write_lines(here, 2 * number + half, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +327,11 @@ def dated(path: Path, number: int) -> None:
 def text(values: Any) -> pa.Array:
     """Numbers as they are printed."""
     return pa.array(values).cast(pa.string())
+
+
+def stamps(millis: Any) -> pa.Array:
+    """Milliseconds since 1970 as ISO 8601, without a zone."""
+    return pc.replace_substring(pa.array(millis).cast(pa.timestamp("ms")).cast(pa.string()), " ", "T")
 
 
 def quoted(before: str, values: pa.Array, after: str = "") -> pa.Array:

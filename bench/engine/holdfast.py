@@ -12,6 +12,8 @@ Every function is one measurement in a fresh process. What Holdfast gets, and wh
   Both open two stores, look for fences, write two deltas and two markers, and commit two stores. `two segments`:
   `counted` with a filter in Spark SQL before it.
 - The totals are the same Python function as in `transformWithState`, called once per key and batch, with its rows.
+- Windows: `aggregate`, and a `process` step whose function (`windows.py`) has a timer for each window. Both have the
+  lateness that the peers have as delay.
 - Restart: from Spark's session being there to the batch in Spark's commit log. That has planning, assignment and the
   compilation of the steps in it, of which the peers have only what their query does after `start`. The state is copied
   from the cache before, so it is in the page cache, as the peers' is. `kept`: the local stores are as the last run left
@@ -25,6 +27,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,12 @@ def total(key, rows, state):
     state["rows"], state["amount"] = added(before, (row["amount"] for row in rows))
     yield {"key": key, "rows": state["rows"], "amount": state["amount"]}
 """
+WINDOWS = "key STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT, total BIGINT"
+AGGREGATED = {
+    "name": "counted",
+    "from": ["given"],
+    "aggregate": {"by": ["key"], "window": "1m", "compute": ["count(*) AS n", "sum(amount) AS total"]},
+}
 LATEST = """
 def latest(key, rows, state):
     payload = max(row["payload"] for row in rows)
@@ -121,12 +130,29 @@ def deduplicate(events: Events, parts: int = CORES) -> Measurement:
 
 def aggregate(visits: Visits, parts: int = CORES) -> Measurement:
     """Count and sum of each key in windows of a minute."""
-    compute = ["count(*) AS visits", "sum(amount) AS amount"]
-    steps = [{"name": "counts", "from": ["given"], "aggregate": {"by": ["key"], "window": "1m", "compute": compute}}]
-    app = stream_app(VISIT, steps, parts, visits.rows // parts)
-    app["spec"]["streams"][0] |= {"key": ["key"], "eventTime": {"column": "ts", "lateness": "10s"}}
-    arguments = {"files": str(visits.directory()), "warm": WARM, "parts": parts, "closed": visits.closed}
-    return _holdfast(f"Holdfast{_of(parts)}", "aggregate", app, arguments)
+    app = windows_app(visits, AGGREGATED, parts)
+    return _holdfast(f"Holdfast{_of(parts)}", "aggregate", app, _visits(visits, parts))
+
+
+def windows_by_function(visits: Visits, parts: int = CORES) -> Measurement:
+    """The same by a Python function with a timer for each window."""
+    step = processed("totals", WINDOWS)
+    step["process"]["function"] = "bench.engine.windows:totals"
+    return _holdfast(
+        f"Holdfast, process{_of(parts)}", "aggregate", windows_app(visits, step, parts), _visits(visits, parts)
+    )
+
+
+def windows_app(visits: Visits, step: Mapping[str, Any], parts: int = CORES) -> dict[str, Any]:
+    """Visits through one step."""
+    app = stream_app(VISIT, [step], parts, visits.rows // parts)
+    app["spec"]["streams"][0] |= {"key": ["key"], "eventTime": {"column": "ts", "lateness": f"{visits.lateness}m"}}
+    return app
+
+
+def _visits(visits: Visits, parts: int) -> dict[str, Any]:
+    visits.directory()
+    return {"visits": asdict(visits), "warm": visits.filling + WARM, "parts": parts}
 
 
 def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:

@@ -134,10 +134,12 @@ def deduplicate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: 
     watch.answer(scratch, warm, rows, data.digest(written(scratch / "data", data.SINGLE)))
 
 
-def aggregate(scratch: Path, request: Mapping[str, Any], *, files: str, warm: int, parts: int, closed: int) -> None:
+def aggregate(scratch: Path, request: Mapping[str, Any], *, visits: Mapping[str, int], warm: int, parts: int) -> None:
     """Visits, by keys."""
-    watch, rows = _in_pairs(scratch, request, files, parts)
-    watch.answer(scratch, warm, rows, data.digest(data.until(written(scratch / "data", data.COUNTED), closed)))
+    given = data.Visits(**visits)
+    watch, rows = _in_pairs(scratch, request, str(given.directory()), parts)
+    found = data.until(written(scratch / "data", data.COUNTED), given.closed)
+    watch.answer(scratch, warm, rows, data.digest(found))
 
 
 def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, parts: int) -> tuple[Watch, int]:

@@ -15,6 +15,8 @@ Every function is one measurement in a fresh process. What a peer gets, and why:
   set, one job per batch. Throughput is that of batches after the first two: the JVM has compiled by then.
 - Latency is also shown without any Python (`native`: rate source to no-op sink): nothing stock is faster than that.
 - The totals are also shown as a native aggregation (`native`): what `transformWithState` costs beside it is Python's.
+- Windows: the native aggregation in append mode, without any Python, with RocksDB as above and with Spark's default, a
+  map on the heap (`HDFSBackedStateStoreProvider`). The window is computed by Spark from the same column.
 - Restart: a built-in aggregation, not `transformWithState`, which would start Python on top. The checkpoint lies on the
   local disk and in the page cache, which flatters stock: elsewhere it comes from object storage.
 
@@ -25,6 +27,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -94,7 +97,8 @@ def deduplicate(events: Events, *, store: str) -> Measurement:
 def aggregate(visits: Visits, *, store: str) -> Measurement:
     """Spark's own `groupBy(window, key)`, append mode; `store`: RocksDB with or without changelog, or the heap."""
     settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
-    arguments = {"files": str(visits.directory()), "warm": WARM, "rows": visits.rows, "closed": visits.closed}
+    visits.directory()
+    arguments = {"visits": asdict(visits), "warm": visits.filling + WARM}
     return _stock(f"groupBy(window, key), {store}", "aggregate", SAME | TUNED | settings, arguments)
 
 

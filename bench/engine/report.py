@@ -53,6 +53,13 @@ LATENCY = (
 )
 THROUGHPUT = (RATE, CPU_PER_MILLION, PER_BATCH)
 SLOWEST = (*THROUGHPUT, Column("longest ms", lambda one: 1e3 * max(one.batches)))
+STORES = ("changelog off", "changelog on", "heap")
+WINDOWS = (
+    *SLOWEST,
+    Column("to median", lambda one: max(one.batches) / statistics.median(one.batches), ".2f"),
+    note("state MB", ",.1f"),
+    note("memory MB", ",.1f"),
+)
 RESTART = (
     Column("seconds", lambda one: one.seconds, ".2f"),
     note("from start", ".2f"),
@@ -80,19 +87,8 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
     ]
     stateful.append(partial(holdfast.stateful, amounts))
     events = Events(4, 4_000) if quick else Events(16, 200_000)
-    deduplicate = [
-        partial(peers.deduplicate, events, store=store) for store in ("changelog off", "changelog on", "heap")
-    ]
+    deduplicate = [partial(peers.deduplicate, events, store=store) for store in STORES]
     deduplicate.append(partial(holdfast.deduplicate, events))
-    sparse = Visits(12, 400, 400) if quick else Visits(16, 20_000, 20_000)
-    dense = Visits(12, 400, 400, 10) if quick else Visits(16, 20_000, 20_000, 10)
-    aggregate = {
-        visits.each: [
-            partial(peers.aggregate, visits, store=store) for store in ("changelog off", "changelog on", "heap")
-        ]
-        + [partial(holdfast.aggregate, visits)]
-        for visits in (sparse, dense)
-    }
     small, large = (
         [partial(peers.restart, Rows(keys), changelog=on) for on in (False, True)]
         + [partial(holdfast.restart, Rows(keys), lost=lost) for lost in (False, True)]
@@ -105,21 +101,23 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         "deduplicate": Benchmark(
             f"the first of each id within an hour, {events.rows:,} rows/batch", deduplicate, SLOWEST
         ),
-        **{
-            name: Benchmark(
-                f"count and sum in windows of a minute, {visits.keys:,} keys and {visits.rows:,} rows/batch",
-                aggregate[visits.each],
-                SLOWEST,
-            )
-            for name, visits in (("aggregate", sparse), ("aggregate-dense", dense))
-        },
+        "aggregate": windows(Visits(6, 4_000, 400, 400) if quick else Visits(18, 200_000, 20_000, 20_000)),
+        "aggregate-sparse": windows(Visits(6, 800, 400, 400) if quick else Visits(18, 40_000, 20_000, 20_000)),
         "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
         "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
     }
 
 
+def windows(visits: Visits, stores: Sequence[str] = STORES) -> Benchmark:
+    """Count and sum by key in windows of a minute, with Spark's state in these stores."""
+    ways: list[Way] = [partial(peers.aggregate, visits, store=store) for store in stores]
+    ways += [partial(holdfast.windows_by_function, visits), partial(holdfast.aggregate, visits)]
+    size = f"{visits.counts:,} keys and {visits.rows:,} rows/batch, {visits.held:,} counts held"
+    return Benchmark(f"counts and sums in windows of a minute, {size}", ways, WINDOWS)
+
+
 def growth() -> Mapping[str, Benchmark]:
-    """Holdfast alone, with more tasks on the same two cores, and with more state; phases are medians in ms."""
+    """More tasks on the same two cores, and more state; phases are medians in ms. Holdfast alone, but for `held-`."""
     tasks, clicks, amounts = (2, 16, 128), Clicks(24, 51_200), Amounts(6, 20_480)
     found = {
         "tasks-latency": Benchmark(
@@ -131,7 +129,16 @@ def growth() -> Mapping[str, Benchmark]:
         "tasks-stateful": Benchmark(
             "totals", [partial(holdfast.stateful, amounts, parts) for parts in tasks], THROUGHPUT
         ),
+        "tasks-aggregate": Benchmark(
+            "counts and sums in windows",
+            [partial(holdfast.aggregate, Visits(18, 204_800, 20_480, 20_480), parts) for parts in (2, 16, 64)],
+            WINDOWS,
+        ),
     }
+    for size, held in (("10k", 10_000), ("100k", 100_000), ("1M", 1_000_000), ("10M", 10_000_000)):
+        visits = Visits(18, 200_000, min(held, 20_000), held)
+        # Ten million counts do not fit into a heap of 2 GB.
+        found[f"held-{size}-aggregate"] = windows(visits, STORES[: 3 if held < 10_000_000 else 2])
     for size, keys, counts in (("1 MB", 9_200, (2,)), ("100 MB", 920_000, tasks), ("1 GB", 9_200_000, (2,))):
         rows = Rows(keys)
         found[f"state-{size.replace(' ', '')}-touches"] = Benchmark(
@@ -186,7 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The engine beside stock Structured Streaming.")
     parser.add_argument("names", nargs="*", help="which (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes, one run: to see that it works")
-    parser.add_argument("--grow", action="store_true", help="instead: Holdfast with more tasks and more state")
+    parser.add_argument("--grow", action="store_true", help="instead: with more tasks and more state")
     parser.add_argument("--runs", type=int, help="paired runs (default: 5, quick and grow: 1)")
     chosen = parser.parse_args()
     known = growth() if chosen.grow else benchmarks(quick=chosen.quick)

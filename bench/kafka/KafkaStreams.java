@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Locale;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
@@ -9,17 +10,26 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
+import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * The work of the benchmark in Kafka Streams, of settings given as pairs NAME VALUE:
- * bootstrap, work (stateless, enrich), values (json, text), guarantee, in, names, out, rows, warm, directory.
+ * bootstrap, work (stateless, enrich, windowed-count), values (json, text), guarantee, in, names, out, rows, warm,
+ * lateness (minutes), directory.
  * Prints when the record after `warm` was taken and when all were, in seconds since 1970. Without rows it runs on.
- * With `text`, values are put together without being read: the least that could be done.
+ * With `text`, values are put together without being read: the least that could be done. Windows then go by the times of
+ * records, else by the `ts` in their values.
  */
 public class KafkaStreams {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -31,10 +41,16 @@ public class KafkaStreams {
     AtomicLong taken = new AtomicLong(), began = new AtomicLong(), ended = new AtomicLong();
     CountDownLatch done = new CountDownLatch(1);
     StreamsBuilder builder = new StreamsBuilder();
-    KStream<String, String> in = builder.<String, String>stream(given.getProperty("in"));
-    KStream<String, String> out = given.getProperty("work").equals("stateless")
-        ? in.mapValues(KafkaStreams::kept).filter((key, value) -> value != null)
-        : enriched(builder, in, given);
+    boolean timed = given.getProperty("work").equals("windowed-count") && given.getProperty("values").equals("json");
+    Consumed<String, String> by = timed
+        ? Consumed.with((record, before) -> Instant.parse(read((String) record.value()).get("ts").asText()).toEpochMilli())
+        : Consumed.as("in");
+    KStream<String, String> in = builder.stream(given.getProperty("in"), by);
+    KStream<String, String> out = switch (given.getProperty("work")) {
+      case "stateless" -> in.mapValues(KafkaStreams::kept).filter((key, value) -> value != null);
+      case "windowed-count" -> counted(in, Duration.ofMinutes(Long.parseLong(given.getProperty("lateness"))));
+      default -> enriched(builder, in, given);
+    };
     out.to(given.getProperty("out"));
     // Behind the work: a record is counted when it has been through all of it.
     in.foreach((key, value) -> {
@@ -43,6 +59,12 @@ public class KafkaStreams {
       if (number == rows) { ended.set(System.currentTimeMillis()); done.countDown(); }
     });
     var streams = new org.apache.kafka.streams.KafkaStreams(builder.build(), settings(given));
+    streams.setUncaughtExceptionHandler(error -> {
+      // Otherwise nobody would wake up who waits for the rows.
+      error.printStackTrace();
+      Runtime.getRuntime().halt(1);
+      return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+    });
     streams.start();
     done.await();
     streams.close(Duration.ofSeconds(60));
@@ -53,6 +75,27 @@ public class KafkaStreams {
     KTable<String, String> names = builder.table(given.getProperty("names"),
         Materialized.<String, String, KeyValueStore<Bytes, byte[]>>as("names").withCachingDisabled());
     return in.leftJoin(names, given.getProperty("values").equals("text") ? KafkaStreams::glued : KafkaStreams::named);
+  }
+
+  private static KStream<String, String> counted(KStream<String, String> in, Duration grace) {
+    Duration size = Duration.ofMinutes(1);
+    return in.groupByKey()
+        .windowedBy(TimeWindows.ofSizeAndGrace(size, grace))
+        .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("counts")
+            .withRetention(size.plus(grace))
+            .withKeySerde(Serdes.String()))
+        .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+        .toStream()
+        .map(KafkaStreams::told);
+  }
+
+  private static KeyValue<String, String> told(Windowed<String> window, Long count) {
+    return KeyValue.pair(window.key(), JSON.createObjectNode()
+        .put("key", window.key())
+        .put("window_start", window.window().startTime().toString())
+        .put("window_end", window.window().endTime().toString())
+        .put("n", count)
+        .toString());
   }
 
   private static String named(String event, String name) {
@@ -101,6 +144,7 @@ public class KafkaStreams {
     settings.put("consumer.max.poll.records", "5000");
     settings.put("producer.batch.size", "524288");
     settings.put("max.task.idle.ms", "500");
+    settings.put("statestore.cache.max.bytes", "268435456");
     Serde<String> text = Serdes.String();
     settings.put("default.key.serde", text.getClass());
     settings.put("default.value.serde", text.getClass());

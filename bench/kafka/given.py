@@ -1,7 +1,8 @@
 """Why: what is in the topics, and what must come out, the same for every engine and at each run.
 
 Clicks are those of `bench.engine.data`: JSON of about 150 bytes, without keys. Events are JSON of about 100 bytes, at
-random of so many keys; each key has a name in a topic of its own. Must not know an engine.
+random of so many keys; each key has a name in a topic of its own. Visits
+are those of `bench.engine.data` too. Must not know an engine.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from bench.engine.data import KEPT, Clicks, digest, hexadecimal, records, text
+from bench.engine.data import COUNTED, KEPT, Clicks, Visits, digest, hexadecimal, records, stamps, text, until
 from bench.kafka.topics import TIME, contents, filler
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.records import written_batch
@@ -23,6 +24,8 @@ PAYLOAD = 60
 AT_ONCE = 100_000
 EVENT = "key STRING, payload STRING, name STRING"
 NAMED = pa.schema({"key": pa.string(), "payload": pa.string(), "name": pa.string()})
+COUNTS = COUNTED.remove(COUNTED.get_field_index("total"))
+SCHEMAS = {"stateless": KEPT, "enrich": NAMED, "windowed-count": COUNTS}
 _KEY = "key-"
 
 
@@ -70,10 +73,23 @@ def fill_clicks(clicks: Clicks, bootstrap: str, topic: str) -> None:
                 to.send(partition, pa.nulls(share, pa.binary()), values.slice(partition * share, share))
 
 
+def fill_visits(visits: Visits, bootstrap: str, topic: str) -> None:
+    """Write visits by key, batch after batch; they are what they are in files, and their times are the records' too."""
+    with filler(bootstrap, topic) as to:
+        for number in range(visits.filling + visits.batches):
+            numbers, amounts, millis = visits.batch(number)
+            keys = pc.binary_join_element_wise(_KEY, text(numbers), "")
+            moments = stamps(millis)
+            values = _joined('{"key":"', keys, '","amount":', text(amounts), ',"ts":"', moments, 'Z"}')
+            records = written_batch(keys.cast(pa.binary()), values, millis)
+            for partition, part in split(records, place(keys, PARTITIONS)):
+                to.send(partition, part.column("key"), part.column("value"), part.column("timestamp").to_numpy())
+
+
 def results(request: Mapping[str, Any]) -> str:
     """A digest of what the engine that was asked so has written."""
-    schema = KEPT if request["work"] == "stateless" else NAMED
-    return digest(table(request["bootstrap"], request["out"], schema))
+    written = table(request["bootstrap"], request["out"], SCHEMAS[request["work"]])
+    return digest(until(written, request["closed"]) if request["work"] == "windowed-count" else written)
 
 
 def table(bootstrap: str, topic: str, schema: pa.Schema) -> pa.Table:

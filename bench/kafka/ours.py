@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.engine.data import CLICK, KEEP, SELECT
+from bench.engine.data import CLICK, KEEP, SELECT, VISIT
 from bench.engine.fresh import answer
 from bench.engine.holdfast_run import PHASES, Watch, median
 from bench.kafka.given import EVENT, PARTITIONS, results
@@ -42,12 +42,31 @@ ENRICH: list[dict[str, Any]] = [
 ]
 
 
+COUNTED: dict[str, dict[str, Any]] = {
+    "aggregate": {"aggregate": {"by": ["key"], "window": "1m", "compute": ["count(*) AS n"]}},
+    "process": {
+        "process": {
+            "function": "bench.engine.windows:counts",
+            "by": ["key"],
+            "schema": "key STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT",
+            "keeps": ["key"],
+        }
+    },
+}
+
+
 def app(request: dict[str, Any]) -> dict[str, Any]:
     """The app, whole."""
     there = {"system": "kafka", "partitions": PARTITIONS}
     made = {"name": "made", "topic": request["out"], **there}
     if request["work"] == "stateless":
         streams, steps = [{"name": "clicks", "topic": request["rows_in"], "schema": CLICK, **there}, made], STATELESS
+    elif request["work"] == "windowed-count":
+        time = {"column": "ts", "lateness": f"{request['lateness']}m"}
+        keyed = {"topic": request["rows_in"], "schema": VISIT, "key": ["key"], "eventTime": time}
+        streams = [{"name": "visits", **keyed, **there}, {**made, "key": ["key"]}]
+        counted = {"name": "counted", "from": ["visits"], **COUNTED[request["verb"]]}
+        steps = [counted, {"name": "out", "from": ["counted"], "to": "made"}]
     else:
         keyed = {"schema": EVENT, "key": ["key"], **there}
         names = {"name": "names", "topic": request["names"], **keyed}

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from bench.engine.data import Clicks
+from bench.engine.data import Clicks, Visits
 from bench.engine.fresh import Measurement
 from bench.engine.report import Benchmark, Column, check, note, paired, show
 from bench.kafka import latency, ways
@@ -50,6 +50,16 @@ def enrich_stock(broker: Broker, *, quick: bool) -> Benchmark:
     return throughput(f"events with the names of {data.keys:,} keys, transformWithState", given, [ways.stock])
 
 
+def windowed_count(broker: Broker, *, quick: bool) -> Benchmark:
+    """Visits of each key in each minute, told once when it is over."""
+    data = Visits(8, 20_000, 2_000, 2_000) if quick else Visits(20, 200_000, 20_000, 20_000)
+    given = ways.visits(broker, data)
+    peers: list[Peer] = [partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)]
+    peers += [partial(ways.streams, guarantee=ways.EOS, values="text"), ways.stock]
+    peers.append(partial(ways.holdfast, delivery="ExactlyOnce", verb="process"))
+    return throughput(f"counts of {data.counts:,} keys in windows of a minute, final", given, peers)
+
+
 def latencies(broker: Broker, *, quick: bool) -> Benchmark:
     """From a row's making to its being read."""
     seconds = 10 if quick else 40
@@ -63,6 +73,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "stateless": stateless,
     "enrich": enrich,
     "enrich-stock": enrich_stock,
+    "windowed-count": windowed_count,
     "latency": latencies,
 }
 

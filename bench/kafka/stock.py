@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from bench.engine.data import CLICK, KEEP, SELECT
+from bench.engine.data import CLICK, KEEP, SELECT, VISIT
 from bench.engine.fresh import answer
 from bench.engine.stock import batches_of, begin_of, end_of
 from bench.kafka.given import EVENT, results
@@ -53,6 +53,10 @@ def _query(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
         stream = stream.option("maxOffsetsPerTrigger", request["per_batch"])
     if request["work"] == "stateless":
         return _rows(stream.load(), CLICK).filter(KEEP).selectExpr(*SELECT)
+    if request["work"] == "windowed-count":
+        visits = _rows(stream.load(), VISIT).withWatermark("ts", f"{request['lateness']} minutes")
+        counted = visits.groupBy(sql.window("ts", "1 minute"), "key").agg(sql.count("*").alias("n"))
+        return counted.selectExpr("key", "window.start AS window_start", "window.end AS window_end", "n")
     names = _rows(spark.read.format("kafka").options(**source, subscribe=request["names"]).load(), EVENT)
     events = _rows(stream.load(), EVENT).groupBy("key")
     return events.transformWithState(Naming(), EVENT, "Append", "None", initialState=names.groupBy("key"))

@@ -1,8 +1,8 @@
 """Why: what runs inside the process of a Kafka Streams measurement: its JVM, and a look at what it has written.
 
 Started by `fresh.measure` as `python -m bench.kafka.streams REQUEST SCRATCH`. RocksDB without the cache
-before it, two threads, batches of half a megabyte; all else as it comes. Must not use anything of
-Holdfast but to read the results.
+before it, two threads, batches of half a megabyte; all else as it comes. Only windows have a cache, of 256 MB: it
+spares them writes. Must not use anything of Holdfast but to read the results.
 """
 
 import json
@@ -31,6 +31,7 @@ def command(request: dict[str, Any], scratch: Path) -> list[str]:
         "out": request["out"],
         "rows": str(request["rows"]),
         "warm": str(request["warm"] * request["per_batch"]),
+        "lateness": str(request.get("lateness", 0)),
         "directory": str(scratch / "state"),
     }
     pairs = [text for pair in given.items() for text in pair]
@@ -40,7 +41,7 @@ def command(request: dict[str, Any], scratch: Path) -> list[str]:
 def main() -> None:
     """Run it, and report all records but the first ones."""
     request, scratch = json.loads(sys.argv[1]), Path(sys.argv[2])
-    ran = subprocess.run(command(request, scratch), check=True, timeout=900, capture_output=True, text=True)  # noqa: S603
+    ran = subprocess.run(command(request, scratch), check=True, timeout=900, stdout=subprocess.PIPE, text=True)  # noqa: S603
     began, ended = map(float, ran.stdout.split())
     counted = request["rows"] - request["warm"] * request["per_batch"]
     answer(scratch, (began, ended), counted, [ended - began], digest=results(request))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
@@ -34,8 +35,8 @@ class Filler:
         self._library, self._client = loaded, new_client(loaded, "producer", settings, settings.client({}, {}))
         self._topic = loaded.kafka.topic_new(self._client, topic.encode(), None)
 
-    def send(self, partition: int, keys: pa.Array, values: pa.Array, time: int = TIME) -> None:
-        """Append records to a partition."""
+    def send(self, partition: int, keys: pa.Array, values: pa.Array, time: int | np.ndarray = TIME) -> None:
+        """Append records to a partition; `time`: of all, or of each."""
         batch, taken = written_batch(keys, values, time), 0
         while taken < len(values):
             taken += send(self._library, self._client, self._topic, partition, batch, taken).rows

@@ -6,20 +6,22 @@ that were written are removed: the broker's disk is shared. Must not know how an
 """
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from bench.engine.data import Clicks
+from bench.engine.data import MINUTE, Clicks, Visits
 from bench.engine.fresh import Measurement, measure
 from bench.engine.peers import SAME, TUNED, rocksdb
-from bench.kafka.given import PARTITIONS, Events, fill_clicks
+from bench.kafka.given import PARTITIONS, Events, fill_clicks, fill_visits
 from bench.kafka.jars import jars
 from tests.kafka.broker import Broker
 
-Work = Literal["stateless", "enrich"]
+Work = Literal["stateless", "enrich", "windowed-count"]
+Delivery = Literal["ExactlyOnce", "AtLeastOnce"]
 HALF = 2
+STATEFUL: Sequence[Work] = ("enrich", "windowed-count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Given:
     names: str
     rows: int
     per_batch: int
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """`lateness` in minutes, and `closed`: the end of the last one that is compared, in seconds since 1970."""
 
     def request(self, out: str, **more: Any) -> dict[str, Any]:
         """What every child is told."""
@@ -44,6 +48,7 @@ class Given:
             "per_batch": self.per_batch,
             "warm": max(1, self.rows // self.per_batch // HALF),
             "out": out,
+            **self.windows,
             **more,
         }
 
@@ -64,14 +69,25 @@ def events(broker: Broker, data: Events, per_batch: int) -> Given:
     return Given(broker, "enrich", *topics, data.rows, per_batch)
 
 
-def holdfast(given: Given, delivery: Literal["ExactlyOnce", "AtLeastOnce"]) -> Measurement:
-    """Ours."""
-    return _measured(f"Holdfast, {_WORDS[delivery]}", "ours", given, {"delivery": delivery})
+def visits(broker: Broker, data: Visits) -> Given:
+    """A topic of visits."""
+    topic = f"visits-{data.all_rows}"
+    broker.create_topic(topic, PARTITIONS)
+    fill_visits(data, broker.bootstrap, topic)
+    # Partitions are not equally long, so batches hold a little of two minutes: a minute more, and no row is late.
+    windows = {"lateness": data.lateness + 1, "closed": data.closed - MINUTE}
+    return Given(broker, "windowed-count", topic, "", data.all_rows, data.rows, windows)
+
+
+def holdfast(given: Given, delivery: Delivery, verb: Literal["aggregate", "process"] = "aggregate") -> Measurement:
+    """Ours; `verb`: what counts in windows."""
+    way = f"Holdfast{', process' if verb == 'process' else ''}, {_WORDS[delivery]}"
+    return _measured(way, "ours", given, {"delivery": delivery, "verb": verb})
 
 
 def stock(given: Given) -> Measurement:
-    """Structured Streaming; enrichment by `transformWithState`, its row API."""
-    settings = SAME | TUNED | (rocksdb(changelog=False) if given.work == "enrich" else {})
+    """Structured Streaming; enrichment by `transformWithState`, its row API; windows by its own aggregation."""
+    settings = SAME | TUNED | (rocksdb(changelog=False) if given.work in STATEFUL else {})
     more = {"settings": settings, "jars": jars("spark-kafka")}
     return _measured("stock Spark, at least once", "stock", given, more)
 
