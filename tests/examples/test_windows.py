@@ -2,18 +2,20 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange
 from holdfast_runtime.testing import TestDriver
-from tests.engine.conftest import spark  # noqa: F401 - the fixture
 from tests.engine.runs import Run
 from tests.examples.test_examples import FOLDER, app_of
+from tests.segments.conftest import small_session
 
 PAGES = ("/", "/docs", "/docs/start", "/blog", "/healthz", "/about")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,7 +43,13 @@ def test_page_views_counts_each_page_of_a_minute(tmp_path: Path) -> None:
     assert found == expected
 
 
-def test_listening_sessions_counts_sittings_once(spark: SparkSession) -> None:  # noqa: F811 - the fixture
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with small_session() as session:
+        yield session
+
+
+def test_listening_sessions_counts_sittings_once(spark: SparkSession) -> None:
     def play(number: int, listener: str, minute: float, seconds: int = 200) -> dict[str, Any]:
         return {
             "play_id": f"p{number}",
