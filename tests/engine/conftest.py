@@ -23,7 +23,6 @@ def spark() -> Iterator[SparkSession]:
         SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,700]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
         .config("spark.executor.memory", "700m")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))

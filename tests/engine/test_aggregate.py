@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,10 +15,18 @@ from pyspark.sql import SparkSession
 from holdfast.errors import HoldfastError
 from holdfast_runtime.testing import ALL_STEPS, Crashed, SparkNeededError, TestDriver
 from tests.error_codes import has_code
+from tests.segments.conftest import small_session
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Click = tuple[str | None, float]
 """Campaign, and second after the start."""
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Gone before other tests want a session of another shape."""
+    with small_session() as session:
+        yield session
 
 
 def app(

@@ -30,7 +30,10 @@ def counted(data: Path) -> list[dict[str, Any]]:
 
 
 def test_page_views_counts_each_page_of_a_minute(tmp_path: Path) -> None:
-    with Run(FOLDER / "page-views" / "app.yaml", tmp_path) as run:
+    app = tmp_path / "app.yaml"  # twenty times as fast, or a minute of it takes one
+    text = (FOLDER / "page-views" / "app.yaml").read_text(encoding="utf-8")
+    app.write_text(text.replace("rowsPerSecond: 2000", "rowsPerSecond: 40000"), encoding="utf-8")
+    with Run(app, tmp_path) as run:
         run.until("progress")
         while len(counted(tmp_path)) < len(PAGES) - 1:
             run.until("progress")
