@@ -212,8 +212,7 @@ class Runs:
         parts: list[_Part] = []
         for bucket in buckets:
             directory = self._directory(bucket)
-            runs = [run for run in directory.runs if before is None or run.number < before]
-            parts += _parts(bucket, directory, runs)
+            parts += _parts(bucket, directory, (run for run in directory.runs if before is None or run.number < before))
         while low < _END:
             rows, low = self._range(parts, low, combine or self._combine)
             if len(rows.hashes):
@@ -289,7 +288,8 @@ class Runs:
         sources = [directory.run(number) for number in merge.sources]
         rows, bound = self._range(_parts(bucket, directory, sources), merge.bound, self._combine)
         target = directory.run(merge.target)
-        pieces = (*target.pieces, *self._write(bucket, target.number, _after(target), rows))
+        after = target.pieces[-1].number + 1 if target.pieces else 0
+        pieces = (*target.pieces, *self._write(bucket, target.number, after, rows))
         read = len(rows.hashes)
         done = tuple((run, piece) for run in sources for piece in run.pieces if piece.high < bound)
         self._throw(bucket, done)
@@ -375,10 +375,6 @@ class Runs:
 
 def _parts(bucket: int, directory: _Directory, runs: Iterable[_Run]) -> list[_Part]:
     return [_Part(bucket, run, directory.bound(run)) for run in runs]
-
-
-def _after(run: _Run) -> int:
-    return run.pieces[-1].number + 1 if run.pieces else 0
 
 
 def _piece_key(bucket: int, run: int, piece: int) -> bytes:
