@@ -92,7 +92,10 @@ class SlowDisk(Disk):
 
 
 def at_work(place: StorePlace) -> bool:
-    descriptor = os.open(place.path.with_name(".snapshot.lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        descriptor = os.open(place.path.with_name(".snapshot.lock"), os.O_RDWR)
+    except FileNotFoundError:
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -24,11 +24,6 @@ from holdfast_runtime.streams.records import written_batch
 _PATIENCE = 30.0
 _TAIL = 32
 _SETTLED_WITHIN, _NAP = 10.0, 0.02
-_UNSETTLED = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-)
 _AT_ONCE = 500
 _SURELY = {"enable.idempotence": "true", "acks": "all"}
 _BOTH_ENDS = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -94,8 +89,9 @@ class MarkerTopic:
             try:
                 return self._both_ends(self._admin, TopicPartition(self.topic, partition))
             except KafkaException as error:
-                # A new topic has no leader at first; a writer would wait for it, this question does not.
-                if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+                # Brokers learn of a new topic and its leader one after the other; a writer would wait for that.
+                code = error.args[0].code()
+                if not (is_passing(code) or code == KafkaError.UNKNOWN_TOPIC_OR_PART) or time.monotonic() > deadline:
                     raise
                 time.sleep(_NAP)
 
