@@ -267,6 +267,17 @@ def test_final_results_of_all_time_come_when_the_stream_ends() -> None:
     assert run(verb, tables, [], 200, ended=True) == []
 
 
+def test_a_watermark_that_is_not_believed_any_more_makes_no_row_late() -> None:
+    """A clock that was years ahead, and was set right: what was closed by it stays out, and time begins again."""
+    verb, tables = step({"window": "1s"}), Tables()
+    far = 10**12
+    verb.run(timed([("a", 1, far)]), tables, StepClock(0, far, horizon=far))
+    found = verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None, horizon=10_000))
+    assert (came(found), verb.late) == ([], 0)
+    found = verb.run(timed([]), tables, StepClock(0, 2000, horizon=10_000))
+    assert came(found) == [(0, 1000, "a", 1, 1)]
+
+
 def test_the_time_of_a_result_is_the_last_millisecond_of_its_window() -> None:
     verb, tables = step({"window": "1s"}), Tables()
     verb.run(timed([("a", 1, 5)]), tables, StepClock(0, None))

@@ -219,7 +219,8 @@ class WorkerTools:
     ) -> TimedRows:
         clock = self._clock(windows.name, note)
         made = windows.run(rows, tables, clock)
-        _note_late(windows, late_to, clock, "its window has closed", note)
+        judged = replace(clock, before=windows.closed_until)
+        _note_late(windows, late_to, judged, "its window has closed", note)
         for keys, failed in windows.failed:
             note.put_aside(windows.name, str(letters), letters_of(windows.name, keys, failed))
         if windows.waiting is not None:

@@ -82,6 +82,8 @@ class AggregateStep:
         """After a run: how many of its rows were late or had no event time."""
         self.late_rows = TimedRows.nothing(plan.rows)
         """After a run: these rows, as the step was given them, or partials of them."""
+        self.closed_until: int | None = None
+        """After a run: the watermark by which they were late."""
         self.failed: list[tuple[TimedRows, list[FailedRow]]] = []
         """After a run: results that can't be given, if they are to be put aside, each with its key and window."""
         self.waiting: int | None = None
@@ -101,7 +103,9 @@ class AggregateStep:
         """Run one batch of one task."""
         table = tables.table(self._kept_as)
         (kept,) = table.get_many([_MARK])
-        mark = ClosingMark.decoded(kept)
+        stored = ClosingMark.decoded(kept)
+        mark = stored if clock.ended else stored.believed(clock.horizon)
+        self.closed_until = mark.until
         runs = Runs(table, self._windows.schema, partial(self._windows.combine, mark), width=self._windows.width)
         runs.purge()
         self.failed, self.waiting = [], None
@@ -117,7 +121,7 @@ class AggregateStep:
             self.waiting = None if closed.waiting is None else closed.waiting - 1
         else:
             made = []
-        if reached != mark:
+        if reached != stored:
             table.put_many([_MARK], [reached.encoded()])
         return TimedRows.joined([self._finished(one) for one in made], self.schema)
 

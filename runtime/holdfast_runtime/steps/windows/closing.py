@@ -45,6 +45,15 @@ class ClosingMark:
             return self
         return replace(self, until=watermark)
 
+    def believed(self, horizon: int | None) -> Self:
+        """Return the mark, or a new one if its watermark is past the latest event time that is believed by now.
+
+        The watermarks of steps are given up then, too: by this one, all rows would be late until that time.
+        """
+        if self.round is not None or self.until is None or horizon is None or self.until <= horizon:
+            return self
+        return type(self)()
+
     def closed(self, ends: Times) -> "npt.NDArray[np.bool_]":
         """Return which of these ends of windows the watermark had reached."""
         return np.zeros(len(ends), np.bool_) if self.until is None else ends <= self.until
