@@ -436,6 +436,32 @@ def test_arguments_conditions_and_results_may_be_expressions(spark: SparkSession
             assert row["users"] == len({one["user"] for one in mine})
 
 
+def test_an_argument_that_can_not_be_computed_names_step_and_expression(spark: SparkSession) -> None:
+    for compute in ("sum(CAST(user AS INT)) AS n", "1 / (count(*) - count(*)) AS n"):
+        with TestDriver(app({"compute": [compute]}), spark=spark) as driver:
+            driver.feed("clicks", fed([("a", 0)]))
+            driver.end("clicks")
+            with pytest.raises(HoldfastError, match=r"step counts: Spark SQL fails on a row in .*onError: DeadLetter"):
+                driver.run_until_idle()
+
+
+@pytest.mark.parametrize("repartitioned", [False, True])
+def test_expressions_before_and_behind_that_fail_are_put_aside(spark: SparkSession, repartitioned: bool) -> None:
+    """Both are parts of one step; behind a repartition they run in the same segment of Spark SQL."""
+    compute = ["sum(CAST(substr(user, 2) AS INT)) AS n", "10 / (count(*) - 1) AS share"]
+    clicks = fed([("a", 0), ("a", 1), ("a", 2), ("b", 3)])
+    clicks[0]["user"] = "nobody"
+    spec = app({"compute": compute}, repartitioned=repartitioned, onError="DeadLetter", deadLetter="letters")
+    with TestDriver(spec, spark=spark) as driver:
+        driver.feed("clicks", clicks)
+        driver.end("clicks")
+        driver.run_until_idle()
+        assert came(driver, "campaign", "n", "share") == [("a", 3, 10.0)]
+        second, first = sorted(driver.rows("letters"), key=lambda letter: letter["reason"])
+        assert "substr" in first["reason"].lower()
+        assert (second["step"], second["column"]) == ("counts", "share")
+
+
 def test_what_is_kept_of_a_key_can_be_looked_at() -> None:
     with TestDriver(app()) as driver:
         driver.feed("clicks", fed([("a", 0), ("a", 1), ("b", 2)]))

@@ -10,7 +10,6 @@ Spark knows, come in as a function.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import pyarrow as pa
 
@@ -237,7 +236,7 @@ class _Flow:
         if plan is None:
             given, plan = self._arguments(step, verb, given)
         node = self._add(step, (given,), plan)
-        return self._add(_select(step, plan.parts.after, "Fail"), (node.index,)) if plan.parts.after else node
+        return self._add(_select(step, plan.parts.after), (node.index,)) if plan.parts.after else node
 
     def _add_partial(self, step: Step, given: int) -> GraphNode:
         """Add the part of an `aggregate` that runs before its rows travel."""
@@ -255,7 +254,7 @@ class _Flow:
         columns = tuple(self.nodes[given].schema.names)
         parts = split_compute(verb, columns, carry=step.late == "DeadLetter")
         if parts.before:
-            given = self._add(_select(step, parts.before, step.on_error), (given,)).index
+            given = self._add(_select(step, parts.before), (given,)).index
         return given, AggregatePlan(verb, parts, self.nodes[given].schema, columns)
 
     def _add_failures(self, step: Step, node: GraphNode, given: GraphNode) -> None:
@@ -286,11 +285,11 @@ class _Flow:
         return schema
 
 
-def _select(step: Step, items: tuple[str, ...], on_error: Literal["Fail", "DeadLetter"]) -> Step:
+def _select(step: Step, items: tuple[str, ...]) -> Step:
     """Return a part of a step as a select: checked already, with the step, and maybe longer than a user's may be."""
-    letters = step.dead_letter if on_error == "DeadLetter" else None
+    letters = step.dead_letter if step.on_error == "DeadLetter" else None
     return Step.model_construct(
-        name=step.name, inputs=step.inputs, select=items, on_error=on_error, dead_letter=letters
+        name=step.name, inputs=step.inputs, select=items, on_error=step.on_error, dead_letter=letters
     )
 
 

@@ -199,7 +199,7 @@ class _Segment:
         failures = [
             one
             for one in self.compiled.nodes
-            if one.verb == FAILED and one.name == node.name and one.level == node.level
+            if one.verb == FAILED and one.name == node.name and one.inputs == node.inputs
         ]
         if tries is not None and failures:
             made[failures[0].index] = tries.failed(F.col(_of(failures[0].inputs[0])))

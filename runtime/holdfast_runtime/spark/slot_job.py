@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UserActionError
 from holdfast.planning.problems import excerpt
-from holdfast.spec.steps import Step
 from holdfast_runtime.clocks import now
 from holdfast_runtime.job import Job, start_early
+from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph
 from holdfast_runtime.segments.sql import sql_segment
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.slot.program import Program
@@ -71,13 +71,14 @@ _NOT_HERE = " If necessary set "
 """Here begins Spark's advice to turn off ANSI mode, which is fixed in Holdfast."""
 
 
-def sql_texts(steps: Sequence[Step]) -> Mapping[str, str]:
-    """Return step -> its Spark SQL, for steps that stop the app when an expression fails."""
-    return {
-        step.name: step.filter or ", ".join(step.select or ())
-        for step in steps
-        if (step.filter or step.select) and step.dead_letter is None
-    }
+def sql_texts(compiled: CompiledGraph) -> Mapping[str, str]:
+    """Return step -> its Spark SQL, for steps that stop the app when an expression fails; an aggregate has several."""
+    texts: dict[str, list[str]] = {}
+    for node in compiled.nodes:
+        step = node.step
+        if node.verb in SQL_VERBS and step is not None and step.dead_letter is None:
+            texts.setdefault(step.name, []).append(step.filter or ", ".join(step.select or ()))
+    return {name: ", ".join(some) for name, some in texts.items()}
 
 
 def failed_expression(error: Exception, texts: Mapping[str, str]) -> UserActionError | None:
@@ -147,7 +148,7 @@ class SlotJob:
             return frame.mapInArrow(segment(Slot.last), _RESULT)
 
         self._job = LocatedJob(spark, [SlotLocation(name, places[name]) for name in slots], build)
-        self._texts = sql_texts(packed.program.spec.steps)
+        self._texts = sql_texts(packed.program.compiled)
 
     def run(self, batch: str) -> list[str]:
         """Run all slots with this plan and return their answers; raise `ExpressionFailedError` if Spark SQL fails."""
