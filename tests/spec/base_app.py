@@ -109,6 +109,11 @@ BASE: dict[str, Any] = {
                 "join": {"on": ["ad_id"], "within": "10m", "type": "Left", "select": ["ad_id", "right.campaign"]},
             },
             {
+                "name": "paired",
+                "from": ["valid", "impressions"],
+                "join": {"on": ["ad_id"], "before": "1m", "after": "1h", "select": ["ad_id"]},
+            },
+            {
                 "name": "enriched",
                 "from": ["matched"],
                 "lookup": {"table": "campaign-info", "on": ["campaign"], "type": "Inner", "select": ["right.owner"]},

@@ -12,8 +12,7 @@ from itertools import count
 from sqlglot import exp
 
 from holdfast.planning.sql.aggregate_calls import FUNCTIONS, aggregate_calls, read_call, whole_call
-from holdfast.planning.sql.functions import UNIT_FIRST
-from holdfast.planning.sql.text import SPARK, parse
+from holdfast.planning.sql.items import named_item, quoted, written
 from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
 from holdfast.spec.steps import Aggregate
 
@@ -21,7 +20,6 @@ __all__ = ["FUNCTIONS", "WINDOW_BOUNDS", "AggregateCall", "Aggregation", "split_
 
 WINDOW_BOUNDS = ("window_start", "window_end")
 """The columns that a window or session adds behind `by`."""
-UNIT_ARGUMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,40 +58,20 @@ def split_compute(verb: Aggregate, columns: Sequence[str], *, carry: bool = Fals
 
     Only for items without findings: raises `ExpressionError` for a call that can't be computed.
     """
-    items = [_item(text) for text in verb.compute]
+    items = [named_item(text) for text in verb.compute]
     rows = RowType(tuple(Column(name, UNKNOWN) for name in columns))
     by = [_exact(rows, name) or name for name in verb.by]
     kept = [*by, *(WINDOW_BOUNDS if verb.windowed else ())]
     split = _Splitting(rows, _fresh("__a", columns), _fresh("__r", [*columns, *kept, *(name for name, _ in items)]))
-    written = [f"{split.taken_apart(value, name)} AS {_quoted(name)}" for name, value in items]
+    made = [f"{split.taken_apart(value, name)} AS {quoted(name)}" for name, value in items]
     before: list[str] = []
     if split.computed:
         bare = [*by, *(name for call in split.calls for name in _columns_of(call) if rows.find(name))]
-        before = [_quoted(name) for name in dict.fromkeys(columns if carry else bare)]
-        before += [f"{expression} AS {_quoted(name)}" for expression, name in split.computed.items()]
+        before = [quoted(name) for name in dict.fromkeys(columns if carry else bare)]
+        before += [f"{expression} AS {quoted(name)}" for expression, name in split.computed.items()]
     as_they_are = split.results == [name for name, _ in items]
-    after = [] if as_they_are else [*map(_quoted, kept), *written]
+    after = [] if as_they_are else [*map(quoted, kept), *made]
     return Aggregation(tuple(before), tuple(split.calls), tuple(split.results), tuple(after))
-
-
-def _item(text: str) -> tuple[str, exp.Expr]:
-    """The name of an item, and its expression."""
-    tree = parse(text)
-    for name in tree.find_all(exp.Identifier):
-        name.set("quoted", not _is_unit(name.parent))
-    return tree.alias_or_name, tree.unalias().unnest()
-
-
-def _is_unit(column: exp.Expr | None) -> bool:
-    """Whether this is the unit in `date_add(DAY, 1, day)`, which only looks like a column."""
-    if column is None or column.index != 0 or not isinstance(call := column.parent, exp.Anonymous):
-        return False
-    return call.name.lower() in UNIT_FIRST and len(call.expressions) == UNIT_ARGUMENTS
-
-
-def _quoted(name: str) -> str:
-    """Return the name as an expression must spell it, whatever it is."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _exact(rows: RowType, name: str) -> str | None:
@@ -132,19 +110,19 @@ class _Splitting:
             result = self._result(self._call(call), name if whole is value else None)
             column = exp.column(exp.to_identifier(result, quoted=True))
             if whole is value:
-                return _quoted(result)
+                return quoted(result)
             whole.replace(column)
-        return _text(value)
+        return written(value)
 
     def _call(self, call: exp.Anonymous) -> AggregateCall:
-        written = read_call(call)
+        found = read_call(call)
         return AggregateCall(
-            written.function,
-            tuple(self._column(argument) for argument in written.arguments),
-            None if written.condition is None else self._column(written.condition),
-            distinct=written.distinct,
-            ignore_nulls=written.ignore_nulls,
-            error=written.error,
+            found.function,
+            tuple(self._column(argument) for argument in found.arguments),
+            None if found.condition is None else self._column(found.condition),
+            distinct=found.distinct,
+            ignore_nulls=found.ignore_nulls,
+            error=found.error,
         )
 
     def _result(self, call: AggregateCall, name: str | None) -> str:
@@ -159,11 +137,7 @@ class _Splitting:
             found = _exact(self.rows, argument.name)
             if found is not None:
                 return found
-        expression = _text(argument)
+        expression = written(argument)
         if expression not in self.computed:
             self.computed[expression] = next(self.columns)
         return self.computed[expression]
-
-
-def _text(value: exp.Expr) -> str:
-    return SPARK.generate(value, normalize_functions=False)

@@ -144,7 +144,7 @@ def event_time_problems(graph: Graph) -> Iterator[Problem]:
 
 def _needs_event_time(step: Step) -> str | None:
     if step.join is not None:
-        return f"join within {step.join.within}"
+        return f"join {step.join.span}"
     if step.aggregate is not None and step.aggregate.windowed:
         return "a window" if step.aggregate.window else "a session"
     if step.deduplicate is not None and step.deduplicate.within:

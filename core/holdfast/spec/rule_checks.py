@@ -90,6 +90,16 @@ def arity(step: object) -> Iterator[Broken]:
         )
 
 
+def join_span(join: object) -> Iterator[Broken]:
+    """How far apart rows of a join may be is said once, for both sides or for each."""
+    fields = fields_of(join)
+    own = [field for field in ("before", "after") if field in fields]
+    if "within" in fields and own:
+        yield (own[0],), f"within is for both directions; leave it out, or {' and '.join(own)}"
+    if "within" not in fields and not own:
+        yield (), "say how far apart the event times of two rows may be, e.g. within: 10m, or after: 1h"
+
+
 def windows(aggregate: object) -> Iterator[Broken]:
     """Windows, slides and sessions fit together."""
     window, slide, session = (fields_of(aggregate).get(field) for field in ("window", "slide", "session"))
@@ -150,7 +160,7 @@ def step_dead_letter(step: object) -> Iterator[Broken]:
     if "onError" in fields and not any(verb in fields for verb in FAILING_VERBS):
         yield ("onError",), f"only steps with {', '.join(FAILING_VERBS)} can fail on a row; leave onError out"
     if "late" in fields and not any(verb in fields for verb in LATE_VERBS):
-        yield ("late",), f"only rows of {' and '.join(LATE_VERBS)} can be late; leave late out"
+        yield ("late",), f"only rows of {', '.join(LATE_VERBS)} can be late; leave late out"
     wants = [field for field in ("onError", "late") if fields.get(field) == "DeadLetter"]
     if wants and "deadLetter" not in fields:
         yield (wants[0],), "DeadLetter needs a stream to write to: set deadLetter"

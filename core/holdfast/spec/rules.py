@@ -84,8 +84,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         at=("steps", "*"),
-        message="onError is for filter, select, apply, process and aggregate, late for aggregate and deduplicate; "
-        "deadLetter goes with onError or late: DeadLetter",
+        message="onError is for filter, select, apply, process and aggregate, late for aggregate, deduplicate and "
+        "join; deadLetter goes with onError or late: DeadLetter",
         cel="has(self.deadLetter) == ((has(self.onError) && self.onError == 'DeadLetter')"
         " || (has(self.late) && self.late == 'DeadLetter'))"
         f" && (!has(self.onError) || {_one_of(FAILING_VERBS)}) && (!has(self.late) || {_one_of(LATE_VERBS)})",
@@ -96,6 +96,12 @@ RULES: tuple[Rule, ...] = (
         message=_ONE_ON,
         cel="has(self.on) != has(self.__true__)",
         broken=rule_checks.one_on,
+    ),
+    Rule(
+        at=("steps", "*", "join"),
+        message="a join has within, or before, after or both",
+        cel="has(self.within) != (has(self.before) || has(self.after))",
+        broken=rule_checks.join_span,
     ),
     Rule(
         at=("steps", "*", "lookup"),

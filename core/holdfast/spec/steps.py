@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from holdfast.spec.fields import ChangeCost, SpecModel
-from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration
+from holdfast.spec.values import ColumnName, Ddl, Duration, Expression, FunctionPath, Name, PositiveDuration, millis
 
 Columns = Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16)]
 Expressions = Annotated[tuple[Expression, ...], Field(min_length=1, max_length=200)]
@@ -93,12 +93,29 @@ class Join(SpecModel):
 
     on: On
     """Columns that must be equal; they stand on both sides under the same names."""
-    within: Annotated[Duration, ChangeCost.RESTART]
-    """How far apart the event times of two matching rows may be."""
+    within: Annotated[Duration | None, ChangeCost.RESTART] = None
+    """How far apart the event times of two matching rows may be. Needed, unless `before` or `after` is there."""
+    before: Annotated[Duration | None, ChangeCost.RESTART] = None
+    """How much earlier than the left row a right row may be, in place of `within`. Default: 0s."""
+    after: Annotated[Duration | None, ChangeCost.RESTART] = None
+    """How much later than the left row a right row may be, in place of `within`. Default: 0s."""
     type: Annotated[Literal["Inner", "Left", "Right", "Full"], ChangeCost.NEW_RUN] = "Inner"
     """Whether rows without a partner come out: of neither side, the left, the right, or both. Default: Inner."""
     select: Annotated[Expressions | None, ChangeCost.NEW_RUN] = None
     """Which columns come out, with `left.` and `right.`. Default: `on` once, then all of both sides."""
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """How many milliseconds before, and how many behind the left row a right row may lie."""
+        before, after = (self.within or one or "0s" for one in (self.before, self.after))
+        return millis(before), millis(after)
+
+    @property
+    def span(self) -> str:
+        """The same for people: `within 10m`, `from 10m before to 1h after`."""
+        if self.within is not None:
+            return f"within {self.within}"
+        return f"from {self.before or '0s'} before to {self.after or '0s'} after"
 
 
 class Lookup(SpecModel):
@@ -162,8 +179,8 @@ class Step(SpecModel):
     or with a result of an aggregate that its type can't hold: stop the app, or leave it out and write it to
     `deadLetter`. Default: Fail."""
     late: Annotated[Literal["Drop", "DeadLetter"], ChangeCost.RESTART] = "Drop"
-    """What to do with a row of an aggregate or deduplicate that comes after the watermark has passed it: drop and count
-    it, or count it and write it to `deadLetter`. Default: Drop."""
+    """What to do with a row of an aggregate, deduplicate or join that comes after the watermark has passed it: drop and
+    count it, or count it and write it to `deadLetter`. Default: Drop."""
     dead_letter: Annotated[Name | None, ChangeCost.RESTART] = None
     """The stream that takes rows on which the step fails, or that are late, with reason, step and column, and the row
     as JSON."""
@@ -194,7 +211,7 @@ VERBS = {
 FAILING_VERBS = ("filter", "select", "apply", "process", "aggregate")
 """Verbs that may fail on a row, and so have an `onError`."""
 
-LATE_VERBS = ("aggregate", "deduplicate")
+LATE_VERBS = ("aggregate", "deduplicate", "join")
 """Verbs for which a row may be late, and so have a `late`."""
 
 KEYED_VERBS = ("join", "aggregate", "deduplicate", "process")

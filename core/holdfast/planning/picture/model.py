@@ -214,7 +214,7 @@ def _grouping(aggregate: Aggregate) -> str:
 
 def _matching(join: Join) -> str:
     kind = "" if join.type == "Inner" else f", {join.type.lower()} outer"
-    return f"on {', '.join(join.on)} within {join.within}{kind}"
+    return f"on {', '.join(join.on)} {join.span}{kind}"
 
 
 def _key(spread: Spread) -> str:

@@ -1,0 +1,106 @@
+"""What a `join` puts out, taken apart: columns of its sides, and the Spark SQL behind them.
+
+`left.amount * right.rate AS worth` becomes two columns of the pairs and an expression over them. Where all items are
+columns, nothing is left for Spark SQL, and rows don't leave Python. Pure; must not know how rows are matched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from sqlglot import exp
+
+from holdfast.planning.sql.expressions import check_select
+from holdfast.planning.sql.items import is_unit, named_item, quoted, written
+from holdfast.planning.sql.scope import ColumnSource, Scope
+from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
+from holdfast.spec.steps import Join
+
+JoinSide = Literal["left", "right", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinColumn:
+    """A column of the pairs."""
+
+    side: JoinSide
+    """`both`: a column of `on`, of whichever side there is."""
+    column: str
+    """Its name there; of `both`, on the left."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinParts:
+    """The two parts of what a `join` puts out."""
+
+    columns: tuple[JoinColumn, ...]
+    after: tuple[str, ...]
+    """Items of a select over them; empty if they are what comes out."""
+
+
+def split_join(verb: Join, left: Sequence[str], right: Sequence[str]) -> JoinParts:
+    """Return the parts for sides with these columns. Only for a `select` without findings."""
+    rows = tuple(RowType(tuple(Column(name, UNKNOWN) for name in side)) for side in (left, right))
+    on = tuple(found for name in verb.on if (found := rows[0].find(name)) is not None)
+    scope = Scope.sides(rows[0], rows[1], RowType(on))
+    texts = verb.select or ("*",)
+    items = [(text, one) for text in texts for one in check_select([text], scope)]
+    if all(one.source is not None for _, one in items):
+        return JoinParts(tuple(_column(one.source, one.name) for _, one in items if one.source and one.name), ())
+    split = _Splitting(scope, {name.casefold() for name in (*left, *right)})
+    after = [
+        f"{split.renamed(one.source)} AS {quoted(str(one.name))}"
+        if one.source is not None
+        else f"{split.rewritten(text)} AS {quoted(str(one.name))}"
+        for text, one in items
+    ]
+    return JoinParts(tuple(split.columns.values()), tuple(after))
+
+
+def _column(source: ColumnSource, name: str) -> JoinColumn:
+    side, column = source
+    return JoinColumn(cast("JoinSide", side or "both"), column, name)
+
+
+class _Splitting:
+    """The columns that expressions have used so far."""
+
+    def __init__(self, scope: Scope, taken: set[str]) -> None:
+        self._scope, self._taken = scope, taken
+        self.columns: dict[ColumnSource, JoinColumn] = {}
+
+    def renamed(self, source: ColumnSource) -> str:
+        """Return a column of the sides under its name among the pairs."""
+        if source not in self.columns:
+            at = len(self.columns)
+            while f"__c{at}" in self._taken:
+                at += 1
+            self._taken.add(f"__c{at}")
+            self.columns[source] = _column(source, f"__c{at}")
+        return quoted(self.columns[source].name)
+
+    def rewritten(self, text: str) -> str:
+        """Return an item without its alias, over the columns of the pairs."""
+        _, value = named_item(text, self._scope.names)
+        for column in [value] if isinstance(value, exp.Column) else list(value.find_all(exp.Column)):
+            if is_unit(column):
+                continue
+            replaced = self._replaced(column)
+            if column is value:
+                value = replaced
+            else:
+                column.replace(replaced)
+        return written(value)
+
+    def _replaced(self, column: exp.Column) -> exp.Expr:
+        parts = [part.name for part in column.parts]
+        depth = 1 if len(parts) == 1 or self._scope.side(parts[0]) is None else 2
+        found = self._scope.find(tuple(parts[:depth]))
+        source = getattr(found, "source", None)
+        assert source is not None  # noqa: S101 - the select has no findings
+        self.renamed(source)
+        made: exp.Expr = exp.column(exp.to_identifier(self.columns[source].name, quoted=True))
+        for part in parts[depth:]:
+            made = exp.Dot(this=made, expression=exp.to_identifier(part, quoted=True))
+        return made
