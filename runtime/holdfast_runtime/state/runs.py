@@ -8,6 +8,7 @@ else, and `combine` tells what several runs say together.
 
     d <bucket>                   the directory of the bucket: its runs, their pieces and bounds, its merges
     p <bucket> <run> <piece>     the rows of a piece: an Arrow record batch without its schema, the hashes in front
+    m <bucket> <run> <piece>     a bit for each of these rows, if rows are marked; it moves with its row
     s                            the schema of all rows, see `runs_schema`
     n                            the number of the next run
     t                            pieces that no directory names any more
@@ -27,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.columns.key_columns import Words
+from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
 from holdfast_runtime.state.runs_schema import RunsSchema
 
@@ -41,6 +42,8 @@ _TIDIED = 4
 _LEAST_TIDIED = 64 * 1024
 _END = 2**64
 _HASHES = pa.field("#", pa.uint64(), nullable=False)
+MARKED = pa.field("#marked", pa.bool_())
+"""The column of rows that can be marked, behind their own."""
 _BUCKET = Struct(">Q")
 _NUMBER = Struct(">Q")
 _NUMBERS = Struct(">QQI")
@@ -97,6 +100,15 @@ class HashedRows:
         return self.part(first, max(first, last))
 
 
+@dataclass(frozen=True, slots=True)
+class HeldPiece(HashedRows):
+    """The rows of a piece that count, as they are kept."""
+
+    key: bytes
+    first: int
+    """How many rows of the piece are before them."""
+
+
 Combine = Callable[[HashedRows], HashedRows]
 """Make one of what several runs say: rows of one hash are together, those of older runs first."""
 
@@ -149,6 +161,11 @@ class _Part:
     bound: int
 
 
+def as_they_are(rows: HashedRows) -> HashedRows:
+    """Combine nothing: each row says something of its own."""
+    return rows
+
+
 class Runs:
     """The runs in one table, during one batch of one task."""
 
@@ -160,12 +177,17 @@ class Runs:
         most: tuple[int, int] = (PIECE_ROWS, PIECE_BYTES),
         *,
         width: int | None = None,
+        marked: bool = False,
     ) -> None:
-        """Raise `RunsSchemaError` if other rows are there. `width`: of a bucket in milliseconds, for those who look."""
+        """Raise `RunsSchemaError` if other rows are there. `width`: of a bucket in milliseconds, for those who look.
+
+        `marked`: rows have one more column, `MARKED`, which is kept apart and can be set later.
+        """
         self._table, self._combine, self._most = table, combine, most
-        self._schema, self._declared = schema, RunsSchema(schema, width)
+        self._declared, self._marked = RunsSchema(schema, width), marked
         self._declared.check(table)
         self._stored = pa.schema([_HASHES, *schema])
+        self._schema = pa.schema([*schema, MARKED]) if marked else schema
 
     def buckets(self, before: int | None = None) -> Iterator[int]:
         """Yield the buckets that hold anything, in ascending order; with `before`, only lower ones."""
@@ -183,23 +205,44 @@ class Runs:
         run = _Run(number, 0, self._write(bucket, number, 0, rows))
         self._keep(bucket, replace(directory, runs=(*directory.runs, run)))
 
-    def find(self, bucket: int, wanted: Words) -> Iterator[tuple[HashedRows, HashMatches]]:
+    def find(self, bucket: int, wanted: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
         """Look ascending hashes up in a bucket, piece by piece, older runs first."""
+        for held in self.pieces(bucket, wanted):
+            first = int(np.searchsorted(wanted, held.hashes[0], side="left"))
+            last = int(np.searchsorted(wanted, held.hashes[-1], side="right"))
+            found = find_hashes(held.hashes, wanted[first:last])
+            # Places are those of `wanted` as it was given: hashes outside of the piece match nothing.
+            begins, ends = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
+            begins[first:last], ends[first:last] = found.begins, found.ends
+            yield held, HashMatches(begins, ends)
+
+    def pieces(self, bucket: int, wanted: Words | None = None) -> Iterator["HeldPiece"]:
+        """Yield the rows of a bucket as they are kept, older runs first; `wanted`: only pieces that may hold these."""
         directory = self._directory(bucket)
         for run in directory.runs:
             bound = directory.bound(run)
             for piece in run.pieces:
                 if piece.high < bound:
                     continue
-                first = int(np.searchsorted(wanted, np.uint64(max(piece.low, bound)), side="left"))
-                last = int(np.searchsorted(wanted, np.uint64(piece.high), side="right"))
-                if first < last:
-                    rows = self._read(bucket, run, piece).between(bound, _END)
-                    found = find_hashes(rows.hashes, wanted[first:last])
-                    # Places are those of `wanted` as it was given: hashes outside of the piece match nothing.
-                    begins, ends = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
-                    begins[first:last], ends[first:last] = found.begins, found.ends
-                    yield rows, HashMatches(begins, ends)
+                if wanted is not None:
+                    first = int(np.searchsorted(wanted, np.uint64(max(piece.low, bound)), side="left"))
+                    if first == int(np.searchsorted(wanted, np.uint64(piece.high), side="right")):
+                        continue
+                whole = self._read(bucket, run, piece)
+                rows = whole.between(bound, _END)
+                if len(rows.hashes):
+                    at = _piece_key(bucket, run.number, piece.number)
+                    yield HeldPiece(rows.hashes, rows.rows, at, len(whole.hashes) - len(rows.hashes))
+
+    def mark(self, piece: "HeldPiece", places: Rows) -> None:
+        """Mark rows of a piece."""
+        (key,) = _mark_keys([piece.key])
+        (value,) = self._table.get_many([key])
+        assert value is not None  # noqa: S101 - written with the piece
+        bits = np.frombuffer(value, np.uint8).copy()
+        at = places + piece.first
+        np.bitwise_or.at(bits, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
+        self._table.put_many([key], [bits.tobytes()])
 
     def read(
         self, buckets: Sequence[int], low: int = 0, before: int | None = None, combine: Combine | None = None
@@ -343,19 +386,28 @@ class Runs:
                 continue
             part = rows.part(start, end)
             piece = _Piece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
-            stored = pa.RecordBatch.from_arrays([pa.array(part.hashes), *part.rows.columns], schema=self._stored)
+            columns = part.rows.columns[: len(self._stored) - 1]
+            stored = pa.RecordBatch.from_arrays([pa.array(part.hashes), *columns], schema=self._stored)
             pieces.append(piece)
             keys.append(_piece_key(bucket, run, piece.number))
             values.append(stored.serialize().to_pybytes())
+            if self._marked:
+                keys += _mark_keys(keys[-1:])
+                marks = part.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
+                values.append(np.packbits(marks, bitorder="little").tobytes())
         self._table.put_many(keys, values)
         return tuple(pieces)
 
     def _read(self, bucket: int, run: _Run, piece: _Piece) -> HashedRows:
-        (value,) = self._table.get_many([_piece_key(bucket, run.number, piece.number)])
+        key = _piece_key(bucket, run.number, piece.number)
+        value, *marks = self._table.get_many([key, *(_mark_keys([key]) if self._marked else [])])
         assert value is not None  # noqa: S101 - a directory names what is there
         stored = pa.ipc.read_record_batch(pa.py_buffer(value), self._stored)
-        hashes = stored.column(0).to_numpy()
-        return HashedRows(hashes, pa.RecordBatch.from_arrays(stored.columns[1:], schema=self._schema))
+        columns = stored.columns[1:]
+        for bits in marks:
+            assert bits is not None  # noqa: S101 - written with the piece
+            columns.append(pa.Array.from_buffers(pa.bool_(), len(stored), [None, pa.py_buffer(bits)]))
+        return HashedRows(stored.column(0).to_numpy(), pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _new_number(self) -> int:
         number = self.next_number()
@@ -364,6 +416,7 @@ class Runs:
 
     def _throw(self, bucket: int, pieces: Iterable[tuple[_Run, _Piece]]) -> None:
         keys = [_piece_key(bucket, run.number, piece.number) for run, piece in pieces]
+        keys += _mark_keys(keys) if self._marked else []
         if keys:
             self._table.put_many([_TRASH], [b"".join([*self._trash(), *keys])])
 
@@ -379,6 +432,10 @@ def _parts(bucket: int, directory: _Directory, runs: Iterable[_Run]) -> list[_Pa
 
 def _piece_key(bucket: int, run: int, piece: int) -> bytes:
     return b"p" + _NUMBERS.pack(bucket + _SHIFT, run, piece)
+
+
+def _mark_keys(pieces: Sequence[bytes]) -> list[bytes]:
+    return [b"m" + key[1:] for key in pieces]
 
 
 def _text(directory: _Directory) -> bytes:

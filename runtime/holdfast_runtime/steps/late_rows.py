@@ -18,7 +18,9 @@ from holdfast_runtime.steps.timed_rows import TimedRows
 class LeavesOutLateRows(Protocol):
     """A step of a verb that does not take late rows."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name of the step, or of step and side."""
 
     @property
     def late(self) -> int:

@@ -79,6 +79,12 @@ class TimedRows:
         mask = pa.array(kept)
         return TimedRows(self.rows.filter(mask), self.times.filter(mask), tuple(origins))
 
+    def parted(self, aside: "npt.NDArray[np.bool_]") -> "tuple[TimedRows, TimedRows]":
+        """Return the rows for which `aside` is false, and the others."""
+        if not aside.any():
+            return self, TimedRows.nothing(self.rows.schema)
+        return self.where(~aside), self.where(aside)
+
     @property
     def count(self) -> int:
         """The number of rows."""

@@ -1,0 +1,135 @@
+"""The verb `join`: rows of two sides with equal keys, whose times are close enough, each pair once.
+
+    left, right -> late rows and null keys aside -> new with new -> new with waiting ones -> leave -> wait
+
+A row waits until the watermark says that no partner can come any more. If its side comes out without partners too, it
+comes out then, if it had none. Rows whose partners could only have come before this batch's watermark never wait. Must
+not write anything but the tables of its step.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast_runtime.columns.key_columns import KeyColumns, Rows
+from holdfast_runtime.progress import BufferedRows
+from holdfast_runtime.steps.context import StepClock, TaskTables
+from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT, SIDES, TIME, JoinPlan
+from holdfast_runtime.steps.joins.pairing import CHUNK, nominees, pairs
+from holdfast_runtime.steps.joins.side_buffer import SideBuffer
+from holdfast_runtime.steps.joins.side_rows import SideRows, kept_rows
+from holdfast_runtime.steps.timed_rows import TimedRows
+
+
+@dataclass(frozen=True, slots=True)
+class LateSide:
+    """The rows of a side that were late or had no event time."""
+
+    name: str
+    """Step and side."""
+    late_rows: TimedRows
+
+    @property
+    def late(self) -> int:
+        """How many there are."""
+        return self.late_rows.count
+
+
+class JoinStep:
+    """A step of this verb, for any number of tasks."""
+
+    def __init__(self, name: str, plan: JoinPlan, kept_as: str) -> None:
+        self.name, self._plan, self._kept_as = name, plan, kept_as
+        self.schema = plan.schema
+        self.late_sides: tuple[LateSide, ...] = ()
+        """After a run: what was late of each side."""
+        self.buffered: dict[str, BufferedRows] = {}
+        """After a run: side -> what waits."""
+        self.waiting: int | None = None
+        """After a run: the event time from which on rows that are due follow with the next batch; None: none are."""
+
+    def run(self, left: TimedRows, right: TimedRows, tables: TaskTables, clock: StepClock) -> Iterator[TimedRows]:
+        """Run one batch of one task: yield what comes out, a chunk at a time."""
+        plan, given = self._plan, (left, right)
+        parted = [rows.parted(_late(rows, clock)) for rows in given]
+        self.late_sides = tuple(
+            LateSide(f"{self.name}.{side}", late) for side, (_, late) in zip(SIDES, parted, strict=True)
+        )
+        buffers = [
+            SideBuffer(tables.table(f"{self._kept_as}.{side}"), plan, at, clock.horizon)
+            for at, side in enumerate(SIDES)
+        ]
+        new: list[SideRows] = []
+        for at, (rows, _) in enumerate(parted):
+            kept = kept_rows(rows, plan.kept(at))
+            without = KeyColumns.of(kept.columns[: len(plan.on)], kept.num_rows).without_nulls()
+            if without is not None:
+                if plan.outer[at]:
+                    yield from self._alone(at, kept.filter(pa.array(~without)))
+                kept = kept.filter(pa.array(without))
+            new.append(SideRows.sorted(kept, len(plan.on)))
+        here, there = (plan.before, plan.after), (plan.after, plan.before)
+        new[RIGHT], matches = nominees(new[LEFT], new[RIGHT], here)
+        for mine, theirs in pairs(new[LEFT], new[RIGHT], matches, here):
+            new[LEFT].matched[mine] = new[RIGHT].matched[theirs] = True
+            yield self._paired(new[LEFT], mine, new[RIGHT], theirs)
+        for held, mine, theirs in buffers[RIGHT].partners(new[LEFT], here):
+            new[LEFT].matched[mine] = True
+            yield self._paired(new[LEFT], mine, held, theirs)
+        for held, mine, theirs in buffers[LEFT].partners(new[RIGHT], there):
+            new[RIGHT].matched[mine] = True
+            yield self._paired(held, theirs, new[RIGHT], mine)
+        for at, buffer in enumerate(buffers):
+            yield from self._left(at, buffer, new[at], clock)
+        self.buffered = {side: buffer.size() for side, buffer in zip(SIDES, buffers, strict=True)}
+        self.waiting = min((one.waiting for one in buffers if one.waiting is not None), default=None)
+
+    def _left(self, at: int, buffer: SideBuffer, new: SideRows, clock: StepClock) -> Iterator[TimedRows]:
+        """Let rows leave whose time has passed, and the others wait."""
+        if clock.ended:
+            until = None
+        elif clock.watermark is None:
+            buffer.add(new)
+            return
+        else:
+            until = clock.watermark - self._plan.waits[at]
+        for rows in buffer.leave(until):
+            yield from self._alone(at, rows)
+        # Where waiting rows are due and have to wait on, new ones that are due wait with them.
+        gone = until if buffer.waiting is None else buffer.waiting
+        due = np.ones(len(new.times), np.bool_) if gone is None else new.times < gone
+        if self._plan.outer[at] and due.any():
+            yield from self._alone(at, new.rows.filter(pa.array(due & ~new.matched)))
+        buffer.add(new.where(~due) if due.any() else new)
+
+    def _alone(self, at: int, rows: pa.RecordBatch) -> Iterator[TimedRows]:
+        """Yield rows without a partner."""
+        plan = self._plan
+        for start in range(0, rows.num_rows, CHUNK):
+            part = rows.slice(start, CHUNK)
+            columns = [
+                part.column(plan.place(at, one.column))
+                if one.side in {SIDES[at], "both"}
+                else pa.nulls(part.num_rows, field.type)
+                for one, field in zip(plan.columns, self.schema, strict=True)
+            ]
+            yield TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), part.column(TIME.name))
+
+    def _paired(self, left: SideRows, lefts: Rows, right: SideRows, rights: Rows) -> TimedRows:
+        plan, taken = self._plan, (pa.array(lefts), pa.array(rights))
+        columns = []
+        for one in plan.columns:
+            side = RIGHT if one.side == "right" else LEFT
+            columns.append((left, right)[side].rows.column(plan.place(side, one.column)).take(taken[side]))
+        times = np.maximum(left.times[lefts], right.times[rights])
+        return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
+
+
+def _late(rows: TimedRows, clock: StepClock) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    late = clock.late(rows.times)
+    if rows.times.null_count:
+        late = pc.or_(late, rows.times.is_null())
+    return np.asarray(late.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,151 @@
+"""The rows of one side of a join that wait for partners: kept in runs by time, until no partner can come any more.
+
+A bucket is a quarter of the time in which a row can have partners, so a row looks into few of them. Rows leave by
+time, one by one: those with an earlier time than `gone` have left, though their bucket may still be there. Of a side
+whose rows come out without a partner, too, each has a mark that says whether it had one. Must not know the other side.
+"""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast_runtime.columns.key_columns import Rows
+from holdfast_runtime.columns.sorted_hashes import HashMatches
+from holdfast_runtime.progress import BufferedRows
+from holdfast_runtime.state.errors import parsing_state
+from holdfast_runtime.state.runs import MARKED, HashedRows, Runs, as_they_are
+from holdfast_runtime.state.runs_schema import RunsSchema
+from holdfast_runtime.steps.context import KeyValueTable
+from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
+from holdfast_runtime.steps.joins.pairing import Bounds, pairs
+from holdfast_runtime.steps.joins.side_rows import SideRows
+
+_LEAST_WIDTH = 1000
+"""Milliseconds: a batch over a long time should not make a bucket for each of its rows."""
+_ROUND = 128 * 1024
+"""After how many rows that leave without a partner the others wait for the next batch."""
+_GONE = b"g"
+
+
+class SideBuffer:
+    """What waits of one side, during one batch of one task."""
+
+    def __init__(self, table: KeyValueTable, plan: JoinPlan, side: int, horizon: int | None) -> None:
+        self._table, self._on, self._outer = table, len(plan.on), plan.outer[side]
+        self._schema = plan.kept(side)
+        self._width = max((plan.before + plan.after) // 4, _LEAST_WIDTH)
+        before = RunsSchema.kept_in(table)
+        self._runs = Runs(table, self._schema, as_they_are, width=self._width, marked=self._outer)
+        self._runs.purge()
+        self.gone, self._row_bytes = self._stored()
+        """Rows with an earlier time have left."""
+        self.waiting: int | None = None
+        """After `leave`: the time from which on rows that are due follow with the next batch; None: none are."""
+        if horizon is not None and self.gone is not None and self.gone > horizon:
+            # The watermark by which they left is not believed any more. They must not leave again.
+            self._rebuilt(self.gone)
+            self.gone = None
+        elif before is not None and before.width != self._width:
+            self._rebuilt(self.gone)
+
+    def _stored(self) -> tuple[int | None, float]:
+        (value,) = self._table.get_many([_GONE])
+        if value is None:
+            return None, 0.0
+        with parsing_state(f"how far the rows in table {self._table.name} have left"):
+            gone, row_bytes = json.loads(value)
+        return gone, row_bytes
+
+    def partners(self, of: SideRows, bounds: Bounds) -> Iterator[tuple[SideRows, Rows, Rows]]:
+        """Yield waiting rows, and the places of pairs with these: the others first. Marks those that had none."""
+        before, after = bounds
+        for bucket in self._runs.buckets():
+            start = bucket * self._width
+            near = np.flatnonzero((of.times >= start - after) & (of.times < start + self._width + before))
+            if not len(near):
+                continue
+            for piece, found in self._runs.find(bucket, of.hashes[near]):
+                begins, ends = np.zeros(len(of.hashes), np.int64), np.zeros(len(of.hashes), np.int64)
+                begins[near], ends[near] = found.begins, found.ends
+                held = SideRows.of(piece.hashes, piece.rows, self._on)
+                for mine, theirs in pairs(of, held, HashMatches(begins, ends), bounds):
+                    if self.gone is not None:
+                        # Only after `within` was raised: otherwise a row that has left is too far from all that come.
+                        there = held.times[theirs] >= self.gone
+                        mine, theirs = mine[there], theirs[there]  # noqa: PLW2901 - the same pairs, fewer of them
+                    held.matched[theirs] = True
+                    yield held, mine, theirs
+                if self._outer and held.matched.any():
+                    self._runs.mark(piece, np.flatnonzero(held.matched))
+
+    def leave(self, until: int | None) -> Iterator[pa.RecordBatch]:
+        """Let rows with an earlier time leave, None: all; yield those that come out because they had no partner."""
+        left, reached = 0, until
+        for bucket in list(self._runs.buckets()):
+            start, end = bucket * self._width, (bucket + 1) * self._width
+            if left >= _ROUND and (until is None or start < until):
+                reached = start
+                break
+            if until is not None and start >= until:
+                break
+            if self._outer:
+                for piece in self._runs.pieces(bucket):
+                    rows = self._without(piece, until)
+                    left += rows.num_rows
+                    yield rows
+            if until is None or end <= until:
+                self._runs.drop(bucket)
+        self.waiting = None if reached == until else reached
+        if reached is not None and (self.gone is None or reached > self.gone):
+            self.gone = reached
+
+    def _without(self, piece: HashedRows, until: int | None) -> pa.RecordBatch:
+        times = piece.rows.column(TIME.name).to_numpy()
+        due = ~piece.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
+        if self.gone is not None:
+            due &= times >= self.gone
+        if until is not None:
+            due &= times < until
+        return piece.rows.select(self._schema.names).filter(pa.array(due))
+
+    def add(self, rows: SideRows) -> None:
+        """Let rows wait."""
+        if len(rows.hashes):
+            self._row_bytes = rows.rows.nbytes / len(rows.hashes)
+        buckets = self._put(HashedRows(rows.hashes, self._marked(rows)))
+        self._runs.tidy_after(buckets, len(rows.hashes))
+        value = json.dumps([self.gone, round(self._row_bytes, 1)]).encode()
+        if self._table.get_many([_GONE]) != [value]:
+            self._table.put_many([_GONE], [value])
+
+    def size(self) -> BufferedRows:
+        """Return how much waits."""
+        buckets = list(self._runs.buckets())
+        rows = sum(self._runs.size(bucket)[1] for bucket in buckets)
+        oldest = max(buckets[0] * self._width, self.gone or buckets[0] * self._width) if buckets else None
+        return BufferedRows(rows, int(rows * self._row_bytes), oldest)
+
+    def _marked(self, rows: SideRows) -> pa.RecordBatch:
+        return rows.rows.append_column(MARKED, pa.array(rows.matched)) if self._outer else rows.rows
+
+    def _put(self, rows: HashedRows) -> list[int]:
+        times = rows.rows.column(TIME.name).to_numpy() // self._width
+        found: list[int] = np.unique(times).tolist()
+        for bucket in found:
+            here = np.flatnonzero(times == bucket)
+            part = rows.rows if len(found) == 1 else rows.rows.take(pa.array(here))
+            self._runs.append(bucket, HashedRows(rows.hashes[here], part))
+        return found
+
+    def _rebuilt(self, gone: int | None) -> None:
+        """Put all rows into new buckets, but for those that have left."""
+        for bucket in list(self._runs.buckets()):
+            chunks = list(self._runs.read([bucket]))
+            self._runs.drop(bucket)
+            for chunk in chunks:
+                kept = np.ones(len(chunk.hashes), np.bool_)
+                if gone is not None:
+                    kept = chunk.rows.column(TIME.name).to_numpy() >= gone
+                self._put(HashedRows(chunk.hashes[kept], chunk.rows.filter(pa.array(kept))))

@@ -1,0 +1,318 @@
+"""`join` beside lists of rows: any order, any cut into batches, late rows, nulls, hot keys, windows' edges, changes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.planning.join_columns import JoinColumn
+from holdfast_runtime.columns import key_columns
+from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.join import JoinStep
+from holdfast_runtime.steps.joins import side_buffer
+from holdfast_runtime.steps.joins.join_plan import JoinPlan, Kind
+from holdfast_runtime.steps.joins.pairing import CHUNK
+from holdfast_runtime.steps.timed_rows import TimedRows
+from tests.steps.memory import MemoryTables
+
+KINDS: tuple[Kind, ...] = ("Inner", "Left", "Right", "Full")
+LEFT = pa.schema([("k", pa.string()), ("n", pa.int64())])
+RIGHT = pa.schema([("K", pa.string()), ("m", pa.int64())])
+COLUMNS = (JoinColumn("both", "k", "k"), JoinColumn("left", "n", "n"), JoinColumn("right", "m", "m"))
+Row = tuple[Any, int, int | None]
+"""Key, number, event time."""
+Out = tuple[Any, int | None, int | None, int | None]
+"""Key, both numbers, event time."""
+
+
+def plan(kind: Kind = "Inner", before: int = 10, after: int = 10) -> JoinPlan:
+    return JoinPlan(("k",), before, after, kind, COLUMNS, LEFT, RIGHT)
+
+
+def timed(rows: Sequence[Row], schema: pa.Schema) -> TimedRows:
+    keys, numbers, times = zip(*rows, strict=True) if rows else ((), (), ())
+    columns = [pa.array(keys, schema.field(0).type), pa.array(numbers, pa.int64())]
+    return TimedRows(pa.RecordBatch.from_arrays(columns, schema=schema), pa.array(times, pa.int64()))
+
+
+@dataclass
+class Task:
+    """One task of a step, from batch to batch, with the watermark of its batches."""
+
+    plan: JoinPlan
+    tables: MemoryTables = field(default_factory=MemoryTables)
+    watermark: int | None = None
+    late: list[int] = field(default_factory=lambda: [0, 0])
+    chunks: list[int] = field(default_factory=list)
+
+    def run(
+        self,
+        left: Sequence[Row] = (),
+        right: Sequence[Row] = (),
+        watermark: int | None = None,
+        *,
+        ended: bool = False,
+        horizon: int | None = None,
+    ) -> list[Out]:
+        """Run a batch, and those that it leaves rows to."""
+        step = JoinStep("j", self.plan, "j")
+        clock = StepClock(0, watermark, ended, self.watermark, horizon)
+        sides = timed(left, self.plan.left), timed(right, self.plan.right)
+        found: list[Out] = []
+        while True:
+            for chunk in step.run(*sides, self.tables, clock):
+                self.chunks.append(chunk.count)
+                rows = zip(*(column.to_pylist() for column in (*chunk.rows.columns, chunk.times)), strict=True)
+                found += rows
+            for at, side in enumerate(step.late_sides):
+                self.late[at] += side.late
+            if step.waiting is None:
+                break
+            sides, clock = (timed([], self.plan.left), timed([], self.plan.right)), replace(clock, before=watermark)
+        self.watermark = watermark
+        return found
+
+
+@dataclass
+class Model:
+    """The same with lists."""
+
+    plan: JoinPlan
+    sides: tuple[list[list[Any]], list[list[Any]]] = field(default_factory=lambda: ([], []))
+    """Rows that wait: key, number, time, whether it had a partner."""
+    watermark: int | None = None
+    late: list[int] = field(default_factory=lambda: [0, 0])
+
+    def run(
+        self, left: Sequence[Row] = (), right: Sequence[Row] = (), watermark: int | None = None, *, ended: bool = False
+    ) -> list[Out]:
+        found: list[Out] = []
+        for at, rows in enumerate((left, right)):
+            for key, number, time in rows:
+                if time is None or (self.watermark is not None and time < self.watermark):
+                    self.late[at] += 1
+                elif key is None:
+                    if self.plan.outer[at]:
+                        found.append(self._alone(at, key, number, time))
+                else:
+                    self._meet(at, [canonical(key), number, time, False, key], found)
+        for at in (0, 1):
+            for row in list(self.sides[at]):
+                if ended or (watermark is not None and row[2] + self.plan.waits[at] < watermark):
+                    self.sides[at].remove(row)
+                    if self.plan.outer[at] and not row[3]:
+                        found.append(self._alone(at, row[4], row[1], row[2]))
+        self.watermark = watermark
+        return found
+
+    def _meet(self, at: int, row: list[Any], found: list[Out]) -> None:
+        for other in self.sides[1 - at]:
+            left, right = (row, other) if at == 0 else (other, row)
+            if left[0] == right[0] and -self.plan.before <= right[2] - left[2] <= self.plan.after:
+                found.append((left[4], left[1], right[1], max(left[2], right[2])))
+                row[3] = other[3] = True
+        self.sides[at].append(row)
+
+    def _alone(self, at: int, key: Any, number: int, time: int) -> Out:
+        return (key, number, None, time) if at == 0 else (key, None, number, time)
+
+
+def canonical(key: Any) -> Any:
+    return ("nan" if key != key else key + 0.0) if isinstance(key, float) else key  # noqa: PLR0124 - NaN is not itself
+
+
+def ordered(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    return sorted(map(str, rows))
+
+
+def numbered(rows: Sequence[tuple[Any, int | None]]) -> list[Row]:
+    return [(key, number, time) for number, (key, time) in enumerate(rows)]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[list[Row], list[Row], int | None]]:
+    """Batches: rows of both sides, and the watermark after it."""
+    keys = st.one_of(st.none(), st.sampled_from(["a", "b", "c"]))
+    mark, number, batches = None, 0, []
+    for at in range(draw(st.integers(1, 7))):
+        base = at * draw(st.integers(0, 12))
+        sides: list[list[Row]] = []
+        for _ in range(2):
+            rows = draw(st.lists(st.tuples(keys, st.one_of(st.none(), st.integers(base - 6, base + 12))), max_size=12))
+            sides.append([(key, number + place, time) for place, (key, time) in enumerate(rows)])
+            number += len(rows)
+        step = draw(st.one_of(st.none(), st.integers(0, 25)))
+        mark = mark if step is None else step + (mark or 0)
+        batches.append((sides[0], sides[1], mark))
+    return batches
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(history=histories(), bounds=st.tuples(st.integers(0, 15), st.integers(0, 15)), small=st.booleans())
+def test_a_join_gives_what_lists_give(
+    kind: Kind, history: list[tuple[list[Row], list[Row], int | None]], bounds: tuple[int, int], small: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_buffer, "_LEAST_WIDTH", 1 if small else 1000)
+        if small:
+            patch.setattr(side_buffer, "_ROUND", 1)
+        shape = plan(kind, *bounds)
+        task, model = Task(shape), Model(shape)
+        for left, right, mark in history:
+            assert ordered(task.run(left, right, mark)) == ordered(model.run(left, right, mark))
+            assert task.late == model.late
+        assert ordered(task.run(watermark=task.watermark, ended=True)) == ordered(
+            model.run(watermark=model.watermark, ended=True)
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    rows=st.tuples(*[st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60)), max_size=40)] * 2),
+    cuts=st.lists(st.integers(0, 40), max_size=5),
+)
+def test_however_batches_are_cut_the_same_comes_out(
+    kind: Kind, rows: tuple[list[tuple[str, int]], list[tuple[str, int]]], cuts: list[int]
+) -> None:
+    left, right = numbered(rows[0]), numbered(rows[1])
+    whole, parts = Task(plan(kind)), Task(plan(kind))
+    once = whole.run(left, right, ended=True)
+    found: list[Out] = []
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 40], strict=True):
+        found += parts.run(left[start:end], right[start:end])
+    found += parts.run(ended=True)
+    assert ordered(found) == ordered(once)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_of_one_hash_are_told_apart(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_columns.KeyColumns, "hashes", lambda self: np.full(self.rows, 7, np.uint64))
+    rows = [(key, time) for time in range(0, 40, 4) for key in ("a", "b", "aa", None)]
+    task, model = Task(plan(kind)), Model(plan(kind))
+    for start in range(0, 40, 8):
+        batch = numbered(rows)[start : start + 8], numbered(rows[::-1])[start : start + 8]
+        assert ordered(task.run(*batch)) == ordered(model.run(*batch))
+    assert ordered(task.run(ended=True)) == ordered(model.run(ended=True))
+
+
+@pytest.mark.parametrize(
+    ("type_", "left", "right", "pairs"),
+    [
+        (pa.float64(), [0.0, float("nan"), 1.5], [-0.0, float("nan"), 2.5], 2),
+        (pa.decimal128(10, 2), [1, 2, None], [1, 3, None], 1),
+        (pa.timestamp("us", "UTC"), [1, 2], [2, 1], 2),
+        (pa.bool_(), [True, False], [True, True], 2),
+        (pa.binary(), [b"", b"\0"], [b"\0", b"\0\0"], 1),
+    ],
+)
+def test_keys_are_compared_as_spark_compares_them(
+    type_: pa.DataType, left: list[Any], right: list[Any], pairs: int
+) -> None:
+    shape = replace(
+        plan(), left=pa.schema([("k", type_), LEFT.field(1)]), right=pa.schema([("K", type_), RIGHT.field(1)])
+    )
+    for together in (True, False):
+        task = Task(shape)
+        one, other = [(key, 0, 0) for key in left], [(key, 0, 0) for key in right]
+        found = task.run(one, other) if together else [*task.run(one), *task.run((), other)]
+        assert len(found) == pairs
+
+
+def test_partners_lie_within_the_bounds_to_the_millisecond() -> None:
+    for together in (True, False):
+        task = Task(plan("Full", before=3, after=5))
+        right: list[Row] = [("a", number, 100 + number) for number in (-4, -3, 5, 6)]
+        found = task.run([("a", 0, 100)], right) if together else [*task.run([("a", 0, 100)]), *task.run((), right)]
+        assert [m for _, _, m, _ in found] == [-3, 5]
+
+
+@pytest.mark.parametrize("kind", ["Inner", "Full"])
+def test_a_row_waits_as_long_as_a_partner_may_come_and_no_longer(kind: Kind) -> None:
+    task = Task(plan(kind, before=3, after=5))
+    alone: list[Out] = [("a", 0, None, 100)] if kind == "Full" else []
+    assert task.run([("a", 0, 100)], (), 105) == []
+    assert task.run((), [("b", 0, 105)], 105) == []
+    assert task.run((), (), 106) == alone
+    assert task.run((), (), 108) == []
+    assert task.run((), (), 109) == ([("b", None, 0, 105)] if kind == "Full" else [])
+
+
+def test_rows_of_a_long_past_never_wait() -> None:
+    task = Task(plan("Full"))
+    rows = [("a", number, number * 100) for number in range(1000)]
+    assert len(task.run(rows, rows, 200_000)) == 1000
+    assert not any(key.startswith(b"p") for table in task.tables.content().values() for key in table)
+
+
+def test_a_hot_key_comes_out_in_chunks() -> None:
+    rows = [("a", number, 0) for number in range(1200)]
+    for together in (True, False):
+        task = Task(plan())
+        found = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
+        assert len(set(found)) == 1200 * 1200
+        assert max(task.chunks) <= CHUNK
+
+
+def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None:
+    rows = [("a", number, number * 7) for number in range(50_000)]
+    task = Task(plan(before=7, after=0))
+    assert len(task.run(rows, rows)) == 99_999
+
+
+def test_many_rows_without_a_partner_leave_in_rounds_that_hold_the_watermark_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(side_buffer, "_ROUND", 10)
+    monkeypatch.setattr(side_buffer, "_LEAST_WIDTH", 10)
+    tables, step = MemoryTables(), JoinStep("j", plan("Left"), "j")
+    rows = timed([("a", number, number) for number in range(100)], LEFT)
+    nothing = timed([], LEFT), timed([], RIGHT)
+    assert list(step.run(rows, nothing[1], tables, StepClock(0, 0))) == []
+    times: list[int] = []
+    for _ in range(12):
+        assert step.waiting is None or not times or step.waiting > max(times)
+        for chunk in step.run(*nothing, tables, StepClock(0, 1000, before=1000)):
+            times += chunk.times.to_pylist()
+        if step.waiting is None:
+            break
+    assert len(times) == 100 == len(set(times))
+    assert times == sorted(times)
+
+
+def test_a_watermark_that_is_not_believed_any_more_makes_no_row_leave_again_or_too_early() -> None:
+    task, far = Task(plan("Left")), 10**12
+    assert task.run([("a", 0, 5)], (), far, horizon=far) == [("a", 0, None, 5)]
+    task.watermark = None
+    assert task.run([("a", 1, 6)], [("a", 0, 7)], 10, horizon=10_000) == [("a", 1, 0, 7)]
+    assert task.run(ended=True, watermark=10) == []
+
+
+@pytest.mark.parametrize(("after", "came"), [(5, []), (10, [0]), (40, [0])])
+def test_what_waits_is_judged_by_new_bounds_and_what_has_left_stays_out(after: int, came: list[int]) -> None:
+    task = Task(plan("Left", after=10))
+    assert task.run([("a", 9, 80), ("a", 0, 100)], (), 105) == [("a", 9, None, 80)]
+    task.plan = plan("Left", after=after)
+    assert [n for _, n, m, _ in task.run((), [("a", 5, 110)], 110) if m is not None] == came
+    assert [n for _, n, _, _ in task.run(ended=True, watermark=110)] == []
+
+
+def columns() -> Iterator[tuple[JoinColumn, ...]]:
+    yield (JoinColumn("right", "m", "x"), JoinColumn("both", "k", "k"), JoinColumn("left", "k", "mine"))
+    yield (JoinColumn("right", "K", "theirs"),)
+
+
+def test_columns_may_be_renamed_and_those_of_a_missing_side_are_null() -> None:
+    one, other = columns()
+    for together in (True, False):
+        task = Task(replace(plan("Full"), columns=one))
+        left, right = [("a", 0, 0)], [("a", 1, 0), ("b", 2, 1)]
+        found = task.run(left, right) if together else [*task.run(left), *task.run((), right)]
+        found += task.run(ended=True)
+        assert ordered(found) == ordered([(1, "a", "a", 0), (2, "b", None, 1)])
+    task = Task(replace(plan("Full"), columns=other))
+    assert ordered(task.run([("a", 0, 0)], [("b", 1, 0)], ended=True)) == ordered([(None, 0), ("b", 0)])
