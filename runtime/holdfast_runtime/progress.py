@@ -7,6 +7,7 @@ who listens.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,21 @@ class AttemptStarted:
     """The steps that keep state by key. For these a row may be late."""
     given_up: tuple[str, ...] = ()
     """State that the run gave up because the app has changed, one sentence each."""
+
+
+class BufferedRows(NamedTuple):
+    """Rows of one side of a join that are kept until no partner can come."""
+
+    rows: int
+    bytes: int
+    """As they are stored."""
+    oldest: int | None
+    """About when the oldest of them was, in milliseconds of event time; None if there are none."""
+
+    def with_others(self, others: "BufferedRows") -> "BufferedRows":
+        """Return what two tasks keep together."""
+        times = [one for one in (self.oldest, others.oldest) if one is not None]
+        return BufferedRows(self.rows + others.rows, self.bytes + others.bytes, min(times, default=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +73,8 @@ class Progress:
     """What holds the watermark back, one sentence."""
     state_bytes: int = 0
     """Size of all local stores."""
+    buffered: Mapping[str, BufferedRows] = field(default_factory=dict)
+    """Step and side, `matched.left` -> the rows of all tasks that wait there for a partner."""
     late: Mapping[str, int] = field(default_factory=dict)
     """Step -> rows that were late for it, or lacked the event time it needs."""
     ahead: int = 0

@@ -29,11 +29,11 @@ def test_a_page_whose_apps_are_refused_gets_the_line_and_loses_it_when_they_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
-    step = "{name: pairs, from: [clicks, views], join: {on: [id], within: 1m}}"
+    step = "{name: known, from: [clicks], lookup: {table: users, on: [id]}}"
     text = f"# A page\n\nIt counts.\n\n```yaml\nsteps:\n- {step}\n```\n"
     page.write_text(text, encoding="utf-8")
     noted = with_notice(page)
-    assert noted.splitlines()[2].startswith("> **Not run by this release:** apps with `join`.")
+    assert noted.splitlines()[2].startswith("> **Not run by this release:** apps with `lookup`.")
     page.write_text(noted, encoding="utf-8")
     assert with_notice(page) == noted
     monkeypatch.setattr(notices, "not_built", lambda _: ())

@@ -2,7 +2,8 @@
 
 Rows get a random stamp before they are sent from task to task, so what is computed twice shows. Then totals per
 customer, a bell once per customer (processing time), and a sum per customer and ten seconds (event time). The same
-sums by `aggregate`, behind a stream of partial ones; sessions; rows through a `deduplicate` that drops none.
+sums by `aggregate`, behind a stream of partial ones; sessions; rows through a `deduplicate` that drops none; and each
+row joined with the sum of its window, if it came in the last seconds of it.
 """
 
 import os
@@ -20,7 +21,7 @@ from holdfast_runtime.testing import Lab, TestDriver
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CUSTOMERS = 5
-WINDOW, GAP = 10, 3
+WINDOW, GAP, CLOSING = 10, 3, 4
 CODE = """
 import uuid
 import pyarrow as pa
@@ -75,6 +76,7 @@ APP: dict[str, Any] = {
             {"name": "windows", "system": "shop", "partitions": 2, "key": ["customer"]},
             {"name": "sessions", "system": "shop", "partitions": 2, "key": ["customer"]},
             {"name": "singles", "system": "shop", "partitions": 2, "key": ["customer"]},
+            {"name": "closings", "system": "shop", "partitions": 2, "key": ["customer"]},
         ],
         "steps": [
             {
@@ -106,6 +108,17 @@ APP: dict[str, Any] = {
             {"name": "sessions-out", "from": ["visits"], "to": "sessions"},
             {"name": "once", "from": ["moved"], "deduplicate": {"by": ["customer", "n"], "within": "20s"}},
             {"name": "singles-out", "from": ["once"], "to": "singles"},
+            {
+                "name": "closed",
+                "from": ["moved", "counted"],
+                "join": {
+                    "on": ["customer"],
+                    "after": f"{CLOSING}s",
+                    "type": "Left",
+                    "select": ["customer", "left.n", "right.amount"],
+                },
+            },
+            {"name": "closings-out", "from": ["closed"], "to": "closings"},
         ],
         "planning": {"intermediatePartitions": 3},
         "runtime": {"code": {"stamped": CODE}, "trigger": {"maxRecordsPerPartition": 6}},

@@ -197,7 +197,7 @@ def check_timers(rows: list[dict[str, Any]], totals: list[dict[str, Any]]) -> No
 
 
 def check_windows(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
-    """Windows and sessions once and whole, and each row once through the step that drops what comes twice."""
+    """Windows and sessions once and whole, and each row once through the steps that drop what comes twice, and join."""
     windows: Counter[tuple[str, int]] = Counter()
     sessions: dict[str, list[list[dict[str, Any]]]] = defaultdict(list)
     for row in rows:  # they ascend in time
@@ -215,6 +215,15 @@ def check_windows(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     came = [(row["customer"], row["window_start"], row["n"], row["amount"]) for row in driver.rows("sessions")]
     assert sorted(came) == sorted(expected)
     assert sorted(row["n"] for row in driver.rows("singles")) == [row["n"] for row in rows]
+    closed = [
+        windows[row["customer"], second // child.WINDOW * child.WINDOW]
+        if (second := int(row["ts"].timestamp())) % child.WINDOW >= child.WINDOW - child.CLOSING
+        else None
+        for row in rows
+    ]
+    assert sorted((row["n"], row["amount"]) for row in driver.rows("closings")) == [
+        (row["n"], amount) for row, amount in zip(rows, closed, strict=True)
+    ]
 
 
 def check_control(driver: TestDriver) -> None:

@@ -186,7 +186,7 @@ def test_event_time_does_not_pass_timers_that_have_not_fired_for_whoever_reads_w
     after = task.batch(1, {A0: 500}, unfired={"remind": 200})
     assert messages(after) == [("out", (0, 1, 2), WatermarkMessage(200, Position(2, 0), "t", 2))]
     assert after.watermark == 200
-    assert "step remind: more timers or windows are due than one batch takes" in str(after.behind.held_back)
+    assert "step remind: more timers, windows or rows are due than one batch takes" in str(after.behind.held_back)
     then = task.batch(2, ended=(A0,), unfired={"remind": 50})
     assert then.steps.before == {"remind": 490, "sum": 200}, "the step itself is not held back"
     assert (then.says, then.watermark, then.behind.all_ended) == ([], 200, False), "nothing goes back, nothing ends"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.planning import run_checks
+from holdfast_runtime.segments import graph
 from holdfast_runtime.testing import Crashed, TestDriver
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -260,10 +260,12 @@ def test_rows_come_out_of_a_stream_as_they_went_in_whatever_its_format(kind: str
 
 
 def test_a_verb_that_slots_do_not_know_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_checks, "BUILT_VERBS", (*run_checks.BUILT_VERBS, "join"))
+    monkeypatch.setattr(graph, "not_built", lambda _: ())
     steps: list[dict[str, Any]] = [
-        {"name": "pairs", "from": ["events", "more"], "join": {"on": ["k"], "within": "1m", "select": ["k"]}},
-        {"name": "out", "from": ["pairs"], "to": "numbered"},
+        {"name": "kept", "from": ["events"], "toTable": "last"},
+        {"name": "out", "from": ["kept"], "to": "numbered"},
     ]
-    with pytest.raises(HoldfastError, match="step pairs: slots can't run the verb join"):
-        TestDriver(app([stream("events"), stream("more")], *steps), tmp_path)
+    spec = app([stream("events")], *steps)
+    spec["spec"]["tables"] = [{"name": "last", "key": ["k"]}]
+    with pytest.raises(HoldfastError, match="step kept: slots can't run the verb toTable"):
+        TestDriver(spec, tmp_path)

@@ -1,7 +1,6 @@
 """Steps run in as few segments as possible, and exactly the rows that are needed travel between them."""
 
 import pickle
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -104,11 +103,10 @@ def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
 
 
 def test_a_verb_that_can_be_planned_but_not_run_is_refused_by_name() -> None:
-    said = "step x: this release can plan join but not run it"
-    timed: dict[str, Any] = {"key": ["k"], "schema": "k STRING, v BIGINT, ts TIMESTAMP", "eventTime": {"column": "ts"}}
-    joined = step("x", "a", "b", join={"on": ["k"], "within": "1m", "select": ["k"]})
+    said = "step x: this release can plan toTable but not run it"
+    tables = [{"name": "t", "key": ["k"]}]
     with pytest.raises(UserActionError, match=said, check=has_code("NotBuiltError")):
-        compiled([read("a", **timed), read("b", **timed), written()], [joined, OUT])
+        compiled([read("a"), written()], [step("x", "a", toTable="t"), OUT], tables=tables)
 
 
 def test_a_table_is_refused_by_name() -> None:

@@ -87,6 +87,8 @@ class RunMetrics:
         self._late = self._counter("late_rows", "Rows that came too late for a step, or without event time.", "step")
         self._attempt = self._gauge("attempt", "Number of the attempt in its run; more than 1: it was restarted.")
         self._tasks = self._gauge("tasks", "Tasks of the app.")
+        self._buffered = self._gauge("buffered_rows", "Rows that wait in a join for a partner.", "side")
+        self._buffered_bytes = self._gauge("buffered_bytes", "Their size, as they are stored.", "side")
         self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
         self._phases = self._histogram("batch_phase_seconds", "Time of the slowest slot in each phase.", "phase")
 
@@ -120,6 +122,9 @@ class RunMetrics:
         for gauge, measure in self._measured:
             if (measured := measure(progress)) is not None:
                 gauge.labels(*self._app).set(measured)
+        for side, waiting in progress.buffered.items():
+            self._buffered.labels(*self._app, side).set(waiting.rows)
+            self._buffered_bytes.labels(*self._app, side).set(waiting.bytes)
         self._seconds.labels(*self._app).observe(progress.seconds)
         for phase, took in progress.phases.items():
             self._phases.labels(*self._app, phase).observe(took / 1000)
@@ -127,8 +132,8 @@ class RunMetrics:
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry)
 
-    def _gauge(self, name: str, what: str) -> Gauge:
-        return Gauge(f"holdfast_{name}", what, _APP, registry=self.registry)
+    def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        return Gauge(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry)
 
     def _histogram(self, name: str, what: str, *labels: str) -> Histogram:
         return Histogram(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry, buckets=_BUCKETS)

@@ -23,6 +23,7 @@ from holdfast_cli.run.totals import RunTotals
 from holdfast_runtime.progress import (
     AttemptStarted,
     BatchWaiting,
+    BufferedRows,
     ClockJumped,
     EndCause,
     Event,
@@ -80,7 +81,9 @@ def _camel(name: str) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return dict(value)
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, BufferedRows):
+        return value._asdict()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -176,6 +179,8 @@ def print_block(console: Console, seen: RunTotals) -> None:
     if last.held_back is not None:
         table.add(("held back", "dim"), (last.held_back, "yellow"))
     table.add(("state", "dim"), size(last.state_bytes))
+    for side, waiting in last.buffered.items():
+        table.add((f"waiting in {side}", "dim"), _waiting(waiting))
     took = ", ".join(f"{phase} {span(took / 1000)}" for phase, took in last.phases.items() if round(took) > 0)
     table.add(("phases", "dim"), took or "-")
     table.print(console)
@@ -189,6 +194,13 @@ def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
     yield "took", span(last.seconds)
     if last.watermark is not None:
         yield "watermark", moment(last.watermark)
+    if last.buffered:
+        yield "waiting", count(sum(one.rows for one in last.buffered.values()))
+
+
+def _waiting(buffered: BufferedRows) -> str:
+    since = "" if buffered.oldest is None else f", the oldest of {moment(buffered.oldest)}"
+    return f"{many(buffered.rows, 'row')}, {size(buffered.bytes)}{since}"
 
 
 def _odd(seen: RunTotals) -> list[str]:

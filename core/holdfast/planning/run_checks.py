@@ -18,7 +18,8 @@ from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
 BUILT_VERBS = (
-    "filter", "select", "apply", "process", "deduplicate", "aggregate", "to", "repartition", "broadcast", "merge",
+    "filter", "select", "apply", "process", "deduplicate", "aggregate", "join", "to", "repartition", "broadcast",
+    "merge",
 )  # fmt: skip
 
 

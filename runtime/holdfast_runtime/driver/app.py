@@ -118,7 +118,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
         if arrangement is None:
             totals = outside.totals
             return RunEnded(EndCause.DRAINED, totals.batches, totals.rows_in, totals.rows_out, 0.0)
-        reading = attempt.begin(arrangement.placement)
+        reading = attempt.begin(arrangement.placement, wiring.compiled)
 
         def processed(positions: Positions) -> None:
             # Done first: a batch not known to be done would be read again, and its records may be deleted below.

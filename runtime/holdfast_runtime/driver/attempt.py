@@ -28,6 +28,7 @@ from holdfast_runtime.checkpoint.life import take_up
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
+from holdfast_runtime.loop.joined_sides import joined_sides
 from holdfast_runtime.loop.next_batch import AttemptInputs
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.progress import GrowthRefused, Listener
@@ -116,7 +117,7 @@ class Attempt:
         placed = self._before.last.get(task)
         return placed is not None and placed.marker.batch >= turn
 
-    def begin(self, placement: Placement) -> AttemptInputs:
+    def begin(self, placement: Placement, compiled: CompiledGraph) -> AttemptInputs:
         """Record where tasks run; return what the attempt reads. Call it after `take_up`."""
         spec, self._child_after = self._app.spec, self._order()
         self.move(placement)
@@ -125,7 +126,7 @@ class Attempt:
         limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
         grace = millis(spec.expansion.grace)
         own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
-        return AttemptInputs(self.tasks, bounded, limits, self._child_after, grace, own)
+        return AttemptInputs(self.tasks, bounded, limits, self._child_after, grace, own, joined_sides(compiled))
 
     def move(self, placement: Placement) -> None:
         """Record where tasks run, before their first batch there."""

@@ -15,8 +15,10 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
 from holdfast_runtime.clocks import BatchTime
+from holdfast_runtime.loop.joined_sides import JoinedSides, held_partitions
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
+from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, Turn
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
@@ -41,6 +43,8 @@ class LoopSnapshot:
     """Stream -> id of its topic, where the system gives one."""
     skew: int = 0
     """How far the batch clock is ahead of the host's clock."""
+    stream_marks: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """Task -> stream -> its watermark there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class AttemptInputs:
     """Milliseconds that new partitions wait for producers that do not know them yet."""
     own: frozenset[str] = frozenset()
     """Intermediate streams: records that exist before a run begins are those of an earlier run."""
+    joins: tuple[JoinedSides, ...] = ()
 
     @property
     def partitions(self) -> frozenset[StreamPartition]:
@@ -83,7 +88,8 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
     after = after_grace(reading.after, noticed, ends)
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
     jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
-    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after)}
+    held = _held(reading, seen, backlogs)
+    ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held)}
     taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
     if not taking_part:
         return before
@@ -102,6 +108,23 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         skew=seen.skew,
         record_bytes=sizes,
     )
+
+
+def sides_ahead(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> list[str]:
+    """Return which sides of joins are not read on for now, and why, one sentence each."""
+    if not reading.joins:
+        return []
+    positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
+    held = _held(reading, seen, _backlogs(reading, seen, positions, after.ends, {}))
+    return sorted(set(held.values()))
+
+
+def _held(
+    reading: AttemptInputs, seen: LoopSnapshot, backlogs: Mapping[StreamPartition, Backlog]
+) -> Mapping[StreamPartition, str]:
+    """Return the partitions of joined streams that are not read on because they are ahead, each with the reason."""
+    unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
+    return held_partitions(reading.joins, reading.inputs, seen.stream_marks, unread)
 
 
 def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> int:
@@ -207,6 +230,10 @@ class TaskLedger:
     """Tasks whose inputs have all ended."""
     record_bytes: dict[str, float] = field(default_factory=dict)
     state_bytes: dict[str, int] = field(default_factory=dict)
+    buffers: dict[str, Mapping[str, BufferedRows]] = field(default_factory=dict)
+    """Task -> the rows that wait in it for a partner, by step and side."""
+    stream_marks: dict[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """Task -> stream -> its watermark there."""
     marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
     """Task -> its watermark, and what holds it back."""
 
@@ -227,6 +254,7 @@ class TaskLedger:
             assumed_bytes=assumed or {},
             ids=ids or {},
             skew=time.skew,
+            stream_marks=self.stream_marks,
         )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
@@ -243,6 +271,14 @@ class TaskLedger:
             return waiting[0]
         return min((mark for mark in self.marks.values() if mark[0] is not None), default=(None, None), key=_time)
 
+    def buffered(self) -> dict[str, BufferedRows]:
+        """Return the rows of all tasks that wait for a partner, by step and side."""
+        found: dict[str, BufferedRows] = {}
+        for sides in self.buffers.values():
+            for side, rows in sides.items():
+                found[side] = rows.with_others(found[side]) if side in found else rows
+        return found
+
     def _note(self, task: TaskReport, now: int) -> None:
         wake = now if task.replayed else task.wake
         if wake is None:
@@ -254,6 +290,8 @@ class TaskLedger:
         self.state_bytes[task.task] = task.state_bytes
         if not task.replayed:
             self.marks[task.task] = task.watermark, task.held_back
+            self.buffers[task.task] = task.buffered
+            self.stream_marks[task.task] = task.stream_marks
         for stream, size in task.bytes_read.items():
             # A range may hold no records at all, only a gap of offsets: that does not mean that records are small.
             if size and (records := task.read.get(stream, 0)):

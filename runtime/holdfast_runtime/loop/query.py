@@ -27,7 +27,15 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import DueJump, Jump, Offsets
 from holdfast_runtime.clocks import BatchClock, instant, now
 from holdfast_runtime.job import Job
-from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, TaskLedger, batch_to, lag, next_offsets
+from holdfast_runtime.loop.next_batch import (
+    AttemptInputs,
+    LoopSnapshot,
+    TaskLedger,
+    batch_to,
+    lag,
+    next_offsets,
+    sides_ahead,
+)
 from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
 from holdfast_runtime.progress import BatchWaiting, ClockJumped, EndCause, Listener, Progress, RunDraining, RunEnded
@@ -106,6 +114,7 @@ class _Runner:
         self._answered: Offsets | None = None
         """The planner's last answer, until its batch is run."""
         self._lag = 0
+        self._ahead: list[str] = []
         self._planned_in = 0.0
         self._ran = False
         """Whether Spark has run a batch of this query."""
@@ -197,6 +206,7 @@ class _Runner:
         if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
             return self._over(EndCause.COMPLETED, before)
         totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
+        self._ahead = sides_ahead(after, self._loop.reading, seen)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = idle and not self._lag
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
@@ -272,8 +282,9 @@ class _Runner:
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
             watermark=watermark,
-            held_back=held_back,
+            held_back="; ".join([*self._ahead, *([] if held_back is None else [held_back])]) or None,
             state_bytes=sum(self._standing.state_bytes.values()),
+            buffered=self._standing.buffered(),
             late=dict(late),
             ahead=sum(task.ahead for task in tasks),
             first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),

@@ -10,7 +10,7 @@ elsewhere is misplaced. Pure: positions, ends, limits and clock are arguments, a
 that replays and later attempts know them. Must not read streams.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from holdfast.tasks.grouping import may_be_read
@@ -47,17 +47,20 @@ class Backlog:
 
 
 def plan_ranges(
-    backlogs: Mapping[StreamPartition, Backlog], limits: BatchLimits, after: Mapping[StreamPartition, ParentEnd]
+    backlogs: Mapping[StreamPartition, Backlog],
+    limits: BatchLimits,
+    after: Mapping[StreamPartition, ParentEnd],
+    held: Container[StreamPartition] = (),
 ) -> dict[StreamPartition, tuple[int, int]]:
     """Return partition -> (start, end) of what the next batch reads; partitions with nothing to read are left out.
 
-    `after`: new partitions that wait until their parents are processed to there.
+    `after`: new partitions that wait until their parents are processed to there; `held`: partitions not to read now.
     """
     processed = {partition: backlog.position for partition, backlog in backlogs.items()}
     wanted = {
         partition: min(backlogs[partition].lag, limits.records_per_partition)
         for partition in sorted(backlogs)
-        if backlogs[partition].lag and may_be_read(partition, after, processed)
+        if backlogs[partition].lag and partition not in held and may_be_read(partition, after, processed)
     }
     if limits.bytes_in_all is not None:
         wanted = _within_bytes(wanted, backlogs, limits.bytes_in_all)

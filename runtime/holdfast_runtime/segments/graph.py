@@ -16,16 +16,19 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import split_compute
 from holdfast.planning.graph import makes_stream
+from holdfast.planning.join_columns import split_join
 from holdfast.planning.plan import Plan
 from holdfast.planning.run_checks import not_built
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.partial_aggregates import partial_aggregates
-from holdfast.spec.steps import Aggregate, Step
+from holdfast.spec.steps import Aggregate, Join, Step
 from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.failures import FailedRow
+from holdfast_runtime.steps.join import JoinStep
+from holdfast_runtime.steps.joins.join_plan import JoinPlan
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
@@ -61,7 +64,7 @@ SOURCE = "source"
 SQL_VERBS = ("filter", "select")
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
-PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", PARTIAL)
+PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", "join", PARTIAL)
 SINK_VERBS = ("to", "repartition", "broadcast")
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
@@ -90,6 +93,8 @@ class GraphNode:
     """None for a stream."""
     aggregate: AggregatePlan | None = None
     """What an `aggregate` computes itself, between the Spark SQL of its arguments and of its results."""
+    join: JoinPlan | None = None
+    """What a `join` matches and puts out, before the Spark SQL of its `select`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,14 @@ class CompiledGraph:
     def has_sql(self) -> bool:
         """Whether there is any Spark SQL segment."""
         return self.last > 0
+
+    def reach(self) -> tuple[frozenset[str], ...]:
+        """Return for each node the streams whose rows reach it."""
+        found: list[frozenset[str]] = []
+        for node in self.nodes:
+            own = frozenset({node.name}) if node.step is None else frozenset[str]()
+            found.append(own.union(*(found[at] for at in node.inputs)))
+        return tuple(found)
 
     def at(self, level: int) -> tuple[GraphNode, ...]:
         """Return the steps of this level, in order of flow."""
@@ -207,11 +220,11 @@ class _Flow:
         if step.name in self.partial:
             inputs = (self._add_partial(self.steps[self.partial[step.name]], inputs[0]).index,)
         if keyed := step.deduplicate or step.aggregate:
-            schema = self.nodes[inputs[0]].schema
-            by = (find_column(schema, name) for name in keyed.by)
-            check_key_types([schema.field(at) for at in by if at is not None], step.name)
+            self._check_key(step, inputs[0], keyed.by)
         if step.aggregate is not None:
             node = self._add_aggregate(step, step.aggregate, inputs[0])
+        elif step.join is not None:
+            node = self._add_join(step, step.join, inputs)
         else:
             node = self._add(step, inputs)
         self.read_as[step.name] = inputs[0] if step.to is not None else node.index
@@ -220,11 +233,21 @@ class _Flow:
             self.nodes[source] = replace(self.nodes[source], schema=node.schema)
             self.read_as[step.name] = source
 
-    def _add(self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None) -> GraphNode:
+    def _check_key(self, step: Step, given: int, columns: tuple[str, ...]) -> None:
+        schema = self.nodes[given].schema
+        places = (find_column(schema, name) for name in columns)
+        check_key_types([schema.field(at) for at in places if at is not None], step.name)
+
+    def _add(
+        self, step: Step, inputs: tuple[int, ...], plan: AggregatePlan | None = None, join: JoinPlan | None = None
+    ) -> GraphNode:
         given = [self.nodes[at] for at in inputs]
-        schema = self._schema(step, given) if plan is None else AggregateStep(step.name, plan, step.name).schema
+        if plan is not None:
+            schema = AggregateStep(step.name, plan, step.name).schema
+        else:
+            schema = self._schema(step, given) if join is None else JoinStep(step.name, join, step.name).schema
         level = _level(step.verb, given)
-        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan)
+        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join)
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
             self._add_failures(step, node, given[0])
@@ -237,6 +260,15 @@ class _Flow:
             given, plan = self._arguments(step, verb, given)
         node = self._add(step, (given,), plan)
         return self._add(_select(step, plan.parts.after), (node.index,)) if plan.parts.after else node
+
+    def _add_join(self, step: Step, verb: Join, inputs: tuple[int, ...]) -> GraphNode:
+        """Add the step itself, and a select behind it where its own has more than columns."""
+        left, right = (self.nodes[at].schema for at in inputs)
+        for given in inputs:
+            self._check_key(step, given, verb.on)
+        parts = split_join(verb, tuple(left.names), tuple(right.names))
+        node = self._add(step, inputs, join=JoinPlan.of(verb, parts.columns, left, right))
+        return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
 
     def _add_partial(self, step: Step, given: int) -> GraphNode:
         """Add the part of an `aggregate` that runs before its rows travel."""

@@ -16,7 +16,7 @@ from holdfast.spec.streams import MAX_AHEAD, Stream
 from holdfast.spec.values import millis
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.places import folder_name
-from holdfast_runtime.segments.graph import CompiledGraph, GraphNode
+from holdfast_runtime.segments.graph import SINK_VERBS, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.place import DEFAULT_QUOTA, StorePlace, TaskIdentity
 from holdfast_runtime.state.storage import Storage
@@ -91,10 +91,11 @@ def count_of(plan: Plan, stream: str) -> int:
     return 1 if count is None else count.actual
 
 
-TIMED_VERBS = ("process", "deduplicate", "aggregate")
+TIMED_VERBS = ("process", "deduplicate", "aggregate", "join")
 """The verbs that look at the watermark."""
-WAITING_VERBS = ("process", "aggregate")
-"""The verbs whose due rows may wait for a later batch: timers that have not fired, windows that have not left."""
+WAITING_VERBS = ("process", "aggregate", "join")
+"""The verbs whose due rows may wait for a later batch: timers that have not fired, windows that have not left, rows
+that found no partner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,9 @@ class ClockPlan:
     """Step, or target stream -> the steps with timers whose rows reach it in this task."""
     max_ahead: int | None = None
     """The largest `maxAhead` of all streams of the app."""
+    delays: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Step, or target stream -> stream -> how far behind its watermark rows of it may come, in milliseconds, where they
+    may: a row without a partner leaves a join when no partner can come any more."""
 
     @property
     def inputs(self) -> ControlInputs:
@@ -148,7 +152,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     spec, plan, compiled = program.spec, program.plan, program.compiled
     declared = {stream.name: stream for stream in spec.streams}
     typed = typed_streams(spec, plan)
-    reach, timers = _sources_of(compiled), _timers_of(compiled)
+    reach, timers = compiled.reach(), _timers_of(compiled)
     times = [stream.event_time for stream in spec.streams if stream.event_time is not None]
     farthest = max((millis(one.max_ahead) for one in times), default=millis(MAX_AHEAD))
     sources = {}
@@ -175,7 +179,7 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
             told[stream_name] = ClockTarget(count_of(plan, stream_name), before | reach[node.index], writers)
             behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb in TIMED_VERBS}
-    return ClockPlan(task, program.tasks[task], sources, asking, told, behind, farthest)
+    return ClockPlan(task, program.tasks[task], sources, asking, told, behind, farthest, _delays(compiled))
 
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:
@@ -197,15 +201,6 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     return column
 
 
-def _sources_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
-    """Return for each node the streams whose rows reach it."""
-    reach: list[frozenset[str]] = []
-    for node in compiled.nodes:
-        own = frozenset({node.name}) if node.step is None else frozenset[str]()
-        reach.append(own.union(*(reach[at] for at in node.inputs)))
-    return reach
-
-
 def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
     """Return for each node the steps of `WAITING_VERBS` whose rows reach it in the same task, itself included."""
     reach: list[frozenset[str]] = []
@@ -213,6 +208,29 @@ def _timers_of(compiled: CompiledGraph) -> Sequence[frozenset[str]]:
         own = frozenset({node.name}) if node.verb in WAITING_VERBS else frozenset[str]()
         reach.append(own.union(*(reach[at] for at in node.inputs)))
     return reach
+
+
+def _delays(compiled: CompiledGraph) -> Mapping[str, Mapping[str, int]]:
+    """Return for each step that asks for a watermark, and each stream that is written, how late rows come to it."""
+    after: list[dict[str, int]] = []
+    asked: dict[str, dict[str, int]] = {}
+    for node in compiled.nodes:
+        given: dict[str, int] = {node.name: 0} if node.step is None else {}
+        for at in node.inputs:
+            _raise(given, after[at])
+        own = 0 if node.join is None else node.join.delay
+        after.append({stream: delay + own for stream, delay in given.items()})
+        if node.verb in TIMED_VERBS:
+            asked[node.name] = given
+        elif node.verb in SINK_VERBS and node.step is not None:
+            _raise(asked.setdefault(node.step.to or node.name, {}), given)
+    late = {name: {stream: delay for stream, delay in given.items() if delay} for name, given in asked.items()}
+    return {name: given for name, given in late.items() if given}
+
+
+def _raise(delays: dict[str, int], others: Mapping[str, int]) -> None:
+    for stream, delay in others.items():
+        delays[stream] = max(delay, delays.get(stream, 0))
 
 
 def _patience(spec: AppSpec, compiled: CompiledGraph, reach: Sequence[frozenset[str]], made: str) -> int | None:

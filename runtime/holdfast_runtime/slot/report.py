@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.slot.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock
 
@@ -55,10 +56,14 @@ class TaskReport:
     wake: int | None = None
     """The batch clock at which the task wants to take part even without records."""
     watermark: int | None = None
+    stream_marks: dict[str, int | None] = field(default_factory=dict)
+    """Stream -> its watermark in this task."""
     held_back: str | None = None
     ended: bool = False
     """All inputs of the task have ended."""
     state_bytes: int = 0
+    buffered: dict[str, BufferedRows] = field(default_factory=dict)
+    """Step and side, `matched.left` -> the rows that wait there for a partner."""
     restored: str | None = None
     """Why the local store was not used and had to be restored; None if it was used."""
     replayed: bool = False
@@ -131,7 +136,12 @@ def read_reports(texts: list[str]) -> tuple[SlotReport, ...]:
         for failure in failures:
             if failure.way_out == name:
                 failure.throw(committed)
-    return tuple(SlotReport(tuple(TaskReport(**one) for one in tree["tasks"]), tree["phases"]) for tree in trees)
+    return tuple(SlotReport(tuple(_task(one) for one in tree["tasks"]), tree["phases"]) for tree in trees)
+
+
+def _task(tree: dict[str, Any]) -> TaskReport:
+    tree["buffered"] = {side: BufferedRows(*rows) for side, rows in tree["buffered"].items()}
+    return TaskReport(**tree)
 
 
 def _staying(committed: Sequence[str]) -> str:
@@ -200,6 +210,12 @@ class TurnNote:
     def add_letters(self, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of this turn to those of a stream."""
         self.letters.setdefault(stream, []).append(letters)
+
+    def note_waiting(self, step: str, since: int | None, now: int) -> None:
+        """Note that rows of a step that are due, from this event time on, come out with the next batch."""
+        if since is not None:
+            self.unfired[step] = since
+            self.report.wake = now if self.report.wake is None else min(self.report.wake, now)
 
     def put_aside(self, step: str, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of rows on which a step failed, and count them."""

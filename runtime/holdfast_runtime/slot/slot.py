@@ -157,6 +157,7 @@ class Slot:
             for step, mark in now.watermarks.items()
         }
         note.telling, note.letters, report.wake = now.telling, fetched.letters, now.wake
+        report.stream_marks = dict(now.streams)
         report.note_ahead(now.disbelieved)
         _put(store, CONTROL, now.control)
         keep_offsets(store, turn)

@@ -109,8 +109,8 @@ def _unfired_said(unfired: Mapping[str, int]) -> str | None:
         return None
     step = min(unfired, key=lambda one: unfired[one])
     return (
-        f"step {step}: more timers or windows are due than one batch takes, those from {event_moment(unfired[step])} "
-        "on follow in the next ones"
+        f"step {step}: more timers, windows or rows are due than one batch takes, those from "
+        f"{event_moment(unfired[step])} on follow in the next ones"
     )
 
 
@@ -230,6 +230,8 @@ class ClockAdvance:
     before: Mapping[str, int | None]
     ended: Mapping[str, bool]
     """Step -> whether all streams that reach it have ended."""
+    streams: Mapping[str, int | None]
+    """Stream -> its watermark in this task."""
     horizon: int | None
     """The latest event time that is believed."""
     disbelieved: Sequence[str]
@@ -250,14 +252,14 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
     watermarks: dict[str, int | None] = {}
     ended: dict[str, bool] = {}
     for step, streams in plan.steps.items():
-        reached = list(_upstream(plan, book, ends, streams, now))
+        reached = list(_upstream(plan, book, ends, streams, now, plan.delays.get(step)))
         watermarks[step] = input_watermark(reached, before.watermarks.get(step))
         ended[step] = bool(reached) and all(one.ended for one in reached)
     views: dict[str, SenderProgress] = {}
     relayed: dict[str, ControlSender] = {}
     relays_say: list[tuple[str, tuple[int, ...], bytes]] = []
     for stream, told in plan.told.items():
-        reached = list(_upstream(plan, book, ends, told.sources, now))
+        reached = list(_upstream(plan, book, ends, told.sources, now, plan.delays.get(stream)))
         mark = input_watermark(reached, before.watermarks.get(f">{stream}"))
         views[stream] = SenderProgress(
             mark, bool(reached) and all(one.ended for one in reached), alive=brought.rows > 0
@@ -271,6 +273,7 @@ def advance_clock(plan: ClockPlan, stored: StoredClock, brought: ClockInput) -> 
         watermarks=watermarks,
         before={step: before.watermarks.get(step) for step in plan.steps},
         ended=ended,
+        streams=book.watermarks.streams(),
         horizon=horizon,
         disbelieved=disbelieved,
         control=_changed(stored.control, book),
@@ -336,8 +339,14 @@ def _own(plan: ClockPlan, brought: ClockInput) -> Iterable[Delivery]:
 
 
 def _upstream(
-    plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], streams: frozenset[str], now: int
+    plan: ClockPlan,
+    book: Bookkeeping,
+    ends: Mapping[StreamPartition, bool],
+    streams: frozenset[str],
+    now: int,
+    delays: Mapping[str, int] | None,
 ) -> Iterable[Upstream]:
+    """Yield the inputs of a step or stream; `delays`: stream -> how far behind its watermark its rows may come."""
     for partition, known in book.watermarks.partitions.items():
         source = plan.sources[partition.stream]
         if partition.stream not in streams:
@@ -347,7 +356,8 @@ def _upstream(
             yield Upstream(None, ends[partition], idle=True)
             continue
         idle = source.producers is None and source.idle_after is not None and now - known.heard_at >= source.idle_after
-        yield Upstream(known.value, ends[partition], idle)
+        value = known.value if known.value is None else known.value - (delays or {}).get(partition.stream, 0)
+        yield Upstream(value, ends[partition], idle)
 
 
 def _wake(plan: ClockPlan, book: Bookkeeping, ends: Mapping[StreamPartition, bool], now: int) -> int | None:

@@ -35,6 +35,7 @@ from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_nam
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.failures import letters_of
+from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
@@ -190,6 +191,9 @@ class WorkerTools:
                 return lambda rows, note, _: _gathered(before, rows[0], note)
             windows = AggregateStep(step.name, node.aggregate, state_name(step), apart=letters is not None)
             return lambda rows, note, tables: self._aggregated(windows, letters, late_to, rows[0], note, tables)
+        if node.join is not None:
+            join = JoinStep(step.name, node.join, state_name(step))
+            return lambda rows, note, tables: self._joined(join, late_to, rows, note, tables)
         return None
 
     def _clock(self, step: str, note: TurnNote) -> StepClock:
@@ -223,9 +227,19 @@ class WorkerTools:
         _note_late(windows, late_to, judged, "its window has closed", note)
         for keys, failed in windows.failed:
             note.put_aside(windows.name, str(letters), letters_of(windows.name, keys, failed))
-        if windows.waiting is not None:
-            note.unfired[windows.name] = windows.waiting
-            note.report.wake = clock.now if note.report.wake is None else min(note.report.wake, clock.now)
+        note.note_waiting(windows.name, windows.waiting, clock.now)
+        return made
+
+    def _joined(
+        self, join: JoinStep, late_to: str | None, rows: list[TimedRows], note: TurnNote, tables: TaskTables
+    ) -> TimedRows:
+        clock = self._clock(join.name, note)
+        left, right = rows
+        made = TimedRows.joined(list(join.run(left, right, tables, clock)), join.schema)
+        for side in join.late_sides:
+            _note_late(side, late_to, clock, "no partner is waited for any more", note)
+        note.report.buffered |= {f"{join.name}.{side}": rows for side, rows in join.buffered.items()}
+        note.note_waiting(join.name, join.waiting, clock.now)
         return made
 
     def _processed(

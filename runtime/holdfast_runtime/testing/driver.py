@@ -294,7 +294,7 @@ class TestDriver:
             assert placement is not None  # noqa: S101 - the one processor is up
             number = attempt.shut_out(self._slots)
             attempt.take_up(number, self._history.logged())
-            reading = attempt.begin(placement)
+            reading = attempt.begin(placement, compiled)
             program = attempt.program(compiled)
             if self._lab.snapshots is not None:
                 program = replace(program, state=replace(program.state, snapshots=self._lab.snapshots))

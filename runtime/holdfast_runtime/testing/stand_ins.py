@@ -127,13 +127,13 @@ def columns_of_selects(spec: AppSpec, spark: "SparkSession | None") -> SelectSch
             'SparkSession.builder.master("local[1]").getOrCreate() makes it; apps without filter and select need none'
         )
         raise SparkNeededError(message)
-    return _expressions_of_aggregates
+    return _expressions_inside
 
 
-def _expressions_of_aggregates(_: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
+def _expressions_inside(_: pa.Schema, items: tuple[str, ...]) -> pa.Schema:
     message = (
-        f"Spark SQL computes {', '.join(items)} for an aggregate, where arguments, conditions or results are more than "
-        "columns: give the driver a session, TestDriver(app, spark=spark)"
+        f"Spark SQL computes {', '.join(items)} for an aggregate or a join, where it is more than "
+        "columns and calls: give the driver a session, TestDriver(app, spark=spark)"
     )
     raise SparkNeededError(message)
 

@@ -1,0 +1,233 @@
+"""`join` in whole apps: each pair, and each row without one, comes out once, whatever dies, grows or lies between."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast_runtime.testing import ALL_STEPS, Crashed, SparkNeededError, TestDriver
+from tests.engine.pairs import START, WITHIN, app, came, drawn, fed, paired
+from tests.segments.conftest import small_session
+
+KINDS = ("Inner", "Left", "Right", "Full")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Gone before other tests want a session of another shape."""
+    with small_session() as session:
+        yield session
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("repartitioned", [False, True])
+def test_pairs_come_out_at_once_and_rows_without_a_partner_when_none_can_come(kind: str, repartitioned: bool) -> None:
+    orders, payments = fed(drawn(200, "orders")), fed(drawn(200, "payments", orders=30))
+    with TestDriver(app({"type": kind}, repartitioned=repartitioned), slots=2) as driver:
+        for start in range(0, 200, 40):
+            driver.feed("orders", orders[start : start + 40])
+            driver.feed("payments", payments[start : start + 40])
+            driver.run_until_idle()
+        early = came(driver)
+        expected = paired(orders, payments, kind)
+        assert set(early) <= set(expected)
+        assert {one for one in expected if None not in one} == {one for one in early if None not in one}
+        assert kind == "Inner" or any(None in one for one in early)
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        assert driver.completed
+        assert came(driver) == expected
+        assert not any(task.late for batch in driver.run_until_idle() for task in batch.tasks)
+
+
+def test_a_side_may_be_waited_for_longer_than_the_other() -> None:
+    orders, payments = fed(drawn(200, "one")), fed(drawn(200, "other"))
+    with TestDriver(app({"within": None, "before": "5s", "after": "1m", "type": "Full"})) as driver:
+        driver.feed("orders", orders)
+        driver.feed("payments", payments)
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        assert came(driver) == paired(orders, payments, "Full", (5, 60))
+
+
+def test_null_keys_match_nothing() -> None:
+    for kind in KINDS:
+        orders, payments = fed([(None, 0), ("a", 1)]), fed([(None, 0), ("b", 1)])
+        with TestDriver(app({"type": kind}, partitions=1)) as driver:
+            driver.feed("orders", orders)
+            driver.feed("payments", payments)
+            driver.end("orders")
+            driver.end("payments")
+            driver.run_until_idle()
+            assert came(driver) == paired(orders, payments, kind)
+
+
+def test_an_expression_behind_a_join_is_sparks(spark: SparkSession) -> None:
+    select = ["upper(id) AS id", "left.n + coalesce(right.n, 1000) AS o", "right.ts - left.ts < INTERVAL 1 SECOND AS p"]
+    orders, payments = fed([("a", 0), ("b", 5)]), fed([("a", 0.5), ("a", 7)])
+    with TestDriver(app({"select": select, "type": "Left"}), spark=spark) as driver:
+        driver.feed("orders", orders)
+        driver.feed("payments", payments)
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        assert came(driver) == [("A", 0, True), ("A", 1, False), ("B", 1001, None)]
+    with pytest.raises(SparkNeededError, match="more than columns"):
+        TestDriver(app({"select": select}))
+
+
+def test_joins_in_a_row_and_an_aggregate_behind_them() -> None:
+    """Each order has its payments, and those their refunds; what is counted has waited in two outer joins."""
+    refunds = {"on": ["id"], "within": "20s", "type": "Left", "select": ["id", "left.o", "left.p", "right.n AS r"]}
+    steps = [
+        {"name": "refunded", "from": ["matched", "refunds"], "join": refunds},
+        {
+            "name": "counts",
+            "from": ["refunded"],
+            "aggregate": {"by": ["id"], "window": "1m", "compute": ["count(*) AS n", "count(p) AS o", "count(r) AS p"]},
+        },
+    ]
+    spec = app({"type": "Left"}, steps=steps)
+    spec["spec"]["streams"].append(spec["spec"]["streams"][1] | {"name": "refunds"})
+    orders, payments, refunded = fed(drawn(150, "o")), fed(drawn(100, "p")), fed(drawn(50, "r"))
+    late = 0
+    with TestDriver(spec, slots=2) as driver:
+        for part in range(5):
+            driver.feed("orders", orders[30 * part : 30 * part + 30])
+            driver.feed("payments", payments[20 * part : 20 * part + 20])
+            driver.feed("refunds", refunded[10 * part : 10 * part + 10])
+            late += sum(sum(task.late.values()) for batch in driver.run_until_idle() for task in batch.tasks)
+        for stream in ("orders", "payments", "refunds"):
+            driver.end(stream)
+        late += sum(sum(task.late.values()) for batch in driver.run_until_idle() for task in batch.tasks)
+        assert late == 0
+        assert driver.completed
+        at = {one["n"]: one["ts"] for one in orders}, {one["n"]: one["ts"] for one in payments}
+        found: Counter[tuple[Any, ...]] = Counter()
+        for order, one, two in paired(orders, payments, "Left"):
+            time = max(at[0][one], START if two is None else at[1][two])
+            mine = [r for r in refunded if r["id"] == order and abs(r["ts"] - time) <= timedelta(seconds=20)]
+            for when in [max(time, refund["ts"]) for refund in mine] or [time]:
+                start = START + (when - START) // timedelta(minutes=1) * timedelta(minutes=1)
+                found.update(
+                    {(start, order, "n"): 1, (start, order, "o"): two is not None, (start, order, "p"): bool(mine)}
+                )
+        expected = {key: count for key, count in found.items() if count}
+        assert expected == {
+            (row["window_start"], row["id"], column): row[column]
+            for row in driver.rows("paired")
+            for column in ("n", "o", "p")
+            if row[column]
+        }
+
+
+def test_a_stream_joined_with_itself_finds_each_pair_both_ways() -> None:
+    spec = app()
+    spec["spec"]["steps"][0]["from"] = ["orders", "orders"]
+    spec["spec"]["streams"] = [one for one in spec["spec"]["streams"] if one["name"] != "payments"]
+    orders = fed(drawn(100, "self"))
+    with TestDriver(spec) as driver:
+        for start in (0, 50):
+            driver.feed("orders", orders[start : start + 50])
+            driver.run_until_idle()
+        driver.end("orders")
+        driver.run_until_idle()
+        assert came(driver) == paired(orders, orders)
+
+
+def test_late_rows_are_counted_by_side_and_kept_where_the_step_says_so() -> None:
+    with TestDriver(app({"type": "Full"}, late="DeadLetter", deadLetter="letters", partitions=1)) as driver:
+        driver.feed("orders", fed([("a", 100)]))
+        driver.feed("payments", fed([("a", 100)]))
+        driver.run_until_idle()
+        driver.feed("orders", fed([("a", 80), ("a", 95)], since=1))
+        driver.feed("payments", fed([("a", 89.9), ("a", 90), ("a", 10)], since=1))
+        batches = driver.run_until_idle()
+        assert [task.late for batch in batches for task in batch.tasks if task.late] == [
+            {"matched.left": 1, "matched.right": 2}
+        ]
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        assert came(driver) == [("a", n, p) for n in (0, 2) for p in (0, 2)]
+        letters = driver.rows("letters")
+        assert len(letters) == 3
+        assert all("no partner is waited for" in letter["reason"] for letter in letters)
+
+
+def survived(driver: TestDriver, *, lose: bool) -> None:
+    try:
+        driver.run_until_idle()
+    except Crashed:
+        driver.restart()
+        if lose:
+            driver.lose_local_state()
+        driver.run_until_idle()
+
+
+@pytest.mark.parametrize(
+    ("kind", "repartitioned", "lose"),
+    [("Inner", False, True), ("Full", False, False), ("Full", True, True)],
+    ids=["inner, store lost", "outer", "outer, behind a repartition, store lost"],
+)
+@pytest.mark.parametrize("step", ALL_STEPS)
+def test_whatever_step_dies_each_pair_and_each_row_without_one_comes_out_once(
+    tmp_path: Path, kind: str, step: str, lose: bool, repartitioned: bool
+) -> None:
+    orders, payments = list[dict[str, Any]](), list[dict[str, Any]]()
+    with TestDriver(app({"type": kind}, repartitioned=repartitioned), tmp_path, slots=2) as driver:
+        for batch in range(6):
+            for stream, there in (("orders", orders), ("payments", payments)):
+                rows = fed(drawn(30, f"{step}{batch}{stream}", batch * 40, 40, orders=12), since=len(there))
+                driver.feed(stream, rows)
+                there.extend(rows)
+            if batch in (2, 4):
+                driver.crash_at(step)
+            survived(driver, lose=lose)
+        driver.end("orders")
+        driver.end("payments")
+        survived(driver, lose=lose)
+        assert came(driver) == paired(orders, payments, kind)
+
+
+def test_growth_in_the_middle_of_a_join_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    sides: dict[str, list[dict[str, Any]]] = {"orders": [], "payments": []}
+    for partitions, start in ((4, 0), (8, 25)):
+        with TestDriver(app({"type": "Full"}, partitions=partitions), tmp_path, slots=2) as driver:
+            for stream, there in sides.items():
+                rows = fed(drawn(100, f"{stream}{partitions}", start, 20), since=len(there))
+                driver.feed(stream, rows)
+                there.extend(rows)
+            driver.run_until_idle()
+            if partitions == 8:
+                driver.end("orders")
+                driver.end("payments")
+                driver.run_until_idle()
+                assert came(driver) == paired(sides["orders"], sides["payments"], "Full")
+
+
+@pytest.mark.parametrize("within", [10, 60])
+def test_what_waits_is_judged_by_the_bounds_of_the_new_attempt(tmp_path: Path, within: int) -> None:
+    """The watermark is at 40 s at the restart: an order of 10 s has waited 30 s and stays, one of 9.9 s does not."""
+    with TestDriver(app({"type": "Left"}, partitions=1), tmp_path) as driver:
+        driver.feed("orders", fed([("a", 9.9), ("b", 10), ("c", 35)]))
+        driver.feed("payments", fed([("none", 50)]))
+        driver.feed("orders", fed([("none", 50)], since=3))
+        driver.run_until_idle()
+        assert came(driver) == [("a", 0, None), ("none", 3, 0)]
+    with TestDriver(app({"type": "Left", "within": f"{within}s"}, partitions=1), tmp_path) as driver:
+        driver.feed("payments", fed([("a", 40), ("b", 41), ("c", 44)], since=1))
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        expected: dict[int, list[tuple[Any, ...]]] = {
+            10: [("b", 1, None), ("c", 2, 3)],
+            WITHIN * 2: [("b", 1, 2), ("c", 2, 3)],
+        }
+        assert came(driver) == sorted([("a", 0, None), ("none", 3, 0), *expected[within]], key=str)

@@ -1,0 +1,63 @@
+"""Which side of a join is not read on, because it is far ahead of the other."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.loop.joined_sides import JoinedSide, JoinedSides, held_partitions
+from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, next_offsets
+from holdfast_runtime.loop.ranges import BatchLimits
+from holdfast_runtime.streams.records import OffsetBounds
+
+A0, B0, A1, B1, C0 = (
+    StreamPartition(stream, number) for stream, number in (("a", 0), ("b", 0), ("a", 1), ("b", 1), ("c", 0))
+)
+INPUTS = {"t-0": (A0, B0), "t-1": (A1, B1)}
+JOIN = JoinedSides(
+    "pairs", (JoinedSide(frozenset("a"), frozenset("a")), JoinedSide(frozenset("b"), frozenset("bc"))), 100
+)
+
+
+def held(marks: Mapping[str, int | None], *unread: StreamPartition) -> set[StreamPartition]:
+    return set(held_partitions([JOIN], INPUTS, {"t-0": marks}, set(unread)))
+
+
+def test_a_side_that_is_too_far_ahead_waits_while_the_other_has_records() -> None:
+    assert held({"a": 301, "b": 200}, A0, B0) == {A0}
+    assert held({"a": 300, "b": 200}, A0, B0) == set()
+    assert held({"a": 200, "b": 301}, A0, B0) == {B0}
+
+
+def test_it_waits_for_records_on_their_way_too() -> None:
+    """`c` is written on into `b`, whoever reads it."""
+    assert held({"a": 301, "b": 200}, A0, C0) == {A0}
+
+
+def test_nobody_waits_for_a_side_without_records_or_of_another_task() -> None:
+    assert held({"a": 301, "b": 200}, A0) == set()
+    assert held({"a": 301, "b": 200}, A0, B1) == set()
+
+
+def test_nobody_waits_before_both_sides_have_event_time() -> None:
+    assert held({"a": 301, "b": None}, A0, B0) == set()
+    assert held({"a": 301}, A0, B0) == set()
+    assert held({}, A0, B0) == set()
+
+
+def test_the_reason_names_the_join_and_both_sides() -> None:
+    far = {"t-0": {"a": 7_200_000, "b": 0}}
+    assert held_partitions([JOIN], INPUTS, far, {B0}) == {
+        A0: "step pairs: a is 2 h ahead of b, and waits until that is read"
+    }
+
+
+def test_a_batch_leaves_the_side_out_and_the_next_takes_it_up_again() -> None:
+    reading = AttemptInputs(INPUTS, frozenset(), BatchLimits(10), joins=(JOIN,))
+    seen = LoopSnapshot(dict.fromkeys((A0, B0, A1, B1), OffsetBounds(0, 100)), 1000, first=False)
+    far = replace(seen, stream_marks={"t-0": {"a": 301, "b": 200}, "t-1": {"a": 301, "b": 250}})
+    first = next_offsets(Offsets(), reading, far)
+    assert set(first.starts) == {B0, A1, B1}
+    assert (first.positions[A0], first.positions[A1]) == (0, 10)
+    near = replace(seen, stream_marks={"t-0": {"a": 301, "b": 201}})
+    assert set(next_offsets(first, reading, near).starts) == {A0, B0, A1, B1}
