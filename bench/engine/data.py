@@ -49,6 +49,9 @@ COUNTED = pa.schema(
 )
 EVENT = "id STRING, number BIGINT, ts TIMESTAMP"
 SINGLE = pa.schema({"id": pa.string(), "number": pa.int64(), "ts": pa.timestamp("us", "UTC")})
+ORDER = "id STRING, amount BIGINT, ts TIMESTAMP"
+PAYMENT = "id STRING, code BIGINT, ts TIMESTAMP"
+PAID = pa.schema({"id": pa.string(), "amount": pa.int64(), "ts": pa.timestamp("us", "UTC"), "code": pa.int64()})
 ROW = "key BIGINT, payload STRING"
 LATEST = pa.schema({"key": pa.int64(), "payload": pa.string(), "rows": pa.int64()})
 PAYLOAD = 100
@@ -227,6 +230,61 @@ class Visits:
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """JSON lines of two streams for joins within ten minutes: a minute of each in each batch, half of the rows each.
+
+    Each order is new. Four in five payments are for an order of the nine minutes around them, at random: so an order
+    has none, one or some, and they come before it or behind it. The others are for no order at all. Two files per
+    batch and side, by halves of the numbers.
+    """
+
+    batches: int
+    rows: int
+    """Of one batch, orders and payments."""
+    within: int = 10
+    """Minutes."""
+
+    @property
+    def closed(self) -> int:
+        """The time, in seconds, up to which orders have no partner to wait for in any engine's last batch but two."""
+        return FIRST_TIME + (self.batches - 3 - self.within) * MINUTE
+
+    def directory(self) -> Path:
+        """Where they are, in `orders` and `payments`; made if they are not there."""
+        return cached(f"orders-{self.batches}x{self.rows}", self._write)
+
+    @property
+    def all_rows(self) -> int:
+        """Of all batches."""
+        return self.batches * self.rows
+
+    def side(self, name: str, batch: int, half: int) -> tuple[Any, Any, Any]:
+        """Numbers, amounts or codes, and times in milliseconds since 1970, of a half of a batch of a side."""
+        share = self.rows // 4
+        chance = np.random.default_rng([8, batch, half, name == "orders"])
+        if name == "orders":
+            numbers = np.arange(batch * share, (batch + 1) * share)
+        else:
+            around = np.clip([batch - 4, batch + 5], 0, self.batches) * share
+            numbers = chance.integers(around[0], around[1], share)
+            numbers[::5] += self.batches * share
+        millis = (FIRST_TIME + batch * MINUTE) * 1000 + chance.integers(0, MINUTE * 1000, share)
+        return chance.permutation(numbers) * 2 + half, chance.integers(0, 10**6, share), millis
+
+    def _write(self, here: Path) -> None:
+        for side, value in (("orders", "amount"), ("payments", "code")):
+            (here / side).mkdir()
+            for number in range(self.batches * 2):
+                numbers, values, millis = self.side(side, *divmod(number, 2))
+                columns = {
+                    "id": quoted("order-", text(numbers)),
+                    value: text(values),
+                    "ts": quoted("", stamps(millis), "Z"),
+                }
+                write_lines(here / side, number, columns)
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Parquet files that fill a state, a few that then touch some of its keys, and one, `restart`, for the restart."""
 
@@ -289,6 +347,11 @@ def read_lines(directory: Path, schema: pa.Schema) -> pa.Table:
 def until(rows: pa.Table, closed: int) -> pa.Table:
     """The rows of windows that end by a time: engines differ in which of the last ones come out before they stop."""
     return rows.filter(pc.less_equal(rows["window_end"], pa.scalar(closed * 10**6).cast(pa.timestamp("us", "UTC"))))
+
+
+def settled(rows: pa.Table, closed: int) -> pa.Table:
+    """The rows of orders up to a time: engines differ in which of the last ones without a payment come out."""
+    return rows.filter(pc.less(rows["ts"], pa.scalar(closed * 10**6).cast(pa.timestamp("us", "UTC"))))
 
 
 def digest(rows: pa.Table) -> str:

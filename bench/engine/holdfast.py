@@ -38,12 +38,15 @@ from bench.engine.data import (
     CLICK,
     EVENT,
     KEEP,
+    ORDER,
+    PAYMENT,
     ROW,
     SELECT,
     VISIT,
     Amounts,
     Clicks,
     Events,
+    Orders,
     Rows,
     Visits,
     cached,
@@ -132,6 +135,23 @@ def aggregate(visits: Visits, parts: int = CORES) -> Measurement:
     """Count and sum of each key in windows of a minute."""
     app = windows_app(visits, AGGREGATED, parts)
     return _holdfast(f"Holdfast{_of(parts)}", "aggregate", app, _visits(visits, parts))
+
+
+def join(orders: Orders, kind: str, parts: int = CORES) -> Measurement:
+    """Orders and payments of one id within ten minutes."""
+    step = {"name": "paid", "from": ["orders", "payments"], "join": joined(orders.within) | {"type": kind}}
+    app = stream_app(ORDER, [step], parts, orders.rows // 2 // parts)
+    given = app["spec"]["streams"][0] | {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1m"}}
+    sides = [given | {"name": "orders"}, given | {"name": "payments", "schema": PAYMENT}]
+    app["spec"]["streams"] = [*sides, *app["spec"]["streams"][1:]]
+    orders.directory()
+    arguments = {"orders": asdict(orders), "warm": WARM, "parts": parts}
+    return _holdfast(f"Holdfast{_of(parts)}", "join", app, arguments)
+
+
+def joined(minutes: int) -> dict[str, Any]:
+    """Orders with payments."""
+    return {"on": ["id"], "within": f"{minutes}m", "select": ["id", "left.amount", "left.ts", "right.code"]}
 
 
 def windows_by_function(visits: Visits, parts: int = CORES) -> Measurement:

@@ -9,7 +9,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
 from holdfast_runtime.streams.records import OffsetRange, written_batch
 
 GIVEN, MADE = "given", "made"
+SIDES = ("orders", "payments")
 WARM = 3
 PHASES = ("plan", "spark", "open", "fetch", "steps", "encode", "write", "commit", "snapshot")
 SPARKS = ("addBatch", "walCommit", "commitOffsets")
@@ -142,20 +143,37 @@ def aggregate(scratch: Path, request: Mapping[str, Any], *, visits: Mapping[str,
     watch.answer(scratch, warm, rows, data.digest(found))
 
 
+def join(scratch: Path, request: Mapping[str, Any], *, orders: Mapping[str, int], warm: int, parts: int) -> None:
+    """Orders and payments, by ids."""
+    given = data.Orders(**orders)
+    log = EmbeddedLog(scratch / "data" / "log", sync=False)
+    fed = sum(_feed_files(log, sorted((given.directory() / side).glob("*.json")), parts, side) for side in SIDES)
+    watch = Watch(given.batches)
+    watch.run(request, scratch / "data")
+    found = data.settled(written(scratch / "data", data.PAID), given.closed)
+    watch.answer(scratch, warm, fed // given.batches, data.digest(found))
+
+
 def _in_pairs(scratch: Path, request: Mapping[str, Any], files: str, parts: int) -> tuple[Watch, int]:
     """Run over two files a batch, dealt by the number in the first column; return also the rows of a batch."""
     log = EmbeddedLog(scratch / "data" / "log", sync=False)
     paths = sorted(Path(files).glob("*.json"))
+    fed = _feed_files(log, paths, parts)
+    watch = Watch(len(paths) // 2)
+    watch.run(request, scratch / "data")
+    return watch, fed * 2 // len(paths)
+
+
+def _feed_files(log: EmbeddedLog, paths: Sequence[Path], parts: int, stream: str = GIVEN) -> int:
+    """Feed files of lines, dealt by the number in the first column; return their rows."""
     fed = 0
     for path in paths:
         values, rows = data.records(path), lines.read_json(path)
         numbers = pc.replace_substring_regex(rows.column(0), "[a-z]+-", "").cast(pa.int64())
         for part, mine in dealt(numbers, parts):
-            feed(log, parts, part, values.filter(mine))
+            feed(log, parts, part, values.filter(mine), stream)
         fed += len(values)
-    watch = Watch(len(paths) // 2)
-    watch.run(request, scratch / "data")
-    return watch, fed * 2 // len(paths)
+    return fed
 
 
 def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, parts: int) -> None:
@@ -212,10 +230,10 @@ def touches(scratch: Path, request: Mapping[str, Any], *, files: str, place: str
     watch.answer(scratch, WARM, parquet.read_metadata(paths[0]).num_rows)
 
 
-def feed(log: EmbeddedLog, parts: int, part: int, values: pa.Array) -> None:
-    """Append records to a partition of the app's input."""
-    log.ensure(GIVEN, parts, now=0)
-    log.append(StreamPartition(GIVEN, part), written_batch(pa.nulls(len(values), pa.binary()), values, 0))
+def feed(log: EmbeddedLog, parts: int, part: int, values: pa.Array, stream: str = GIVEN) -> None:
+    """Append records to a partition of an input."""
+    log.ensure(stream, parts, now=0)
+    log.append(StreamPartition(stream, part), written_batch(pa.nulls(len(values), pa.binary()), values, 0))
 
 
 def feed_rows(log: EmbeddedLog, path: Path, parts: int) -> None:
@@ -252,7 +270,7 @@ def median(values: list[float]) -> float:
 
 
 WAYS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, fill, restart, touches)
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, join, fill, restart, touches)
 }
 
 

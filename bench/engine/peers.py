@@ -17,6 +17,7 @@ Every function is one measurement in a fresh process. What a peer gets, and why:
 - The totals are also shown as a native aggregation (`native`): what `transformWithState` costs beside it is Python's.
 - Windows: the native aggregation in append mode, without any Python, with RocksDB as above and with Spark's default, a
   map on the heap (`HDFSBackedStateStoreProvider`). The window is computed by Spark from the same column.
+- Joins: the native join of two streams, with watermarks on both and a range of time, so that rows leave the state.
 - Restart: a built-in aggregation, not `transformWithState`, which would start Python on top. The checkpoint lies on the
   local disk and in the page cache, which flatters stock: elsewhere it comes from object storage.
 
@@ -32,7 +33,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.engine import fresh
-from bench.engine.data import Amounts, Clicks, Events, Rows, Visits, cached
+from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Visits, cached
 from bench.engine.fresh import Measurement
 
 SAME = {
@@ -100,6 +101,14 @@ def aggregate(visits: Visits, *, store: str) -> Measurement:
     visits.directory()
     arguments = {"visits": asdict(visits), "warm": visits.filling + WARM}
     return _stock(f"groupBy(window, key), {store}", "aggregate", SAME | TUNED | settings, arguments)
+
+
+def join(orders: Orders, kind: str, *, store: str) -> Measurement:
+    """Spark's own join of two streams, with a range of time; `store`: as above."""
+    settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
+    orders.directory()
+    arguments = {"orders": asdict(orders), "kind": kind, "warm": WARM}
+    return _stock(f"join, {store}", "join", SAME | TUNED | settings, arguments)
 
 
 def restart(rows: Rows, *, changelog: bool) -> Measurement:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.engine import holdfast, peers
-from bench.engine.data import Amounts, Clicks, Events, Rows, Visits
+from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Visits
 from bench.engine.fresh import Measurement
 
 Way = Callable[[], Measurement]
@@ -94,6 +94,7 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         + [partial(holdfast.restart, Rows(keys), lost=lost) for lost in (False, True)]
         for keys in (80_000, 4_300_000)
     )
+    orders = Orders(18, 4_000) if quick else Orders(30, 100_000)
     return {
         "latency": Benchmark("empty batches, trigger 0 s", latency, LATENCY),
         "stateless": Benchmark("JSON lines -> filter -> select -> JSON lines", stateless, THROUGHPUT),
@@ -103,9 +104,19 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
         ),
         "aggregate": windows(Visits(6, 4_000, 400, 400) if quick else Visits(18, 200_000, 20_000, 20_000)),
         "aggregate-sparse": windows(Visits(6, 800, 400, 400) if quick else Visits(18, 40_000, 20_000, 20_000)),
+        "join": joins(orders, "Inner"),
+        "join-left": joins(orders, "Left"),
         "restart-small": Benchmark("first batch of a new process, small state", small, RESTART),
         "restart": Benchmark("first batch of a new process", small if quick else large, RESTART),
     }
+
+
+def joins(orders: Orders, kind: str) -> Benchmark:
+    """Two streams by id and time, with Spark's state in each of its stores."""
+    ways: list[Way] = [partial(peers.join, orders, kind, store=store) for store in STORES]
+    ways.append(partial(holdfast.join, orders, kind))
+    title = f"{kind} join of orders and payments within {orders.within} minutes, {orders.rows:,} rows/batch"
+    return Benchmark(title, ways, WINDOWS)
 
 
 def windows(visits: Visits, stores: Sequence[str] = STORES) -> Benchmark:

@@ -167,6 +167,26 @@ def aggregate(spark: SparkSession, scratch: Path, *, visits: Mapping[str, int], 
     _answer(scratch, query, warm, given.rows, digest=data.digest(found))
 
 
+def join(spark: SparkSession, scratch: Path, *, orders: Mapping[str, int], kind: str, warm: int) -> None:
+    """JSON lines of two streams -> pairs of one id within ten minutes -> JSON lines."""
+    given = data.Orders(**orders)
+    sides = []
+    for side, schema in (("orders", data.ORDER), ("payments", data.PAYMENT)):
+        rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).json(str(given.directory() / side))
+        sides.append(rows.withWatermark("ts", "1 minute").alias(side))
+    orders_side, payments_side = sides
+    query = _to_files(pairs(orders_side, payments_side, given.within, kind), scratch)
+    found = data.settled(data.read_lines(scratch / "out", data.PAID), given.closed)
+    _answer(scratch, query, warm, given.rows, digest=data.digest(found))
+
+
+def pairs(orders: DataFrame, payments: DataFrame, minutes: int, kind: str) -> DataFrame:
+    """Orders with payments, both under these names."""
+    near = f"payments.ts BETWEEN orders.ts - INTERVAL {minutes} MINUTES AND orders.ts + INTERVAL {minutes} MINUTES"
+    found = orders.join(payments, sql.expr(f"orders.id = payments.id AND {near}"), kind)
+    return found.selectExpr("orders.id AS id", "amount", "orders.ts AS ts", "code")
+
+
 def fill(spark: SparkSession, scratch: Path, *, files: str, checkpoint: str) -> None:
     """Make the state the restart begins with: large batches, then small ones, so that snapshots lag as in life."""
     # The file of the restart has another name. Paths must stay, because a restart looks at the last batch again.
@@ -265,7 +285,7 @@ def _state(batch: dict[str, Any]) -> dict[str, float]:
 PARTS = ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
 """Of a trigger: their medians are in the notes, in milliseconds."""
 PEERS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, fill, restart)
+    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, join, fill, restart)
 }
 
 

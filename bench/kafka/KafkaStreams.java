@@ -14,9 +14,12 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.ForeachAction;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -25,8 +28,8 @@ import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * The work of the benchmark in Kafka Streams, of settings given as pairs NAME VALUE:
- * bootstrap, work (stateless, enrich, windowed-count), values (json, text), guarantee, in, names, out, rows, warm,
- * lateness (minutes), directory.
+ * bootstrap, work (stateless, enrich, windowed-count, join), values (json, text), guarantee, in, names, out, rows, warm,
+ * lateness (minutes), within (minutes), directory.
  * Prints when the record after `warm` was taken and when all were, in seconds since 1970. Without rows it runs on.
  * With `text`, values are put together without being read: the least that could be done. Windows then go by the times of
  * records, else by the `ts` in their values.
@@ -41,23 +44,29 @@ public class KafkaStreams {
     AtomicLong taken = new AtomicLong(), began = new AtomicLong(), ended = new AtomicLong();
     CountDownLatch done = new CountDownLatch(1);
     StreamsBuilder builder = new StreamsBuilder();
-    boolean timed = given.getProperty("work").equals("windowed-count") && given.getProperty("values").equals("json");
+    boolean joined = given.getProperty("work").equals("join");
+    boolean timed =
+        (joined || given.getProperty("work").equals("windowed-count")) && given.getProperty("values").equals("json");
     Consumed<String, String> by = timed
         ? Consumed.with((record, before) -> Instant.parse(read((String) record.value()).get("ts").asText()).toEpochMilli())
         : Consumed.as("in");
     KStream<String, String> in = builder.stream(given.getProperty("in"), by);
+    KStream<String, String> other = joined ? builder.stream(given.getProperty("names"), by) : null;
     KStream<String, String> out = switch (given.getProperty("work")) {
       case "stateless" -> in.mapValues(KafkaStreams::kept).filter((key, value) -> value != null);
       case "windowed-count" -> counted(in, Duration.ofMinutes(Long.parseLong(given.getProperty("lateness"))));
+      case "join" -> paired(in, other, given);
       default -> enriched(builder, in, given);
     };
     out.to(given.getProperty("out"));
     // Behind the work: a record is counted when it has been through all of it.
-    in.foreach((key, value) -> {
+    ForeachAction<String, String> count = (key, value) -> {
       long number = taken.incrementAndGet();
       if (number == warm) began.set(System.currentTimeMillis());
       if (number == rows) { ended.set(System.currentTimeMillis()); done.countDown(); }
-    });
+    };
+    in.foreach(count);
+    if (joined) other.foreach(count);
     var streams = new org.apache.kafka.streams.KafkaStreams(builder.build(), settings(given));
     streams.setUncaughtExceptionHandler(error -> {
       // Otherwise nobody would wake up who waits for the rows.
@@ -87,6 +96,21 @@ public class KafkaStreams {
         .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
         .toStream()
         .map(KafkaStreams::told);
+  }
+
+  private static KStream<String, String> paired(
+      KStream<String, String> orders, KStream<String, String> payments, Properties given) {
+    Duration within = Duration.ofMinutes(Long.parseLong(given.getProperty("within")));
+    Duration grace = Duration.ofMinutes(Long.parseLong(given.getProperty("lateness")));
+    return orders.join(
+        payments, KafkaStreams::paid, JoinWindows.ofTimeDifferenceAndGrace(within, grace),
+        StreamJoined.with(Serdes.String(), Serdes.String(), Serdes.String()));
+  }
+
+  private static String paid(String order, String payment) {
+    ObjectNode row = (ObjectNode) read(order);
+    row.set("code", read(payment).get("code"));
+    return row.toString();
   }
 
   private static KeyValue<String, String> told(Windowed<String> window, Long count) {

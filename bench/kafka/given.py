@@ -1,8 +1,8 @@
 """Why: what is in the topics, and what must come out, the same for every engine and at each run.
 
 Clicks are those of `bench.engine.data`: JSON of about 150 bytes, without keys. Events are JSON of about 100 bytes, at
-random of so many keys; each key has a name in a topic of its own. Visits
-are those of `bench.engine.data` too. Must not know an engine.
+random of so many keys; each key has a name in a topic of its own. Visits,
+orders and payments are those of `bench.engine.data` too. Must not know an engine.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from bench.engine.data import COUNTED, KEPT, Clicks, Visits, digest, hexadecimal, records, stamps, text, until
+from bench.engine.data import (
+    COUNTED,
+    KEPT,
+    PAID,
+    Clicks,
+    Orders,
+    Visits,
+    digest,
+    hexadecimal,
+    records,
+    stamps,
+    text,
+    until,
+)
 from bench.kafka.topics import TIME, contents, filler
 from holdfast_runtime.streams.keys import place, split
 from holdfast_runtime.streams.records import written_batch
@@ -25,7 +38,7 @@ AT_ONCE = 100_000
 EVENT = "key STRING, payload STRING, name STRING"
 NAMED = pa.schema({"key": pa.string(), "payload": pa.string(), "name": pa.string()})
 COUNTS = COUNTED.remove(COUNTED.get_field_index("total"))
-SCHEMAS = {"stateless": KEPT, "enrich": NAMED, "windowed-count": COUNTS}
+SCHEMAS = {"stateless": KEPT, "enrich": NAMED, "windowed-count": COUNTS, "join": PAID}
 _KEY = "key-"
 
 
@@ -84,6 +97,19 @@ def fill_visits(visits: Visits, bootstrap: str, topic: str) -> None:
             records = written_batch(keys.cast(pa.binary()), values, millis)
             for partition, part in split(records, place(keys, PARTITIONS)):
                 to.send(partition, part.column("key"), part.column("value"), part.column("timestamp").to_numpy())
+
+
+def fill_orders(orders: Orders, bootstrap: str, topics: Mapping[str, str]) -> None:
+    """Write orders and payments by id, batch after batch; their times are the records' too. `topics`: of each side."""
+    for side, value in (("orders", "amount"), ("payments", "code")):
+        with filler(bootstrap, topics[side]) as to:
+            for number in range(2 * orders.batches):
+                numbers, values, millis = orders.side(side, *divmod(number, 2))
+                keys, moments = pc.binary_join_element_wise("order-", text(numbers), ""), stamps(millis)
+                rows = _joined('{"id":"', keys, f'","{value}":', text(values), ',"ts":"', moments, 'Z"}')
+                records = written_batch(keys.cast(pa.binary()), rows, millis)
+                for partition, part in split(records, place(keys, PARTITIONS)):
+                    to.send(partition, part.column("key"), part.column("value"), part.column("timestamp").to_numpy())
 
 
 def results(request: Mapping[str, Any]) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.engine.data import CLICK, KEEP, SELECT, VISIT
+from bench.engine.data import CLICK, KEEP, ORDER, PAYMENT, SELECT, VISIT
 from bench.engine.fresh import answer
+from bench.engine.holdfast import joined
 from bench.engine.holdfast_run import PHASES, Watch, median
 from bench.kafka.given import EVENT, PARTITIONS, results
 
@@ -67,14 +68,25 @@ def app(request: dict[str, Any]) -> dict[str, Any]:
         streams = [{"name": "visits", **keyed, **there}, {**made, "key": ["key"]}]
         counted = {"name": "counted", "from": ["visits"], **COUNTED[request["verb"]]}
         steps = [counted, {"name": "out", "from": ["counted"], "to": "made"}]
+    elif request["work"] == "join":
+        lateness = f"{request['lateness']}m"
+        timed: dict[str, Any] = {"key": ["id"], "eventTime": {"column": "ts", "lateness": lateness}, **there}
+        orders = {"name": "orders", "topic": request["rows_in"], "schema": ORDER, **timed}
+        payments = {"name": "payments", "topic": request["names"], "schema": PAYMENT, **timed}
+        streams = [orders, payments, {**made, "key": ["id"]}]
+        steps = [
+            {"name": "paid", "from": ["orders", "payments"], "join": joined(request["within"])},
+            {"name": "out", "from": ["paid"], "to": "made"},
+        ]
     else:
         keyed = {"schema": EVENT, "key": ["key"], **there}
         names = {"name": "names", "topic": request["names"], **keyed}
         streams = [names, {"name": "events", "topic": request["rows_in"], **keyed}, {**made, "key": ["key"]}]
         steps = ENRICH
+    inputs = 2 if request["work"] == "join" else 1
     kafka = {"bootstrapServers": request["bootstrap"], "delivery": request["delivery"]}
     runtime = {
-        "trigger": {"interval": "0s", "maxRecordsPerPartition": request["per_batch"] // PARTITIONS},
+        "trigger": {"interval": "0s", "maxRecordsPerPartition": request["per_batch"] // PARTITIONS // inputs},
         "driver": {"memory": "2g"},
         "sparkConf": {"spark.sql.streaming.numRecentProgressUpdates": "1000"},
         "code": {"functions": FUNCTIONS},

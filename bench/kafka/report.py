@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from bench.engine.data import Clicks, Visits
+from bench.engine.data import Clicks, Orders, Visits
 from bench.engine.fresh import Measurement
 from bench.engine.report import Benchmark, Column, check, note, paired, show
 from bench.kafka import latency, ways
@@ -60,6 +60,14 @@ def windowed_count(broker: Broker, *, quick: bool) -> Benchmark:
     return throughput(f"counts of {data.counts:,} keys in windows of a minute, final", given, peers)
 
 
+def join(broker: Broker, *, quick: bool) -> Benchmark:
+    """Payments of each order within ten minutes."""
+    data = Orders(18, 20_000) if quick else Orders(30, 100_000)
+    given = ways.orders(broker, data)
+    peers: list[Peer] = [*(partial(ways.streams, guarantee=one) for one in (ways.EOS, ways.ALO)), ways.stock]
+    return throughput(f"orders joined with payments within {data.within} minutes", given, peers)
+
+
 def latencies(broker: Broker, *, quick: bool) -> Benchmark:
     """From a row's making to its being read."""
     seconds = 10 if quick else 40
@@ -74,6 +82,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "enrich": enrich,
     "enrich-stock": enrich_stock,
     "windowed-count": windowed_count,
+    "join": join,
     "latency": latencies,
 }
 

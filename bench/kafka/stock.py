@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from bench.engine.data import CLICK, KEEP, SELECT, VISIT
+from bench.engine.data import CLICK, KEEP, ORDER, PAYMENT, SELECT, VISIT
 from bench.engine.fresh import answer
-from bench.engine.stock import batches_of, begin_of, end_of
+from bench.engine.stock import batches_of, begin_of, end_of, pairs
 from bench.kafka.given import EVENT, results
 
 PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "524288", "kafka.acks": "all"}
@@ -48,6 +48,8 @@ def _rows(frame: DataFrame, schema: str) -> DataFrame:
 def _query(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
     source = {"kafka.bootstrap.servers": request["bootstrap"], "startingOffsets": "earliest"}
     source |= {"kafka.isolation.level": "read_committed", "kafka.max.partition.fetch.bytes": "2097152"}
+    if request["work"] == "join":
+        return _join(spark, request, source)
     stream = spark.readStream.format("kafka").options(**source, subscribe=request["rows_in"])
     if request["per_batch"]:
         stream = stream.option("maxOffsetsPerTrigger", request["per_batch"])
@@ -62,6 +64,16 @@ def _query(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
     return events.transformWithState(Naming(), EVENT, "Append", "None", initialState=names.groupBy("key"))
 
 
+def _join(spark: SparkSession, request: dict[str, Any], source: dict[str, str]) -> DataFrame:
+    sides = []
+    for name, topic, schema in (("orders", "rows_in", ORDER), ("payments", "names", PAYMENT)):
+        stream = spark.readStream.format("kafka").options(**source, subscribe=request[topic])
+        stream = stream.option("maxOffsetsPerTrigger", request["per_batch"] // 2)
+        sides.append(_rows(stream.load(), schema).withWatermark("ts", f"{request['lateness']} minutes").alias(name))
+    orders, payments = sides
+    return pairs(orders, payments, request["within"], "Inner")
+
+
 def started(request: dict[str, Any], scratch: Path) -> Any:
     """The query, running."""
     builder = SparkSession.builder.master("local[2]").config("spark.local.dir", str(scratch / "local"))
@@ -70,7 +82,7 @@ def started(request: dict[str, Any], scratch: Path) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     rows = _query(spark, request)
-    columns = ["key AS key"] if "key" in rows.columns else []
+    columns = [f"{name} AS key" for name in ("key", "id") if name in rows.columns]
     writer = rows.selectExpr(*columns, "to_json(struct(*)) AS value").writeStream.format("kafka")
     writer = writer.options(**PRODUCER, **{"kafka.bootstrap.servers": request["bootstrap"], "topic": request["out"]})
     trigger: dict[str, Any] = {"availableNow": True} if request["per_batch"] else {"processingTime": "0 seconds"}

@@ -32,6 +32,7 @@ def command(request: dict[str, Any], scratch: Path) -> list[str]:
         "rows": str(request["rows"]),
         "warm": str(request["warm"] * request["per_batch"]),
         "lateness": str(request.get("lateness", 0)),
+        "within": str(request.get("within", 0)),
         "directory": str(scratch / "state"),
     }
     pairs = [text for pair in given.items() for text in pair]

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from bench.engine.data import MINUTE, Clicks, Visits
+from bench.engine.data import MINUTE, Clicks, Orders, Visits
 from bench.engine.fresh import Measurement, measure
 from bench.engine.peers import SAME, TUNED, rocksdb
-from bench.kafka.given import PARTITIONS, Events, fill_clicks, fill_visits
+from bench.kafka.given import PARTITIONS, Events, fill_clicks, fill_orders, fill_visits
 from bench.kafka.jars import jars
 from tests.kafka.broker import Broker
 
-Work = Literal["stateless", "enrich", "windowed-count"]
+Work = Literal["stateless", "enrich", "windowed-count", "join"]
 Delivery = Literal["ExactlyOnce", "AtLeastOnce"]
 HALF = 2
-STATEFUL: Sequence[Work] = ("enrich", "windowed-count")
+STATEFUL: Sequence[Work] = ("enrich", "windowed-count", "join")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Given:
     rows: int
     per_batch: int
     windows: Mapping[str, int] = field(default_factory=dict)
-    """`lateness` in minutes, and `closed`: the end of the last one that is compared, in seconds since 1970."""
+    """`lateness` in minutes, and `closed`: the end of the last one that is compared, in seconds since 1970; for a join,
+    `within` in minutes."""
 
     def request(self, out: str, **more: Any) -> dict[str, Any]:
         """What every child is told."""
@@ -77,6 +78,16 @@ def visits(broker: Broker, data: Visits) -> Given:
     # Partitions are not equally long, so batches hold a little of two minutes: a minute more, and no row is late.
     windows = {"lateness": data.lateness + 1, "closed": data.closed - MINUTE}
     return Given(broker, "windowed-count", topic, "", data.all_rows, data.rows, windows)
+
+
+def orders(broker: Broker, data: Orders) -> Given:
+    """A topic of orders and one of payments."""
+    topics = {side: f"{side}-{data.all_rows}" for side in ("orders", "payments")}
+    for topic in topics.values():
+        broker.create_topic(topic, PARTITIONS)
+    fill_orders(data, broker.bootstrap, topics)
+    windows = {"lateness": 2, "within": data.within}
+    return Given(broker, "join", topics["orders"], topics["payments"], data.all_rows, data.rows, windows)
 
 
 def holdfast(given: Given, delivery: Delivery, verb: Literal["aggregate", "process"] = "aggregate") -> Measurement:
