@@ -46,6 +46,7 @@ def test_names_and_values_of_events_in_json() -> None:
         "watermark": AT - 12_000,
         "heldBack": FIRST.held_back,
         "stateBytes": 12_345_678,
+        "buffered": {},
         "late": {},
         "ahead": 0,
         "firstAhead": None,

@@ -225,8 +225,11 @@ def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_p
     ("look", "said"),
     [
         (lambda driver: driver.state("once", "p1"), r"step once keeps rows, .* kept_rows\('once', key\)"),
-        (lambda driver: driver.kept_rows("onse"), "there is no deduplicate or aggregate step onse; did you mean once"),
-        (lambda driver: driver.kept_rows("out"), "there is no deduplicate or aggregate step out"),
+        (
+            lambda driver: driver.kept_rows("onse"),
+            "there is no deduplicate, aggregate or side of a join onse; did you mean once",
+        ),
+        (lambda driver: driver.kept_rows("out"), "there is no deduplicate, aggregate or side of a join out"),
         (lambda driver: driver.kept_rows("once", 7), "7 is no key of step once"),
         (lambda driver: driver.kept_rows("once", ("p1", "c1")), "is no key of step once"),
     ],

@@ -161,6 +161,21 @@ def test_late_rows_are_counted_by_side_and_kept_where_the_step_says_so() -> None
         assert all("no partner is waited for" in letter["reason"] for letter in letters)
 
 
+def test_what_waits_is_told_and_can_be_looked_at() -> None:
+    with TestDriver(app({"type": "Left"}, partitions=1)) as driver:
+        driver.feed("orders", fed([("a", 0), ("b", 1)]))
+        driver.feed("payments", fed([("a", 2)]))
+        (*_, batch) = driver.run_until_idle()
+        (task,) = batch.tasks
+        assert {side: rows.rows for side, rows in task.buffered.items()} == {"matched.left": 2, "matched.right": 1}
+        assert task.buffered["matched.left"].bytes > 0
+        assert task.buffered["matched.left"].oldest == int(START.timestamp() * 1000)
+        assert sorted(row["n"] for row in driver.kept_rows("matched.left")) == [0, 1]
+        assert [(row["id"], row["time"]) for row in driver.kept_rows("matched.right", "a")] == [
+            ("a", START + timedelta(seconds=2))
+        ]
+
+
 def survived(driver: TestDriver, *, lose: bool) -> None:
     try:
         driver.run_until_idle()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from holdfast_runtime.state.runs import FAN_IN, HashedRows, Runs
+from holdfast_runtime.state.runs import FAN_IN, MARKED, HashedRows, Runs, as_they_are
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)
@@ -197,3 +197,36 @@ def test_a_run_is_cut_by_rows_and_by_bytes(most: tuple[int, int], pieces: int) -
     table = MemoryTable()
     Runs(table, SCHEMA, all_of_it, most).append(0, hashed([(number, number) for number in range(10)]))
     assert sum(key.startswith(b"p") for key in table.rows) == pieces
+
+
+@given(
+    batches=st.lists(
+        st.tuples(st.lists(few_hashes, max_size=9), st.lists(st.integers(0, 200), max_size=6), st.integers(0, 30)),
+        min_size=1,
+        max_size=25,
+    )
+)
+def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[int], list[int], int]]) -> None:
+    """Rows come in, some that are there are marked, and a part is merged, batch by batch."""
+    table, marked = MemoryTable(), dict[int, bool]()
+    for hashes, chosen, budget in batches:
+        runs = Runs(table, SCHEMA, as_they_are, TINY, marked=True)
+        runs.purge()
+        for piece in runs.pieces(0):
+            here = [place for place, n in enumerate(piece.rows["n"].to_pylist()) if n in chosen]
+            if here:
+                runs.mark(piece, np.array(here))
+        marked |= {n: True for n in chosen if n in marked}
+        rows = hashed([(one, len(marked) + at) for at, one in enumerate(hashes)])
+        numbers = rows.rows["n"].to_pylist()
+        born = pa.array([n % 5 == 0 for n in numbers], pa.bool_())
+        marked |= {n: n % 5 == 0 for n in numbers}
+        runs.append(0, HashedRows(rows.hashes, rows.rows.append_column(MARKED, born)))
+        runs.tidy(0, budget)
+        found = [row for piece in runs.pieces(0) for row in piece.rows.to_pylist()]
+        assert {row["n"]: row["#marked"] for row in found} == marked
+        assert len(found) == len(marked)
+    if marked:
+        runs.drop(0)
+    Runs(table, SCHEMA, as_they_are, TINY, marked=True).purge()
+    assert not [key for key in table.rows if key[:1] in b"pm"]

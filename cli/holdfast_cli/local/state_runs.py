@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.spec.kept_state import state_name
+from holdfast.spec.kept_state import row_tables
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.state_rows import StepKeys, moment, plain
 from holdfast_runtime.state.offline import OfflineStore
@@ -31,8 +31,7 @@ def runs_size(store: OfflineStore, table: str) -> dict[str, Any]:
 
 def is_for_runs(logs: LocalApp, table: str) -> bool:
     """Whether the step of this table keeps runs, though none may be there yet."""
-    steps = (step for step in logs.app.spec.steps if state_name(step) == table)
-    return any(step.deduplicate is not None or step.aggregate is not None for step in steps)
+    return any(table in row_tables(step).values() for step in logs.app.spec.steps)
 
 
 class RunsRows:

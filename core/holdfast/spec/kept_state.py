@@ -32,6 +32,13 @@ def state_name(step: "Step") -> str:
     return step.was or step.name
 
 
+def row_tables(step: "Step") -> dict[str, str]:
+    """Where a step keeps rows and not a state by key: what people call it -> the name of the table."""
+    if step.join is not None:
+        return {f"{step.name}.{side}": f"{state_name(step)}.{side}" for side in ("left", "right")}
+    return {step.name: state_name(step)} if step.deduplicate or step.aggregate else {}
+
+
 def kept_state(spec: "AppSpec") -> dict[str, str]:
     """Name -> what is kept under it."""
     found = {state_name(step): kept for step in spec.steps if (kept := kept_by(step)) is not None}

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.spec.kept_state import state_name
+from holdfast.spec.kept_state import row_tables, state_name
 from holdfast.spec.steps import Process, Step
 from holdfast.spec.values import millis
 from holdfast.suggest import did_you_mean
@@ -36,7 +36,6 @@ from holdfast_runtime.testing.failures import TestMisuseError
 
 ALL_KEYS: Any = object()
 """Asks for rows of all keys: None is a key."""
-_ROW_VERBS = ("deduplicate", "aggregate")
 
 
 class TaskStates:
@@ -62,10 +61,10 @@ class TaskStates:
 
     def rows(self, step: str, key: Any) -> Iterator[dict[str, Any]]:
         """Yield the rows that a step keeps in runs, of one key if it is not `ALL_KEYS`; task by task."""
-        keeper = self._keeping_rows(step)
+        table = self._row_table(step)
         for task in self._done.turns:
             with self._tables(task) as tables:
-                view = RunsView.of(tables.table(state_name(keeper)))
+                view = RunsView.of(tables.table(table))
                 if view is None:
                     continue
                 wanted = None if key is ALL_KEYS else _key_row(step, view.key, key)
@@ -93,7 +92,7 @@ class TaskStates:
         nodes = {node.name: node for node in self._program.compiled.nodes if node.verb == "process"}
         if step not in nodes:
             message = f"there is no process step {step}{did_you_mean(step, nodes)}"
-            if step in self._row_keepers():
+            if step in self._row_tables():
                 message = f"step {step} keeps rows, not a value for each key: kept_rows({step!r}, key) returns them"
             raise TestMisuseError(message)
         found = nodes[step]
@@ -101,15 +100,15 @@ class TaskStates:
         assert found.step.process is not None  # noqa: S101
         return found, found.step, found.step.process
 
-    def _keeping_rows(self, step: str) -> Step:
-        steps = self._row_keepers()
-        if step not in steps:
-            message = f"there is no {' or '.join(_ROW_VERBS)} step {step}{did_you_mean(step, steps)}"
+    def _row_table(self, step: str) -> str:
+        tables = self._row_tables()
+        if step not in tables:
+            message = f"there is no deduplicate, aggregate or side of a join {step}{did_you_mean(step, tables)}"
             raise TestMisuseError(message)
-        return steps[step]
+        return tables[step]
 
-    def _row_keepers(self) -> dict[str, Step]:
-        return {step.name: step for step in self._program.spec.steps if step.verb in _ROW_VERBS}
+    def _row_tables(self) -> dict[str, str]:
+        return {name: table for step in self._program.spec.steps for name, table in row_tables(step).items()}
 
     @contextmanager
     def _tables(self, task: str) -> Iterator[TaskStore]:
