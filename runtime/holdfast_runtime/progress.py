@@ -26,7 +26,7 @@ class AttemptStarted:
     segments: tuple[str, ...]
     """The segments of a slot in order, e.g. `python`, `sql`, `python`."""
     stateful: tuple[str, ...] = ()
-    """The steps that keep state by key. For these a row may be late."""
+    """The steps that keep state by key, and the sides of joins, `matched.left`. For these a row may be late."""
     given_up: tuple[str, ...] = ()
     """State that the run gave up because the app has changed, one sentence each."""
 

@@ -127,6 +127,27 @@ def test_joins_in_a_row_and_an_aggregate_behind_them() -> None:
         }
 
 
+def test_rows_behind_a_join_keep_the_time_of_the_pair_through_a_function() -> None:
+    """Not that of a column which was the event time of one side."""
+    steps = [
+        {"name": "same", "from": ["matched"], "apply": {"function": "f:first", "keeps": ["id", "ts"]}},
+        {
+            "name": "counts",
+            "from": ["same"],
+            "aggregate": {"by": ["id"], "window": "10s", "compute": ["count(*) AS n"]},
+        },
+    ]
+    spec = app({"select": ["id", "left.ts", "right.n AS p"]}, steps=steps)
+    spec["spec"]["runtime"] = {"code": {"f": "def first(batch):\n    return batch.slice(0, 1)\n"}}
+    with TestDriver(spec) as driver:
+        driver.feed("orders", fed([("a", 5)]))
+        driver.feed("payments", fed([("a", 25)]))
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        assert [(row["window_start"] - START).total_seconds() for row in driver.rows("paired")] == [20]
+
+
 def test_a_stream_joined_with_itself_finds_each_pair_both_ways() -> None:
     spec = app()
     spec["spec"]["steps"][0]["from"] = ["orders", "orders"]

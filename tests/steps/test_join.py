@@ -260,8 +260,12 @@ def test_a_hot_key_comes_out_in_chunks() -> None:
 
 def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None:
     rows = [("a", number, number * 7) for number in range(50_000)]
-    task = Task(plan(before=7, after=0))
-    assert len(task.run(rows, rows)) == 99_999
+    for kind in ("Inner", "Full"):
+        for together in (True, False):
+            task = Task(plan(kind, before=7, after=0))
+            found = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
+            assert len(found) == 99_999
+            assert len(task.run(ended=True)) == 0
 
 
 def test_many_rows_without_a_partner_leave_in_rounds_that_hold_the_watermark_back(
@@ -290,6 +294,15 @@ def test_a_watermark_that_is_not_believed_any_more_makes_no_row_leave_again_or_t
     task.watermark = None
     assert task.run([("a", 1, 6)], [("a", 0, 7)], 10, horizon=10_000) == [("a", 1, 0, 7)]
     assert task.run(ended=True, watermark=10) == []
+
+
+def test_what_left_by_a_watermark_that_is_not_believed_takes_no_row_that_comes_then() -> None:
+    """The watermark is past the horizon, but what left by it is not: bounds are longer than that."""
+    task = Task(plan("Left", before=1000, after=1000))
+    assert task.run([("a", 0, 5)], (), 10_500, horizon=20_000) == [("a", 0, None, 5)]
+    task.watermark = None
+    assert task.run([("a", 1, 9_000)], (), 9_000, horizon=10_000) == []
+    assert task.run((), [("a", 2, 9_100)], 9_050, horizon=10_000) == [("a", 1, 2, 9_100)]
 
 
 @pytest.mark.parametrize(("after", "came"), [(5, []), (10, [0]), (40, [0])])

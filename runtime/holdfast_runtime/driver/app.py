@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from holdfast.spec.app import StreamApp
+from holdfast.spec.kept_state import row_tables
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.spec.values import millis
 from holdfast_runtime.checkpoint.offset_log import SparkPlanLog, read_offset_log
@@ -207,7 +208,12 @@ class _Wiring:
             self.site.shown,
             self.spark.sparkContext.uiWebUrl if self.site.ui else None,
             tuple("sql" if level % 2 else "python" for level in range(self.compiled.last + 1)),
-            tuple(step.name for step in self.app.spec.steps if step.verb in KEYED_VERBS),
+            tuple(
+                name
+                for step in self.app.spec.steps
+                if step.verb in KEYED_VERBS
+                for name in (row_tables(step) or (step.name,))
+            ),
             self.attempt.given_up,
         )
 

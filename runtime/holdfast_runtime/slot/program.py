@@ -192,7 +192,7 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
     columns = {kept_event_time(compiled, compiled.nodes[at], declared) for at in node.inputs}
     column, step = columns.pop() if len(columns) == 1 else None, node.step
     function = step.apply or step.process
-    if step.aggregate is not None:
+    if step.aggregate is not None or step.join is not None:
         return None
     if function is not None and column not in (function.keeps or ()):
         return None

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast_runtime.columns.key_columns import KeyColumns, Rows
+from holdfast_runtime.columns.sorted_hashes import find_hashes
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT, SIDES, TIME, JoinPlan
-from holdfast_runtime.steps.joins.pairing import CHUNK, nominees, pairs
+from holdfast_runtime.steps.joins.pairing import CHUNK, by_time, pairs
 from holdfast_runtime.steps.joins.side_buffer import SideBuffer
 from holdfast_runtime.steps.joins.side_rows import SideRows, kept_rows
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -72,7 +73,9 @@ class JoinStep:
                 kept = kept.filter(pa.array(without))
             new.append(SideRows.sorted(kept, len(plan.on)))
         here, there = (plan.before, plan.after), (plan.after, plan.before)
-        new[RIGHT], matches = nominees(new[LEFT], new[RIGHT], here)
+        matches = find_hashes(new[RIGHT].hashes, new[LEFT].hashes)
+        if (narrowed := by_time(new[LEFT], new[RIGHT], matches, here)) is not None:
+            new[RIGHT], matches, _ = narrowed
         for mine, theirs in pairs(new[LEFT], new[RIGHT], matches, here):
             new[LEFT].matched[mine] = new[RIGHT].matched[theirs] = True
             yield self._paired(new[LEFT], mine, new[RIGHT], theirs)
@@ -96,7 +99,7 @@ class JoinStep:
             return
         else:
             until = clock.watermark - self._plan.waits[at]
-        for rows in buffer.leave(until):
+        for rows in buffer.leave(until, clock.watermark):
             yield from self._alone(at, rows)
         # Where waiting rows are due and have to wait on, new ones that are due wait with them.
         gone = until if buffer.waiting is None else buffer.waiting

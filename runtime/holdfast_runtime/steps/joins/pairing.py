@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from holdfast_runtime.columns.key_columns import Rows, same_keys
-from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
+from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.steps.joins.side_rows import SideRows, Times
 
 CHUNK = 64 * 1024
@@ -33,17 +33,21 @@ def pairs(wanted: SideRows, held: SideRows, matches: HashMatches, bounds: Bounds
             yield mine[same], theirs[same]
 
 
-def nominees(wanted: SideRows, held: SideRows, bounds: Bounds) -> tuple[SideRows, HashMatches]:
-    """Return which rows may be partners, in an order of `held` that is returned too."""
-    matches = find_hashes(held.hashes, wanted.hashes)
+def by_time(
+    wanted: SideRows, held: SideRows, matches: HashMatches, bounds: Bounds
+) -> tuple[SideRows, HashMatches, Rows] | None:
+    """Return rows in the order of hash and time, the nominees among them that are close enough, and the rows' places.
+
+    None where there are few nominees as it is.
+    """
     if matches.count() <= _MANY * (len(wanted.hashes) + len(held.hashes)):
-        return held, matches
+        return None
     order = np.lexsort((held.times, held.hashes))
     held = held.at(order)
     before, after = bounds
     begins = _first(held.times, matches, wanted.times - before)
     ends = _first(held.times, matches, wanted.times + after + 1)
-    return held, HashMatches(begins, ends)
+    return held, HashMatches(begins, ends), order
 
 
 def _first(times: Times, within: HashMatches, least: Times) -> Rows:

@@ -19,7 +19,7 @@ from holdfast_runtime.state.runs import MARKED, HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import RunsSchema
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
-from holdfast_runtime.steps.joins.pairing import Bounds, pairs
+from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs
 from holdfast_runtime.steps.joins.side_rows import SideRows
 
 _LEAST_WIDTH = 1000
@@ -39,24 +39,25 @@ class SideBuffer:
         before = RunsSchema.kept_in(table)
         self._runs = Runs(table, self._schema, as_they_are, width=self._width, marked=self._outer)
         self._runs.purge()
-        self.gone, self._row_bytes = self._stored()
+        self.gone, watermark, self._row_bytes = self._stored()
         """Rows with an earlier time have left."""
+        self._watermark = watermark
         self.waiting: int | None = None
         """After `leave`: the time from which on rows that are due follow with the next batch; None: none are."""
-        if horizon is not None and self.gone is not None and self.gone > horizon:
-            # The watermark by which they left is not believed any more. They must not leave again.
+        if horizon is not None and watermark is not None and watermark > horizon:
+            # It is not believed any more, as in the clock of the task. What has left by it must not leave again.
             self._rebuilt(self.gone)
-            self.gone = None
+            self.gone = self._watermark = None
         elif before is not None and before.width != self._width:
             self._rebuilt(self.gone)
 
-    def _stored(self) -> tuple[int | None, float]:
+    def _stored(self) -> tuple[int | None, int | None, float]:
         (value,) = self._table.get_many([_GONE])
         if value is None:
-            return None, 0.0
+            return None, None, 0.0
         with parsing_state(f"how far the rows in table {self._table.name} have left"):
-            gone, row_bytes = json.loads(value)
-        return gone, row_bytes
+            gone, watermark, row_bytes = json.loads(value)
+        return gone, watermark, row_bytes
 
     def partners(self, of: SideRows, bounds: Bounds) -> Iterator[tuple[SideRows, Rows, Rows]]:
         """Yield waiting rows, and the places of pairs with these: the others first. Marks those that had none."""
@@ -69,20 +70,27 @@ class SideBuffer:
             for piece, found in self._runs.find(bucket, of.hashes[near]):
                 begins, ends = np.zeros(len(of.hashes), np.int64), np.zeros(len(of.hashes), np.int64)
                 begins[near], ends[near] = found.begins, found.ends
-                held = SideRows.of(piece.hashes, piece.rows, self._on)
-                for mine, theirs in pairs(of, held, HashMatches(begins, ends), bounds):
+                held, matches = SideRows.of(piece.hashes, piece.rows, self._on), HashMatches(begins, ends)
+                places = None
+                if (narrowed := by_time(of, held, matches, bounds)) is not None:
+                    held, matches, places = narrowed
+                for mine, theirs in pairs(of, held, matches, bounds):
                     if self.gone is not None:
                         # Only after `within` was raised: otherwise a row that has left is too far from all that come.
                         there = held.times[theirs] >= self.gone
                         mine, theirs = mine[there], theirs[there]  # noqa: PLW2901 - the same pairs, fewer of them
                     held.matched[theirs] = True
                     yield held, mine, theirs
-                if self._outer and held.matched.any():
-                    self._runs.mark(piece, np.flatnonzero(held.matched))
+                if self._outer:
+                    found_now = np.flatnonzero(
+                        held.matched & ~held.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
+                    )
+                    if len(found_now):
+                        self._runs.mark(piece, found_now if places is None else places[found_now])
 
-    def leave(self, until: int | None) -> Iterator[pa.RecordBatch]:
+    def leave(self, until: int | None, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Let rows with an earlier time leave, None: all; yield those that come out because they had no partner."""
-        left, reached = 0, until
+        left, reached, self._watermark = 0, until, watermark
         for bucket in list(self._runs.buckets()):
             start, end = bucket * self._width, (bucket + 1) * self._width
             if left >= _ROUND and (until is None or start < until):
@@ -116,7 +124,7 @@ class SideBuffer:
             self._row_bytes = rows.rows.nbytes / len(rows.hashes)
         buckets = self._put(HashedRows(rows.hashes, self._marked(rows)))
         self._runs.tidy_after(buckets, len(rows.hashes))
-        value = json.dumps([self.gone, round(self._row_bytes, 1)]).encode()
+        value = json.dumps([self.gone, self._watermark, round(self._row_bytes, 1)]).encode()
         if self._table.get_many([_GONE]) != [value]:
             self._table.put_many([_GONE], [value])
 
