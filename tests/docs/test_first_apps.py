@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from ruamel.yaml import YAML
 
 from holdfast_runtime.testing import TestDriver
 from tests.docs.pages import ROOT, Block, blocks_of
@@ -26,14 +27,19 @@ def spark() -> Iterator[SparkSession]:
 def test_the_first_app_of_a_page_gives_what_the_page_shows(page: Path, spark: SparkSession) -> None:
     blocks = blocks_of(page)
     app = next(block for block in blocks if block.is_app)
-    given = next(block for block in blocks if (block.title or "").endswith(".jsonl"))
-    (read,) = words_of(blocks, "feed", 1)
-    (written,) = words_of(blocks, "tail", 1)
+    files = {str(block.title): block.text for block in blocks if (block.title or "").endswith(".jsonl")}
+    fed = [words[1:3] for words in words_of(blocks, "feed")]
+    assert {file for _, file in fed} == set(files)
+    ((_, written, *_),) = words_of(blocks, "tail")
     shown = next(block for block in blocks if block.text.startswith('{"partition"'))
     with TestDriver(app.text, spark=spark) as driver:
-        driver.feed(read, [json.loads(line, object_hook=with_times) for line in given.text.splitlines()])
+        for stream, file in fed:
+            driver.feed(stream, [json.loads(line, object_hook=with_times) for line in files[file].splitlines()])
+        for stream in YAML(typ="safe").load(app.text)["spec"]["streams"]:
+            if stream.get("bounded"):
+                driver.end(stream["name"])
         driver.run_until_idle()
-        rows = driver.rows(written)
+        rows = [{name: value for name, value in row.items() if value is not None} for row in driver.rows(written)]
     assert rows == [json.loads(line)["value"] for line in shown.text.splitlines()]
 
 
@@ -41,11 +47,7 @@ def with_times(row: dict[str, Any]) -> dict[str, Any]:
     return row | ({"ts": datetime.fromisoformat(row["ts"])} if "ts" in row else {})
 
 
-def words_of(blocks: tuple[Block, ...], command: str, at: int) -> Iterator[str]:
-    """The stream that the first such command of a page names, behind the app's file."""
-    for block in blocks:
-        for line in block.text.splitlines():
-            words = line.removeprefix("$ ").split()
-            if words[:2] == ["holdfast", command]:
-                yield words[2 + at]
-                return
+def words_of(blocks: tuple[Block, ...], command: str) -> list[list[str]]:
+    """The words behind this command of `holdfast`, each time it is given on a page; the first is the app's file."""
+    lines = [line.removeprefix("$ ").split() for block in blocks for line in block.text.splitlines()]
+    return [words[2:] for words in lines if words[:2] == ["holdfast", command]]
