@@ -203,6 +203,7 @@ def test_each_state_of_an_app_has_its_line(tree: Tree, line: str) -> None:
         ((), "report      not known: its driver has not reported yet"),
         ((report(progressed=None),), "last batch  none committed yet"),
         ((report(heldBack="clicks/3 is idle"),), "held back   clicks/3 is idle"),
+        ((report(waiting=1234),), "waiting     1,234 rows for partners in joins"),
         ((config_map(report_name("ads", "1"), "report.json", "{"),), "report      not known: ConfigMap ads-"),
         ((report(assignment=0),), "assignment  the driver's own is applied; the one handed over is not known: no "),
         ((report(), handed(version=2)), "assignment  version 1 is applied; version 2 below is handed over and not "),

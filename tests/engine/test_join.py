@@ -197,6 +197,26 @@ def test_what_waits_is_told_and_can_be_looked_at() -> None:
         ]
 
 
+def test_a_side_that_is_read_faster_waits_for_the_other() -> None:
+    """Ten payments for each order: read as fast as records come, orders would be hours ahead."""
+    spec = app({"within": "1m"}, partitions=1)
+    spec["spec"]["runtime"] = {"trigger": {"maxRecordsPerPartition": 50}}
+    orders = fed([(f"o{n}", 60 * n) for n in range(300)])
+    payments = fed([(f"o{n // 10}", 6 * n) for n in range(3000)])
+    with TestDriver(spec) as driver:
+        driver.feed("orders", orders)
+        driver.feed("payments", payments)
+        driver.end("orders")
+        driver.end("payments")
+        most = 0
+        for batch in driver.run_until_idle():
+            for task in batch.tasks:
+                most = max(most, *(rows.rows for rows in task.buffered.values()))
+        assert len(came(driver)) == 3000
+        assert driver.completed
+    assert most <= 2 * 50
+
+
 def survived(driver: TestDriver, *, lose: bool) -> None:
     try:
         driver.run_until_idle()

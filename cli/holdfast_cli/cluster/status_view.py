@@ -133,6 +133,8 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     yield "lag", f"{many(report.lag, 'record')} unread when the batch was planned"
     placed = f"{count(report.placed)} of them where their state is"
     yield "tasks", f"{count(report.tasks)}, {placed}; {many(report.partitions, 'input partition')}"
+    if report.waiting:
+        yield "waiting", f"{many(report.waiting, 'row')} for partners in joins"
     if report.held_back is not None:
         yield "held back", report.held_back
     yield "assignment", _applied(found.handed, report)

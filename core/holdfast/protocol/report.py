@@ -20,7 +20,7 @@ REPORT_INTERVAL = 60_000
 """A report is written at least every so many milliseconds, even if nothing has changed."""
 
 
-_NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "assignment")
+_NUMBERS = ("attempt", "at", "batch", "lag", "tasks", "partitions", "placed", "assignment", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class DriverReport:
     """Tasks that run at the location of their state, or had no state."""
     assignment: int = 0
     """Version of the applied assignment; 0: the driver's own."""
+    waiting: int = 0
+    """Rows that wait in joins for a partner."""
     held_back: str | None = None
     """What holds the watermark back, as a sentence."""
 
@@ -62,6 +64,7 @@ class DriverReport:
                 "partitions": self.partitions,
                 "placed": self.placed,
                 "assignment": self.assignment,
+                "waiting": self.waiting,
                 "heldBack": self.held_back,
             }
         )

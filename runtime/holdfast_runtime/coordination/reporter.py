@@ -169,7 +169,10 @@ class Reporter:
     def progressed(self, progress: Progress) -> None:
         """Report a finished batch."""
         held_back = shortened(progress.held_back)
-        self._change(batch=progress.batch, progressed=progress.at, lag=progress.lag, held_back=held_back)
+        waiting = sum(side.rows for side in progress.buffered.values())
+        self._change(
+            batch=progress.batch, progressed=progress.at, lag=progress.lag, waiting=waiting, held_back=held_back
+        )
 
     def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:
         """Report that tasks run under this version of the assignment."""
