@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
+from holdfast_runtime.columns.sorted_hashes import CHUNK
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.joins import side_buffer
 from holdfast_runtime.steps.joins.join_plan import JoinPlan, Kind
-from holdfast_runtime.steps.joins.pairing import CHUNK
 from holdfast_runtime.steps.timed_rows import TimedRows
 from tests.steps.memory import MemoryTables
 

@@ -12,6 +12,8 @@ import numpy as np
 from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.loops import address, loops
 
+CHUNK = 64 * 1024
+"""How many pairs are made at a time."""
 MOST_ROWS = 2**32 - 1
 """The loop numbers rows with 32 bits; a batch has fewer by far."""
 
@@ -52,7 +54,7 @@ class HashMatches:
         """Return how many pairs there are, before any is made."""
         return int((self.ends - self.begins).sum())
 
-    def pairs(self, most: int) -> Iterator[tuple[Rows, Rows]]:
+    def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
         """Yield pairs (place of the wanted hash, place among the sorted ones), at most so many at a time."""
         wide = self.ends - self.begins
         places = np.flatnonzero(wide)

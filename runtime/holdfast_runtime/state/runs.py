@@ -205,6 +205,15 @@ class Runs:
         run = _Run(number, 0, self._write(bucket, number, 0, rows))
         self._keep(bucket, replace(directory, runs=(*directory.runs, run)))
 
+    def spread(self, buckets: Rows, rows: HashedRows) -> list[int]:
+        """Add rows to the bucket of each; return these buckets."""
+        found: list[int] = np.unique(buckets).tolist()
+        for bucket in found:
+            here = np.flatnonzero(buckets == bucket)
+            part = rows.rows if len(found) == 1 else rows.rows.take(pa.array(here))
+            self.append(bucket, HashedRows(rows.hashes[here], part))
+        return found
+
     def find(self, bucket: int, wanted: Words) -> Iterator[tuple["HeldPiece", HashMatches]]:
         """Look ascending hashes up in a bucket, piece by piece, older runs first."""
         for held in self.pieces(bucket, wanted):

@@ -12,12 +12,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
-from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.state.runs import HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
 
 MOMENT = pa.timestamp("ms", "UTC")
 """The type of the step's own times; those of users' columns are in microseconds."""
-_PAIRS = 64 * 1024
 
 
 class ReadableTable(Protocol):
@@ -51,7 +50,7 @@ class RunsView:
     """The runs in one table of a store."""
 
     def __init__(self, table: ReadableTable, schema: RunsSchema) -> None:
-        self._runs = Runs(_Unchanged(table), schema.rows, _as_they_are)
+        self._runs = Runs(_Unchanged(table), schema.rows, as_they_are)
         self._width = schema.width
         names = schema.rows.names
         self._key = [at for at, name in enumerate(names) if not name.startswith(OWN)]
@@ -95,7 +94,7 @@ class RunsView:
         wanted = KeyColumns.of(key.columns, 1)
         for held, matches in self._runs.find(bucket, wanted.hashes()):
             there = KeyColumns.of([held.rows.column(at) for at in self._key], held.rows.num_rows)
-            for mine, theirs in matches.pairs(_PAIRS):
+            for mine, theirs in matches.pairs():
                 hit = theirs[same_keys(wanted, mine, there, theirs)]
                 yield HashedRows(held.hashes[hit], held.rows.take(pa.array(hit)))
 
@@ -130,7 +129,3 @@ class _Unchanged:
 
     def purge(self, keys: Sequence[bytes]) -> None:
         raise NotImplementedError
-
-
-def _as_they_are(rows: HashedRows) -> HashedRows:
-    return rows

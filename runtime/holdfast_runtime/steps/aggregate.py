@@ -127,11 +127,9 @@ class AggregateStep:
 
     def _added(self, rows: TimedRows, runs: Runs, mark: ClosingMark, clock: StepClock) -> Mapping[int, HashedRows]:
         """Append what the rows of the batch leave behind, but for late ones."""
-        usable = self._usable(rows, mark, clock)
-        late = rows.where(~usable)
+        given, late = rows.parted(~self._usable(rows, mark, clock))
         self.late = rows_sent(late) if self._plan.sent else late.count
         self.late_rows = late if self._plan.sent else self._as_given(late)
-        given = rows if usable.all() else rows.where(usable)
         if not given.count:
             return {}
         times = given.times.fill_null(0).to_numpy()

@@ -17,16 +17,16 @@ from holdfast.spec.steps import Deduplicate
 from holdfast.spec.values import millis
 from holdfast_runtime.columns.grouping import GroupedRows, group_rows, starts_of
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows, same_keys
-from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.state.runs import HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import RunsSchema, time_column
 from holdfast_runtime.steps.context import StepClock, TaskTables
+from holdfast_runtime.steps.late_rows import late_or_untimed
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 
 Times = npt.NDArray[np.int64]
 _TIME = "#time"
 _FOR_EVER = 0
 """The one bucket of a step without `within`."""
-_PAIRS = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,7 @@ class DeduplicateStep:
     def run(self, rows: TimedRows, tables: TaskTables, clock: StepClock) -> TimedRows:
         """Run one batch of one task."""
         runs = self._runs(tables)
-        usable = self._usable(rows, clock)
-        self.late_rows = rows.where(~usable)
-        given = rows if usable.all() else rows.where(usable)
+        given, self.late_rows = rows.parted(self._late(rows, clock))
         passed = self._passed(given, runs) if given.count else np.zeros(0, np.bool_)
         if self._within is not None and clock.watermark is not None:
             for bucket in list(runs.buckets(self._bucket(clock.watermark) - 1)):
@@ -72,7 +70,7 @@ class DeduplicateStep:
         """Return what has passed; after a change of `within`, in buckets of the new length."""
         table = tables.table(self._kept_as)
         before = RunsSchema.kept_in(table)
-        runs = Runs(table, self._schema, _as_they_are, width=self._within)
+        runs = Runs(table, self._schema, as_they_are, width=self._within)
         runs.purge()
         if before is not None and before.width != self._within:
             for bucket in list(runs.buckets()):
@@ -82,11 +80,10 @@ class DeduplicateStep:
                     self._put(chunk, runs)
         return runs
 
-    def _usable(self, rows: TimedRows, clock: StepClock) -> Mask:
+    def _late(self, rows: TimedRows, clock: StepClock) -> Mask:
         if self._within is None:
-            return np.ones(rows.count, np.bool_)
-        timed = rows.times.is_valid().to_numpy(zero_copy_only=False)
-        return np.asarray(timed & ~clock.late(rows.times).to_numpy(zero_copy_only=False), np.bool_)
+            return np.zeros(rows.count, np.bool_)
+        return late_or_untimed(rows.times, clock)
 
     def _passed(self, rows: TimedRows, runs: Runs) -> Mask:
         """Return which rows pass, and remember them."""
@@ -108,7 +105,7 @@ class DeduplicateStep:
             for held, matches in runs.find(bucket, rows.grouped.hashes):
                 keys = KeyColumns.of(held.rows.columns[:-1], held.rows.num_rows)
                 times = held.rows.column(_TIME).to_numpy()
-                for mine, theirs in matches.pairs(_PAIRS):
+                for mine, theirs in matches.pairs():
                     hit = same_keys(rows.keys, rows.grouped.order[mine], keys, theirs)
                     if self._within is not None:
                         hit &= np.abs(rows.times[mine] - times[theirs]) <= self._within
@@ -133,13 +130,7 @@ class DeduplicateStep:
     def _put(self, passed: HashedRows, runs: Runs) -> list[int]:
         """Append rows that have passed to the buckets of their times; return these."""
         times = passed.rows.column(_TIME).to_numpy()
-        buckets = np.full(len(times), _FOR_EVER) if self._within is None else times // self._width
-        found: list[int] = np.unique(buckets).tolist()
-        for bucket in found:
-            here = np.flatnonzero(buckets == bucket)
-            rows = passed.rows if len(found) == 1 else passed.rows.take(pa.array(here))
-            runs.append(bucket, HashedRows(passed.hashes[here], rows))
-        return found
+        return runs.spread(np.full(len(times), _FOR_EVER) if self._within is None else times // self._width, passed)
 
     @property
     def _width(self) -> int:
@@ -169,11 +160,6 @@ def _first_of_each(groups: Rows, times: Times, within: int | None) -> Rows:
                 kept.append(int(times[place]))
                 more.append(place)
     return np.union1d(starts, more).astype(np.int64)
-
-
-def _as_they_are(rows: HashedRows) -> HashedRows:
-    """Nothing is said twice: a key that has passed passes again only at another time."""
-    return rows
 
 
 def _place(given: pa.Schema, column: str) -> int:

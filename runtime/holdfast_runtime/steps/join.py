@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast_runtime.columns.key_columns import KeyColumns, Rows
-from holdfast_runtime.columns.sorted_hashes import find_hashes
+from holdfast_runtime.columns.sorted_hashes import CHUNK, find_hashes
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT, SIDES, TIME, JoinPlan
-from holdfast_runtime.steps.joins.pairing import CHUNK, by_time, pairs
+from holdfast_runtime.steps.joins.pairing import by_time, pairs
 from holdfast_runtime.steps.joins.side_buffer import SideBuffer
 from holdfast_runtime.steps.joins.side_rows import SideRows, kept_rows
+from holdfast_runtime.steps.late_rows import late_or_untimed
 from holdfast_runtime.steps.timed_rows import TimedRows
 
 
@@ -55,7 +55,7 @@ class JoinStep:
     def run(self, left: TimedRows, right: TimedRows, tables: TaskTables, clock: StepClock) -> Iterator[TimedRows]:
         """Run one batch of one task: yield what comes out, a chunk at a time."""
         plan, given = self._plan, (left, right)
-        parted = [rows.parted(_late(rows, clock)) for rows in given]
+        parted = [rows.parted(late_or_untimed(rows.times, clock)) for rows in given]
         self.late_sides = tuple(
             LateSide(f"{self.name}.{side}", late) for side, (_, late) in zip(SIDES, parted, strict=True)
         )
@@ -129,10 +129,3 @@ class JoinStep:
             columns.append((left, right)[side].rows.column(plan.place(side, one.column)).take(taken[side]))
         times = np.maximum(left.times[lefts], right.times[rights])
         return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
-
-
-def _late(rows: TimedRows, clock: StepClock) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    late = clock.late(rows.times)
-    if rows.times.null_count:
-        late = pc.or_(late, rows.times.is_null())
-    return np.asarray(late.to_numpy(zero_copy_only=False), np.bool_)

@@ -7,12 +7,21 @@ decide which rows are late: each verb knows for how long it can take a row.
 
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.moments import event_moment
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.failures import FailedRow, letters_of
 from holdfast_runtime.steps.timed_rows import TimedRows
+
+
+def late_or_untimed(times: pa.Int64Array, clock: StepClock) -> "npt.NDArray[np.bool_]":
+    """Return which rows a step that needs event time can't take."""
+    late = clock.late(times)
+    return np.asarray((pc.or_(late, times.is_null()) if times.null_count else late).to_numpy(zero_copy_only=False))
 
 
 class LeavesOutLateRows(Protocol):

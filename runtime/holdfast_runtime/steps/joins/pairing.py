@@ -14,7 +14,6 @@ from holdfast_runtime.columns.key_columns import Rows, same_keys
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.steps.joins.side_rows import SideRows, Times
 
-CHUNK = 64 * 1024
 _MANY = 4
 """How many nominees for each row are too many."""
 Bounds = tuple[int, int]
@@ -24,7 +23,7 @@ Bounds = tuple[int, int]
 def pairs(wanted: SideRows, held: SideRows, matches: HashMatches, bounds: Bounds) -> Iterator[tuple[Rows, Rows]]:
     """Yield the places of pairs, `wanted` first, at most a chunk at a time."""
     before, after = bounds
-    for mine, theirs in matches.pairs(CHUNK):
+    for mine, theirs in matches.pairs():
         apart = held.times[theirs] - wanted.times[mine]
         near = (apart >= -before) & (apart <= after)
         mine, theirs = mine[near], theirs[near]  # noqa: PLW2901 - the same pairs, fewer of them

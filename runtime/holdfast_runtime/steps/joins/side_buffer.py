@@ -139,13 +139,7 @@ class SideBuffer:
         return rows.rows.append_column(MARKED, pa.array(rows.matched)) if self._outer else rows.rows
 
     def _put(self, rows: HashedRows) -> list[int]:
-        times = rows.rows.column(TIME.name).to_numpy() // self._width
-        found: list[int] = np.unique(times).tolist()
-        for bucket in found:
-            here = np.flatnonzero(times == bucket)
-            part = rows.rows if len(found) == 1 else rows.rows.take(pa.array(here))
-            self._runs.append(bucket, HashedRows(rows.hashes[here], part))
-        return found
+        return self._runs.spread(rows.rows.column(TIME.name).to_numpy() // self._width, rows)
 
     def _rebuilt(self, gone: int | None) -> None:
         """Put all rows into new buckets, but for those that have left."""

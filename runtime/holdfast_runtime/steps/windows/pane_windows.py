@@ -16,8 +16,6 @@ from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, C
 from holdfast_runtime.steps.windows.panes import END_OF_TIME, Panes, by_pane
 from holdfast_runtime.steps.windows.partials import Partials
 
-_PAIRS = 64 * 1024
-
 
 class PaneWindows:
     """The windows of one step, tumbling, hopping, or one for all time."""
@@ -85,7 +83,7 @@ class PaneWindows:
         keys = self._partials.keys(wanted.rows)
         for held, matches in runs.find(pane, wanted.hashes):
             theirs_keys = self._partials.keys(held.rows)
-            for mine, theirs in matches.pairs(_PAIRS):
+            for mine, theirs in matches.pairs():
                 hit = same_keys(keys, mine, theirs_keys, theirs)
                 yield HashedRows(wanted.hashes[mine[hit]], held.rows.take(pa.array(theirs[hit])))
 

@@ -25,7 +25,6 @@ from holdfast_runtime.steps.windows.partials import Partials
 FIRST, LAST = "#first", "#last"
 _BUCKETS, _LEAST_WIDTH = 16, 1000
 """Buckets in a gap: the one that the watermark is in is read in each batch. Batches are seconds apart."""
-_PAIRS = 64 * 1024
 
 
 class SessionWindows:
@@ -144,7 +143,7 @@ class SessionWindows:
             for held, matches in runs.find(bucket, over.hashes):
                 theirs_keys = self._partials.keys(held.rows)
                 begin, end = _column(held.rows, FIRST), _column(held.rows, LAST) + self._gap
-                for mine, theirs in matches.pairs(_PAIRS):
+                for mine, theirs in matches.pairs():
                     hit = (begin[theirs] < ends[mine]) & (first[mine] < end[theirs]) & (end[theirs] > ends[mine])
                     hit[hit] = same_keys(keys, mine[hit], theirs_keys, theirs[hit])
                     np.maximum.at(found, mine[hit], end[theirs[hit]])
@@ -158,13 +157,7 @@ class SessionWindows:
         self._append(HashedRows(over.hashes[moved], rows), runs)
 
     def _append(self, stretches: HashedRows, runs: Runs) -> list[int]:
-        buckets = (_column(stretches.rows, LAST) + self._gap) // self.width
-        found: list[int] = np.unique(buckets).tolist()
-        for bucket in found:
-            here = np.flatnonzero(buckets == bucket)
-            rows = stretches.rows if len(found) == 1 else stretches.rows.take(pa.array(here))
-            runs.append(bucket, HashedRows(stretches.hashes[here], rows))
-        return found
+        return runs.spread((_column(stretches.rows, LAST) + self._gap) // self.width, stretches)
 
     def _groups(self, sessions: pa.RecordBatch) -> WindowGroups:
         partials = sessions.select(self._partials.schema.names)
