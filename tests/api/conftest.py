@@ -90,11 +90,18 @@ class Site:
         try:
             yield process
         except TimeoutError as error:
-            message = f"{error}\n{self.log.read_text()[-6000:]}\n{json.dumps(self.app(), indent=1)[-4000:]}"
+            message = f"{error}\n{self._told()}"
             raise TimeoutError(message) from error
         finally:
             process.kill()
             process.wait(20)
+
+    def _told(self) -> str:
+        """What may explain that something has not come, the most telling last."""
+        app, pods = self.app(), {one["metadata"]["name"]: one["status"] for one in self.pods()}
+        app.get("metadata", {}).pop("managedFields", None)
+        parts = (self.log.read_text()[-6000:], json.dumps(app), json.dumps(pods), f"kubelet: {self.kubelet.failure!r}")
+        return "\n".join(parts)
 
     def apply(self, name: str = "ads", **spec: Any) -> None:
         """As `kubectl apply` would."""

@@ -82,6 +82,9 @@ class Kubelet:
                     return
             except OSError:
                 continue  # the API server is being restarted
+            except Exception as error:  # whatever it is, a test must not wait for a kubelet that has gone
+                self.failure = error
+                raise
 
     def _count(self, pods: list[Tree]) -> None:
         alive: dict[str, int] = {}
