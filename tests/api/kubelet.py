@@ -42,9 +42,7 @@ class Kubelet:
         self.most_alive: dict[str, int] = {}
         """App -> the largest number of drivers that were alive at once."""
         self._templates: dict[str, Tree] = {}
-        """Uid of a StatefulSet -> what its pods are made from."""
-        self._seated: set[str] = set()
-        """Uids of drivers that have made theirs."""
+        """Uid of a driver that has a StatefulSet -> what its pods are made from."""
         self.healthy = True
         """Whether drivers report."""
         self.node = "node-a"
@@ -126,18 +124,18 @@ class Kubelet:
     def _executors(self, driver: Tree) -> bool:
         """As Spark asks for them, with the template the driver was given; False: that failed, and so did it."""
         name, uid = driver["metadata"]["name"], driver["metadata"]["uid"]
-        if uid in self._seated:
+        if uid in self._templates:
             return True
         told = self._admin.get(f"{CONFIG_MAPS.format(self._namespace)}/{name}")["data"]
-        settings = json.loads(told["spark.json"])
-        self._seated.add(uid)
+        made = stateful_set(json.loads(told["spark.json"]), name, uid)
+        there = self._admin.get(f"{SETS.format(self._namespace)}/{made['metadata']['name']}")
         try:
-            made = self._admin.create(SETS.format(self._namespace), stateful_set(settings, name, uid))
+            if not there or there["metadata"]["ownerReferences"] != made["metadata"]["ownerReferences"]:
+                self._admin.create(SETS.format(self._namespace), made)  # else the answer to this had not come
         except RefusedError as error:
-            said = {"failed": "world", "message": str(error)}
-            self.end(name, 1, json.dumps(said))
+            self.end(name, 1, json.dumps({"failed": "world", "message": str(error)}))
             return False
-        self._templates[made["metadata"]["uid"]] = json.loads(told["executor.json"])
+        self._templates[uid] = json.loads(told["executor.json"])
         return True
 
     def _control(self, pods: list[Tree]) -> None:
@@ -147,17 +145,17 @@ class Kubelet:
         kept = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") != "Succeeded"}
         sets = set()
         for one in self._admin.items(path):
-            uid, template = one["metadata"]["uid"], self._templates[one["metadata"]["uid"]]
-            if one["metadata"]["ownerReferences"][0]["uid"] not in kept:
+            uid, owner = one["metadata"]["uid"], one["metadata"]["ownerReferences"][0]["uid"]
+            if owner not in kept:
                 self._admin.delete(f"{path}/{one['metadata']['name']}")
                 continue
             sets.add(uid)
             wanted = [f"{one['metadata']['name']}-{number}" for number in range(one["spec"]["replicas"])]
-            for name in set(wanted) - names:
-                self._executor(one, name, template)
+            for name in set(wanted) - names if owner in self._templates else ():
+                self._executor(one, name, self._templates[owner])
         for pod in pods:
-            owner: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
-            if owner.get("kind") == "StatefulSet" and owner["uid"] not in sets:
+            above: Tree = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
+            if above.get("kind") == "StatefulSet" and above["uid"] not in sets:
                 gone = None if pod["spec"].get("nodeName") in self.silent else 0
                 self._admin.delete(f"{PODS.format(self._namespace)}/{pod['metadata']['name']}", grace=gone)
 
