@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import Mask, Rows
@@ -22,6 +23,11 @@ class RowGroups:
     """The rows, group by group; rows of one group in the order they came."""
     starts: Rows
     """Where each group begins in `order`. Ascending, the first is 0; no group is empty."""
+
+    @property
+    def sizes(self) -> Rows:
+        """How many rows each group has."""
+        return np.diff(self.starts, append=len(self.order)).astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True, slots=True)

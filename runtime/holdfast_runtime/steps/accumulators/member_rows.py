@@ -26,8 +26,7 @@ class MemberRows:
     @classmethod
     def of(cls, groups: RowGroups, *masks: Mask | None) -> "MemberRows":
         """Return the rows that all masks leave; a mask is in row order, None leaves all."""
-        wide = np.diff(groups.starts, append=len(groups.order))
-        found = cls(groups.order, np.repeat(np.arange(len(groups.starts)), wide))
+        found = cls(groups.order, np.repeat(np.arange(len(groups.starts)), groups.sizes))
         for mask in masks:
             if mask is not None:
                 found = found.at(mask[found.rows])

@@ -45,7 +45,7 @@ class Variance:
         many = counts_of(counts, groups)
         with np.errstate(invalid="ignore", over="ignore"):
             mean = np.add.reduceat(values, groups.starts) / np.maximum(many, 1)
-            distance = values - np.repeat(mean, np.diff(groups.starts, append=len(values)))
+            distance = values - np.repeat(mean, groups.sizes)
             if counts is not None:
                 distance = np.where(counts, distance, 0.0)
             squares = np.add.reduceat(distance * distance, groups.starts)
@@ -58,7 +58,7 @@ class Variance:
         with np.errstate(invalid="ignore", over="ignore"):
             weighed = np.where(many > 0, many * means, 0.0)
             mean = np.add.reduceat(weighed, groups.starts) / np.maximum(total, 1)
-            distance = means - np.repeat(mean, np.diff(groups.starts, append=len(many)))
+            distance = means - np.repeat(mean, groups.sizes)
             squares = squares + np.where(many > 0, many * distance * distance, 0.0)
             return [pa.array(total), pa.array(mean), pa.array(np.add.reduceat(squares, groups.starts))]
 

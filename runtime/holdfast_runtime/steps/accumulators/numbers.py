@@ -15,17 +15,16 @@ from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask
 from holdfast_runtime.steps.accumulators.accumulator import RowGroups
+from holdfast_runtime.steps.accumulators.member_rows import valid_rows
 
 Numbers = npt.NDArray[Any]
 
 
 def counting(columns: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> Mask | None:
     """Return for each place of the order whether its row counts and has a value in each column; None: all do."""
-    found = counted
-    for column in columns:
-        if column.null_count:
-            valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-            found = valid if found is None else found & valid
+    found = valid_rows(columns)
+    if counted is not None:
+        found = counted if found is None else counted & found
     return None if found is None else found[groups.order]
 
 
@@ -39,7 +38,7 @@ def numbers(column: pa.Array, counts: Mask | None, groups: RowGroups, filler: fl
 def counts_of(counts: Mask | None, groups: RowGroups) -> npt.NDArray[np.int64]:
     """Return how many rows of each group count."""
     if counts is None:
-        return np.diff(groups.starts, append=len(groups.order)).astype(np.int64)
+        return groups.sizes
     return np.add.reduceat(counts, groups.starts, dtype=np.int64)
 
 
