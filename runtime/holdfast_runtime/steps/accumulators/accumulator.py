@@ -5,13 +5,14 @@ floats up to rounding). So it is kept wide: a sum can't overflow while it is mer
 found out when it is finished. Must not know keys, windows or stores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask, Rows
 
 
@@ -68,3 +69,7 @@ class Accumulator(Protocol):
 
     def finish(self, kept: Sequence[pa.Array]) -> AggregateResult:
         """Return the results."""
+
+
+Maker = Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]
+"""Makes the accumulator of a call whose arguments are of these types."""

@@ -8,7 +8,7 @@ corrections. Sketches are stored: a change of HASH_FORMAT or of this form needs 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.grouping import starts_of
 from holdfast_runtime.columns.key_columns import Mask, Rows, Words
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
 from holdfast_runtime.steps.accumulators.member_rows import MemberRows, spans, valid_rows
 from holdfast_runtime.steps.accumulators.ordering import check_comparable
 from holdfast_runtime.steps.accumulators.value_keys import element_hashes, value_keys
@@ -204,4 +204,4 @@ def _make(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
     return ApproximateCount(bits)
 
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {"approx_count_distinct": _make}
+MAKERS: Mapping[str, Maker] = {"approx_count_distinct": _make}

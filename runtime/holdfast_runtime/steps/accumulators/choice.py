@@ -5,7 +5,7 @@ it is the first. Spark leaves ties of `min_by` and the choice of `any_value` ope
 nothing here may know what it keeps.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
 from holdfast_runtime.steps.accumulators.member_rows import MemberRows, valid_rows
 from holdfast_runtime.steps.accumulators.ordering import check_comparable, extreme_rows
 
@@ -82,7 +82,7 @@ class EndOfRows:
         return [_taken(column, chosen, groups), pa.array(present)]
 
 
-def _extreme(*, largest: bool) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
+def _extreme(*, largest: bool) -> Maker:
     def make(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
         check_comparable(types[-1], call.function, call.arguments[-1])
         return Extreme(tuple(types), largest)
@@ -90,11 +90,11 @@ def _extreme(*, largest: bool) -> Callable[[AggregateCall, Sequence[pa.DataType]
     return make
 
 
-def _end(*, last: bool) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
+def _end(*, last: bool) -> Maker:
     return lambda call, types: EndOfRows(types[0], last, call.ignore_nulls)
 
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+MAKERS: Mapping[str, Maker] = {
     "min": _extreme(largest=False),
     "max": _extreme(largest=True),
     "min_by": _extreme(largest=False),

@@ -5,7 +5,7 @@ a result cut short would look like a right one. Values are equal as in Spark: Na
 order in which rows came, whatever merges did.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.steps.accumulators.accumulator import (
     Accumulator,
     AggregateResult,
+    Maker,
     RowGroups,
     TooManyValuesError,
 )
@@ -92,7 +93,7 @@ def _named(types: Sequence[pa.DataType]) -> list[pa.Field]:
     return [pa.field(str(place), kind) for place, kind in enumerate(types)]
 
 
-def _maker(*, distinct: bool, counts: bool = False) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
+def _maker(*, distinct: bool, counts: bool = False) -> Maker:
     def make(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
         once = distinct or call.distinct
         for column, kind in zip(call.arguments, types, strict=True):
@@ -103,7 +104,7 @@ def _maker(*, distinct: bool, counts: bool = False) -> Callable[[AggregateCall, 
     return make
 
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+MAKERS: Mapping[str, Maker] = {
     "collect_list": _maker(distinct=False),
     "collect_set": _maker(distinct=True),
     "count distinct": _maker(distinct=True, counts=True),

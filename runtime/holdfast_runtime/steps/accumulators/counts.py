@@ -1,6 +1,6 @@
 """Functions that count rows or look at booleans: count, count_if, bool_and, bool_or."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
 from holdfast_runtime.steps.accumulators.numbers import counting, counts_of, numbers, refuse_type, summed
 
 
@@ -77,7 +77,7 @@ class BooleanFold:
         return AggregateResult(kept[0])
 
 
-def _of_booleans(made: Accumulator) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
+def _of_booleans(made: Accumulator) -> Maker:
     def maker(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
         if not pt.is_boolean(types[0]):
             raise refuse_type(call, types[0], "BOOLEAN")
@@ -86,7 +86,7 @@ def _of_booleans(made: Accumulator) -> Callable[[AggregateCall, Sequence[pa.Data
     return maker
 
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+MAKERS: Mapping[str, Maker] = {
     "count": lambda _, __: RowCount(),
     "count_if": _of_booleans(RowCount(true=True)),
     "bool_and": _of_booleans(BooleanFold(every=True)),

@@ -1,14 +1,14 @@
 """The accumulator of each aggregate function."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.steps.accumulators import approximate, choice, collected, counts, moments, sums
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, Maker
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+MAKERS: Mapping[str, Maker] = {
     **approximate.MAKERS,
     **choice.MAKERS,
     **collected.MAKERS,

@@ -4,7 +4,7 @@ Kept are the number of values, their mean, and the sum of squares of their dista
 the formula of Chan, Golub and LeVeque, which loses no digits where the mean is large and the spread small.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
 from holdfast_runtime.steps.accumulators.numbers import counting, counts_of, numbers, refuse_type, summed
 
 Floats = npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ class Variance:
         return AggregateResult(pa.array(values, mask=divisor < 1))
 
 
-def _maker(sample: bool, root: bool) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:  # noqa: FBT001
+def _maker(sample: bool, root: bool) -> Maker:  # noqa: FBT001
     def maker(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
         if not (pt.is_integer(types[0]) or pt.is_floating(types[0]) or pt.is_decimal(types[0])):
             raise refuse_type(call, types[0], "numbers")
@@ -81,7 +81,7 @@ def _maker(sample: bool, root: bool) -> Callable[[AggregateCall, Sequence[pa.Dat
     return maker
 
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+MAKERS: Mapping[str, Maker] = {
     "stddev_samp": _maker(sample=True, root=True),
     "stddev_pop": _maker(sample=False, root=True),
     "var_samp": _maker(sample=True, root=False),

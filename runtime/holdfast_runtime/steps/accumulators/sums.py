@@ -5,7 +5,7 @@ overflows; only the result is measured against its type. Sums of floats are adde
 by rounding, as everywhere.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.key_columns import Mask
-from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
 from holdfast_runtime.steps.accumulators.numbers import Numbers, counting, counts_of, numbers, refuse_type, summed
 
 Whole = npt.NDArray[np.int64]
@@ -190,7 +190,7 @@ def _spark(kind: pa.DataType) -> str:
     return f"DECIMAL({kind.precision},{kind.scale})" if pt.is_decimal(kind) else str(kind).upper()
 
 
-def _maker(*, average: bool, lenient: bool) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
+def _maker(*, average: bool, lenient: bool) -> Maker:
     def maker(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
         kind = types[0]
         if pt.is_integer(kind):
@@ -206,7 +206,7 @@ def _maker(*, average: bool, lenient: bool) -> Callable[[AggregateCall, Sequence
     return maker
 
 
-MAKERS: Mapping[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
+MAKERS: Mapping[str, Maker] = {
     "sum": _maker(average=False, lenient=False),
     "try_sum": _maker(average=False, lenient=True),
     "avg": _maker(average=True, lenient=False),
