@@ -22,10 +22,10 @@ class ClosingRound:
 
     low: int
     """The hash from which groups are still there."""
+    runs: int
+    """Only runs with a lower number count: the others came after the round's watermark."""
     end: int | None = None
     """The window that is leaving; None where all windows of the round leave together."""
-    runs: int | None = None
-    """Only runs with a lower number count: the others came after the round's watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,10 @@ class ClosingMark:
         if text is None:
             return cls()
         tree = json.loads(text)
-        return cls(tree["until"], tree["done"], None if tree["round"] is None else ClosingRound(*tree["round"]))
+        if tree["round"] is None:
+            return cls(tree["until"], tree["done"])
+        low, end, runs = tree["round"]
+        return cls(tree["until"], tree["done"], ClosingRound(low, runs, end))
 
 
 @dataclass(frozen=True, slots=True)

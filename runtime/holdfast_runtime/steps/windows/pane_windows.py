@@ -48,7 +48,7 @@ class PaneWindows:
         assert mark.until is not None  # noqa: S101 - or nothing is closed
         there = list(runs.buckets())
         begun = mark.round
-        number = runs.next_number() if begun is None or begun.runs is None else begun.runs
+        number = runs.next_number() if begun is None else begun.runs
         groups: list[WindowGroups] = []
         for end in self._panes.ends(there, mark.done, mark.until):
             low = begun.low if begun is not None and begun.end == end else 0
@@ -56,7 +56,7 @@ class PaneWindows:
                 groups.append(self._groups(chunk.rows, end))
                 most -= len(chunk.hashes)
                 if most <= 0:
-                    mark = replace(mark, round=ClosingRound(int(chunk.hashes[-1]) + 1, end, number))
+                    mark = replace(mark, round=ClosingRound(int(chunk.hashes[-1]) + 1, number, end))
                     return ClosedWindows(groups, mark, end)
             mark = replace(mark, done=end)
         self.drop(runs, mark)

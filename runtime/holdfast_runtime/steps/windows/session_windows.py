@@ -68,7 +68,7 @@ class SessionWindows:
         there = list(runs.buckets())
         due = [bucket for bucket in there if bucket * self.width <= until]
         open_ = [bucket for bucket in there if (bucket + 1) * self.width > until]
-        begun = ClosingRound(0, runs=runs.next_number()) if mark.round is None else mark.round
+        begun = ClosingRound(0, runs.next_number()) if mark.round is None else mark.round
         groups: list[WindowGroups] = []
 
         def over(stretches: HashedRows) -> HashedRows:
