@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -21,7 +22,7 @@ from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.steps.accumulators.functions import accumulator_for
 from tests.codecs.schemas import schema
 from tests.segments.conftest import small_session
-from tests.steps.accumulators.cutting import FAILED, CutRows, results_of
+from tests.steps.accumulators.cuts import FAILED, Case
 
 COLUMNS = schema(
     "k INT, tiny TINYINT, small SMALLINT, whole INT, big BIGINT, single FLOAT, number DOUBLE, price DECIMAL(10,2), "
@@ -145,7 +146,11 @@ def results(call: AggregateCall, keys: tuple[int, ...], cut: int) -> list[Any]:
     """The results of a call for these keys, over batches cut at random."""
     rows = [row for row in table().to_pylist() if row["k"] in keys]
     counted = None if call.condition is None else [bool(row[call.condition]) for row in rows]
-    values = [tuple(row[column] for column in call.arguments) for row in rows]
+    columns = [[row[column] for row in rows] for column in call.arguments]
     kinds = [COLUMNS.field(column).type for column in call.arguments]
-    found = results_of(call, kinds, CutRows([row["k"] for row in rows], values, counted, Random(cut)))  # noqa: S311 - cuts are no secret
-    return list(found.values())
+    junk = [next((value for value in column if value is not None), None) for column in columns]
+    draw = Random(cut)  # noqa: S311 - cuts are no secret
+    ends = sorted(draw.randint(0, len(rows)) for _ in range(draw.randint(0, 4)))
+    batches = [end - start for start, end in pairwise([0, *ends, len(rows)])]
+    case = Case([row["k"] for row in rows], columns, counted, batches)
+    return list(case.run(accumulator_for(call, kinds), kinds, junk, draw).values())

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ VALUES: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 
 BATCHES = st.lists(st.integers(0, 12), min_size=1, max_size=6)
 """How many rows each batch has."""
+FAILED = "failed"
+"""The result of a group that has none."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,15 @@ def checked(accumulator: Accumulator, part: Partial) -> Partial:
     return part
 
 
-def nested(accumulator: Accumulator, parts: list[Partial], data: st.DataObject) -> Partial:
+def nested(accumulator: Accumulator, parts: list[Partial], data: st.DataObject | Random) -> Partial:
     """Merge neighbours until one is left."""
+
+    def between(least: int, most: int) -> int:
+        return data.randint(least, most) if isinstance(data, Random) else data.draw(st.integers(least, most))
+
     while len(parts) > 1:
-        start = data.draw(st.integers(0, len(parts) - 2))
-        end = data.draw(st.integers(start + 2, len(parts)))
+        start = between(0, len(parts) - 2)
+        end = between(start + 2, len(parts))
         parts = [*parts[:start], merged(accumulator, parts[start:end]), *parts[end:]]
     return parts[0]
 
@@ -124,9 +131,13 @@ def nested(accumulator: Accumulator, parts: list[Partial], data: st.DataObject) 
 def results(accumulator: Accumulator, part: Partial) -> dict[int, Any]:
     found = accumulator.finish(part.kept)
     assert found.values.type == accumulator.result
-    assert found.failed is None
     found.values.validate(full=True)
-    return dict(zip(part.keys, found.values.to_pylist(), strict=True))
+    values = found.values.to_pylist()
+    for place in [] if found.failed is None else np.flatnonzero(found.failed).tolist():
+        assert values[place] is None
+        assert found.why
+        values[place] = FAILED
+    return dict(zip(part.keys, values, strict=True))
 
 
 @dataclass(frozen=True)
