@@ -1,6 +1,6 @@
 """`aggregate` beside a list of rows: windows, sessions and all time, any cut into batches, late rows, nulls, rounds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -157,20 +157,27 @@ def model_of(shape: dict[str, str]) -> WindowModel | SessionModel:
     return WindowModel(lengths[shape["window"]], lengths[shape.get("slide", shape["window"])])
 
 
+def marked(batches: Iterable[list[Row] | None], lateness: int) -> Iterator[tuple[list[Row], int | None, bool]]:
+    """The rows of each batch, the watermark, and whether the stream has ended, which None says.
+
+    The watermark follows the newest row, so that windows close and rows are late.
+    """
+    newest: int | None = None
+    for rows in batches:
+        times = [time for _, _, time in rows or [] if time is not None]
+        newest = max(times if newest is None else [*times, newest], default=None)
+        yield rows or [], None if newest is None else newest - lateness, rows is None
+
+
 @given(st.lists(rows_of, max_size=8), st.sampled_from(SHAPES), st.integers(0, 3000))
 def test_what_comes_out_is_what_a_list_says(drawn: list[list[Row]], shape: dict[str, str], lateness: int) -> None:
-    """The watermark follows the newest row, so that windows close and rows are late."""
     verb, tables, model = step(shape), Tables(), model_of(shape)
-    newest: int | None = None
     late = 0
-    for rows in [*drawn, None]:
-        times = [time for _, _, time in rows or [] if time is not None]
-        newest = max([*times, *([] if newest is None else [newest])], default=None)
-        mark = None if newest is None else newest - lateness
-        found = run(verb, tables, rows or [], mark, ended=rows is None)
+    for rows, mark, ended in marked([*drawn, None], lateness):
+        found = run(verb, tables, rows, mark, ended=ended)
         late += verb.late
-        model.add(rows or [])
-        expected = list(model.close(2**60 if rows is None else mark))
+        model.add(rows)
+        expected = list(model.close(2**60 if ended else mark))
         assert sorted(found, key=str) == sorted(expected, key=str)
         assert [one[1] for one in found] == sorted(one[1] or 0 for one in found)
     assert late == model.late
@@ -182,23 +189,19 @@ def test_groups_that_leave_over_several_batches_leave_once_and_whole(
 ) -> None:
     """A round that is under way lets rows wait that came after its watermark, and holds back the time behind it."""
     verb, tables, model = step(shape, most), Tables(), model_of(shape)
-    newest: int | None = None
     found: list[Out] = []
     expected: list[Out] = []
-    for rows in [*drawn, None]:
-        times = [time for _, _, time in rows or [] if time is not None]
-        newest = max([*times, *([] if newest is None else [newest])], default=None)
-        mark = None if newest is None else newest - lateness
-        model.add(rows or [])
-        expected += model.close(2**60 if rows is None else mark)
-        now = run(verb, tables, rows or [], mark, ended=rows is None)
+    for rows, mark, ended in marked([*drawn, None], lateness):
+        model.add(rows)
+        expected += model.close(2**60 if ended else mark)
+        now = run(verb, tables, rows, mark, ended=ended)
         for _ in range(1000):
             found += now
             if verb.waiting is None:
                 break
             assert len(now) >= most
             told = verb.waiting
-            now = run(verb, tables, [], mark, ended=rows is None)
+            now = run(verb, tables, [], mark, ended=ended)
             assert all((end or 0) - 1 >= told for _, end, *_ in now)
         else:
             pytest.fail("the round does not end")
@@ -215,11 +218,7 @@ def test_updates_are_the_newest_results_of_what_was_touched(
 ) -> None:
     verb, tables, model = step({"emit": "Update", **shape}), Tables(), model_of(shape)
     assert isinstance(model, WindowModel)
-    newest: int | None = None
-    for rows in drawn:
-        times = [time for _, _, time in rows if time is not None]
-        newest = max([*times, *([] if newest is None else [newest])], default=None)
-        mark = None if newest is None else newest - lateness
+    for rows, mark, _ in marked(drawn, lateness):
         touched = {
             (end, user)
             for user, _, time in rows
@@ -232,7 +231,7 @@ def test_updates_are_the_newest_results_of_what_was_touched(
         assert sorted(run(verb, tables, rows, mark), key=str) == sorted(expected, key=str)
         list(model.close(mark))
     for _ in range(2):
-        run(verb, tables, [], None if newest is None else newest + 100_000)
+        run(verb, tables, [], 100_000)
     assert not [key for key in tables.table("counts").rows if key[:1] in (b"d", b"p")]
 
 
@@ -341,17 +340,13 @@ def test_rows_that_come_while_groups_leave_change_nothing_of_those(
 ) -> None:
     """Until a round is at its end, rows are judged by its watermark, and the next one waits."""
     verb, tables, model = step(shape, most), Tables(), model_of(shape)
-    newest: int | None = None
     found: list[Out] = []
     expected: list[Out] = []
-    for rows in [*drawn, *[None] * 400]:
-        times = [time for _, _, time in rows or [] if time is not None]
-        newest = max([*times, *([] if newest is None else [newest])], default=None)
-        mark = None if newest is None else newest - lateness
+    for rows, mark, ended in marked([*drawn, *[None] * 400], lateness):
         at_rest = verb.waiting is None
-        model.add(rows or [])
+        model.add(rows)
         if at_rest:
-            expected += model.close(2**60 if rows is None else mark)
-        found += run(verb, tables, rows or [], mark, ended=rows is None)
+            expected += model.close(2**60 if ended else mark)
+        found += run(verb, tables, rows, mark, ended=ended)
     assert verb.waiting is None
     assert sorted(found, key=str) == sorted(expected, key=str)
