@@ -1,4 +1,4 @@
-"""One Spark application with three executors for all tests that need real placement."""
+"""Spark for tests: one application with three executors for all that need real placement, small ones for others."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.spark.located import registered
+from tests.segments.conftest import small_session
 
 EXECUTORS = 3
 DEADLINE = 180.0
@@ -35,3 +36,10 @@ def spark() -> Iterator[SparkSession]:
         time.sleep(0.1)  # asking without a pause would take the time that executors need to come up
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def small_spark() -> Iterator[SparkSession]:
+    """A session without executors of its own, gone before other tests want one of another shape."""
+    with small_session() as session:
+        yield session

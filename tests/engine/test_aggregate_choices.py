@@ -1,7 +1,7 @@
 """Functions that choose or collect values beside Spark's own: NaN, signed zeros, decimals, texts, structs, arrays."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.steps.accumulators import choice, collected
-from tests.segments.conftest import small_session
 from tests.steps.accumulators.cuts import VALUES, exact, gathered, rank, results
 
 MAKERS = {**choice.MAKERS, **collected.MAKERS}
@@ -33,11 +32,9 @@ GROUPS, ROWS = 20, 300
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """Gone before other tests want a session of another shape."""
-    with small_session() as session:
-        session.conf.set("spark.sql.shuffle.partitions", "1")
-        yield session
+def spark(small_spark: SparkSession) -> SparkSession:
+    small_spark.conf.set("spark.sql.shuffle.partitions", "1")
+    return small_spark
 
 
 def ours(function: str, keys: Sequence[int], *columns: pa.Array) -> dict[int, Any]:

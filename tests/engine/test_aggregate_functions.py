@@ -6,7 +6,6 @@ accumulators.
 
 import datetime as dt
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -21,7 +20,6 @@ from pyspark.sql import SparkSession
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.steps.accumulators.functions import accumulator_for
 from tests.codecs.schemas import schema
-from tests.segments.conftest import small_session
 from tests.steps.accumulators.cuts import FAILED, Case
 
 COLUMNS = schema(
@@ -93,10 +91,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def small() -> Iterator[SparkSession]:
-    with small_session() as session:
-        session.createDataFrame(table()).createOrReplaceTempView("rows_to_aggregate")
-        yield session
+def small(small_spark: SparkSession) -> SparkSession:
+    small_spark.createDataFrame(table()).createOrReplaceTempView("rows_to_aggregate")
+    return small_spark
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import ALL_STEPS, Crashed, TestDriver, TestMisuseError
+from holdfast_runtime.testing import ALL_STEPS, TestDriver, TestMisuseError
+from tests.engine.log_apps import survived
 from tests.error_codes import has_code
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -137,11 +138,7 @@ def test_whatever_step_dies_each_late_row_becomes_one_dead_letter(tmp_path: Path
         driver.run_until_idle()
         driver.feed("payments", payments(*range(20)))
         driver.crash_at(step)
-        try:
-            driver.run_until_idle()
-        except Crashed:
-            driver.restart()
-        driver.run_until_idle()
+        survived(driver, lose=False)
         assert [(name, payment, n) for name, payment, n, _ in letters(driver)] == sorted(
             ("once", f"p{number}", number) for number in range(20)
         )
@@ -160,13 +157,7 @@ def test_whatever_step_dies_each_payment_comes_out_once(tmp_path: Path, step: st
             fed += numbers
             if batch in (2, 4):
                 driver.crash_at(step)
-                try:
-                    driver.run_until_idle()
-                except Crashed:
-                    driver.restart()
-                    if lose:
-                        driver.lose_local_state()
-            driver.run_until_idle()
+            survived(driver, lose=lose)
         first = {f"p{number}": fed.index(number) for number in set(fed)}
         assert came(driver) == sorted(first.items())
 
