@@ -100,7 +100,8 @@ class Site:
         """What may explain that something has not come, the most telling last."""
         app, pods = self.app(), {one["metadata"]["name"]: one["status"] for one in self.pods()}
         app.get("metadata", {}).pop("managedFields", None)
-        parts = (self.log.read_text()[-6000:], json.dumps(app), json.dumps(pods), f"kubelet: {self.kubelet.failure!r}")
+        events = [(one["reason"], one["note"]) for one in self.admin.items(EVENTS.format(self.namespace))]
+        parts = (self.log.read_text()[-6000:], *map(json.dumps, (app, pods, events)), f"kubelet: {self.kubelet.failure!r}")
         return "\n".join(parts)
 
     def apply(self, name: str = "ads", **spec: Any) -> None:
