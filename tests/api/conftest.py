@@ -101,7 +101,11 @@ class Site:
         app, pods = self.app(), {one["metadata"]["name"]: one["status"] for one in self.pods()}
         app.get("metadata", {}).pop("managedFields", None)
         events = [(one["reason"], one["note"]) for one in self.admin.items(EVENTS.format(self.namespace))]
-        parts = (self.log.read_text()[-6000:], *map(json.dumps, (app, pods, events)), f"kubelet: {self.kubelet.failure!r}")
+        parts = (
+            self.log.read_text()[-6000:],
+            *map(json.dumps, (app, pods, events)),
+            f"kubelet: {self.kubelet.failure!r}",
+        )
         return "\n".join(parts)
 
     def apply(self, name: str = "ads", **spec: Any) -> None:

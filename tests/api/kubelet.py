@@ -75,7 +75,7 @@ class Kubelet:
                     self._play(pod)
                 self._control(pods)
             except RefusedError as error:
-                if error.status != 409:
+                if error.status != 409 and error.status < 500:  # somebody else was faster, or the server is in trouble
                     self.failure = error
                     return
             except OSError:
@@ -133,6 +133,8 @@ class Kubelet:
             if not there or there["metadata"]["ownerReferences"] != made["metadata"]["ownerReferences"]:
                 self._admin.create(SETS.format(self._namespace), made)  # else the answer to this had not come
         except RefusedError as error:
+            if error.status >= 500:
+                raise  # it is asked again, as Spark's client would
             self.end(name, 1, json.dumps({"failed": "world", "message": str(error)}))
             return False
         self._templates[uid] = json.loads(told["executor.json"])
