@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast_runtime.testing import ALL_STEPS, Crashed, SparkNeededError, TestDriver
+from holdfast_runtime.steps import join
+from holdfast_runtime.testing import ALL_STEPS, SparkNeededError, TestDriver
+from tests.engine.log_apps import survived
 from tests.engine.pairs import START, WITHIN, app, came, drawn, fed, paired
 from tests.segments.conftest import small_session
 
@@ -217,27 +220,52 @@ def test_a_side_that_is_read_faster_waits_for_the_other() -> None:
     assert most <= 2 * 50
 
 
-def survived(driver: TestDriver, *, lose: bool) -> None:
-    try:
-        driver.run_until_idle()
-    except Crashed:
-        driver.restart()
-        if lose:
-            driver.lose_local_state()
-        driver.run_until_idle()
+def test_a_hot_key_comes_out_over_several_commits_and_nothing_is_read_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(join, "_MOST_PAIRS", 100)
+    spec = app({"type": "Full"}, partitions=1)
+    spec["spec"]["runtime"] = {"trigger": {"maxRecordsPerPartition": 20}}
+    orders, payments = fed([("hot", n / 10) for n in range(40)]), fed([("hot", n / 10) for n in range(50)])
+    with TestDriver(spec) as driver:
+        driver.feed("orders", orders)
+        driver.feed("payments", payments)
+        driver.end("orders")
+        driver.end("payments")
+        tasks = [task for batch in driver.run_until_idle() for task in batch.tasks]
+        assert driver.completed
+        assert came(driver) == paired(orders, payments)
+    assert max(task.rows_out.get("paired", 0) for task in tasks) <= 100
+    aside = [bool(task.unjoined) for task in tasks]
+    assert any(aside)
+    assert all(task.rows_in == 0 for task, waited in zip(tasks[1:], aside, strict=False) if waited)
+
+
+@dataclass(frozen=True)
+class Life:
+    """A join in which something dies."""
+
+    kind: str = "Full"
+    repartitioned: bool = False
+    lose: bool = False
+    """Whether what died has lost its local state."""
+    pairs: int = 10**6
+    """How many fit into a commit."""
 
 
 @pytest.mark.parametrize(
-    ("kind", "repartitioned", "lose"),
-    [("Inner", False, True), ("Full", False, False), ("Full", True, True)],
-    ids=["inner, store lost", "outer", "outer, behind a repartition, store lost"],
+    "life",
+    [Life("Inner", lose=True), Life(), Life(repartitioned=True, lose=True, pairs=5)],
+    ids=["inner, store lost", "outer", "outer, behind a repartition, few pairs in a commit, store lost"],
 )
 @pytest.mark.parametrize("step", ALL_STEPS)
 def test_whatever_step_dies_each_pair_and_each_row_without_one_comes_out_once(
-    tmp_path: Path, kind: str, step: str, lose: bool, repartitioned: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, life: Life, step: str
 ) -> None:
+    monkeypatch.setattr(join, "_MOST_PAIRS", life.pairs)
     orders, payments = list[dict[str, Any]](), list[dict[str, Any]]()
-    with TestDriver(app({"type": kind}, repartitioned=repartitioned), tmp_path, slots=2) as driver:
+    verb: dict[str, Any] = {"type": life.kind}
+    with TestDriver(app(verb, repartitioned=life.repartitioned), tmp_path, slots=2) as driver:
         for batch in range(6):
             for stream, there in (("orders", orders), ("payments", payments)):
                 rows = fed(drawn(30, f"{step}{batch}{stream}", batch * 40, 40, orders=12), since=len(there))
@@ -245,11 +273,11 @@ def test_whatever_step_dies_each_pair_and_each_row_without_one_comes_out_once(
                 there.extend(rows)
             if batch in (2, 4):
                 driver.crash_at(step)
-            survived(driver, lose=lose)
+            survived(driver, lose=life.lose)
         driver.end("orders")
         driver.end("payments")
-        survived(driver, lose=lose)
-        assert came(driver) == paired(orders, payments, kind)
+        survived(driver, lose=life.lose)
+        assert came(driver) == paired(orders, payments, life.kind)
 
 
 def test_growth_in_the_middle_of_a_join_loses_and_doubles_nothing(tmp_path: Path) -> None:

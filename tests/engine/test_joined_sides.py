@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.offsets import Offsets
-from holdfast_runtime.loop.joined_sides import JoinedSide, JoinedSides, held_partitions
+from holdfast_runtime.loop.joined_sides import JoinedSide, JoinedSides, JoinedTasks, held_partitions
 from holdfast_runtime.loop.next_batch import AttemptInputs, LoopSnapshot, next_offsets
 from holdfast_runtime.loop.ranges import BatchLimits
 from holdfast_runtime.streams.records import OffsetBounds
@@ -15,12 +15,15 @@ A0, B0, A1, B1, C0 = (
 )
 INPUTS = {"t-0": (A0, B0), "t-1": (A1, B1)}
 JOIN = JoinedSides(
-    "pairs", (JoinedSide(frozenset("a"), frozenset("a")), JoinedSide(frozenset("b"), frozenset("bc"))), 100
+    "pairs",
+    (JoinedSide(frozenset("a"), frozenset("a")), JoinedSide(frozenset("b"), frozenset("bc"))),
+    100,
+    frozenset("ab"),
 )
 
 
 def held(marks: Mapping[str, int | None], *unread: StreamPartition) -> set[StreamPartition]:
-    return set(held_partitions([JOIN], INPUTS, {"t-0": marks}, set(unread)))
+    return set(held_partitions([JOIN], INPUTS, JoinedTasks({"t-0": marks}), set(unread)))
 
 
 def test_a_side_that_is_too_far_ahead_waits_while_the_other_has_records() -> None:
@@ -46,18 +49,32 @@ def test_nobody_waits_before_both_sides_have_event_time() -> None:
 
 
 def test_the_reason_names_the_join_and_both_sides() -> None:
-    far = {"t-0": {"a": 7_200_000, "b": 0}}
+    far = JoinedTasks({"t-0": {"a": 7_200_000, "b": 0}})
     assert held_partitions([JOIN], INPUTS, far, {B0}) == {
         A0: "step pairs: a is 2 h ahead of b, and waits until that is read"
     }
 
 
+def test_a_task_with_rows_put_aside_reads_no_more_until_they_have_met() -> None:
+    aside = JoinedTasks(unjoined={"t-0": {"pairs": 70}, "t-1": {}})
+    said = (
+        "step pairs: 70 rows wait to be joined, because rows of their keys make very many pairs; a, b wait until "
+        "they are"
+    )
+    assert held_partitions([JOIN], INPUTS, aside, {A0, B0, A1}) == {A0: said, B0: said}
+
+
+def test_a_join_of_a_stream_with_itself_is_never_ahead_of_itself() -> None:
+    own = replace(JOIN, sides=(JoinedSide(frozenset(), frozenset("a")),) * 2, reads=frozenset("a"))
+    assert held_partitions([own], INPUTS, JoinedTasks({"t-0": {"a": 10**9}}), {A0}) == {}
+
+
 def test_a_batch_leaves_the_side_out_and_the_next_takes_it_up_again() -> None:
     reading = AttemptInputs(INPUTS, frozenset(), BatchLimits(10), joins=(JOIN,))
     seen = LoopSnapshot(dict.fromkeys((A0, B0, A1, B1), OffsetBounds(0, 100)), 1000, first=False)
-    far = replace(seen, stream_marks={"t-0": {"a": 301, "b": 200}, "t-1": {"a": 301, "b": 250}})
+    far = replace(seen, joined=JoinedTasks({"t-0": {"a": 301, "b": 200}, "t-1": {"a": 301, "b": 250}}))
     first = next_offsets(Offsets(), reading, far)
     assert set(first.starts) == {B0, A1, B1}
     assert (first.positions[A0], first.positions[A1]) == (0, 10)
-    near = replace(seen, stream_marks={"t-0": {"a": 301, "b": 201}})
+    near = replace(seen, joined=JoinedTasks({"t-0": {"a": 301, "b": 201}}))
     assert set(next_offsets(first, reading, near).starts) == {A0, B0, A1, B1}

@@ -1,5 +1,6 @@
 """`join` beside lists of rows: any order, any cut into batches, late rows, nulls, hot keys, windows' edges, changes."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from holdfast.planning.join_columns import JoinColumn
 from holdfast_runtime.columns import key_columns
 from holdfast_runtime.columns.sorted_hashes import CHUNK
+from holdfast_runtime.steps import join
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.joins import side_buffer
@@ -161,6 +163,7 @@ def test_a_join_gives_what_lists_give(
         patch.setattr(side_buffer, "_LEAST_WIDTH", 1 if small else 1000)
         if small:
             patch.setattr(side_buffer, "_ROUND", 1)
+            patch.setattr(join, "_MOST_PAIRS", 3)
         shape = plan(kind, *bounds)
         task, model = Task(shape), Model(shape)
         for left, right, mark in history:
@@ -256,6 +259,45 @@ def test_a_hot_key_comes_out_in_chunks() -> None:
         found = task.run(rows, rows) if together else [*task.run(rows), *task.run((), rows)]
         assert len(set(found)) == 1200 * 1200
         assert max(task.chunks) <= CHUNK
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_pairs_than_a_commit_takes_follow_with_the_next_batches(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "_MOST_PAIRS", 1000)
+    tables, step = MemoryTables(), JoinStep("j", plan(kind), "j")
+    sides = timed([("a", n, n // 10) for n in range(100)], LEFT), timed([("a", n, n // 10) for n in range(90)], RIGHT)
+    found, batches, before = set[tuple[int, int]](), 0, None
+    while not batches or step.waiting is not None:
+        chunks = list(step.run(*sides, tables, StepClock(0, 50, before=before)))
+        made = {pair for chunk in chunks for pair in zip(*(c.to_pylist() for c in chunk.rows.columns[1:]), strict=True)}
+        assert sum(chunk.count for chunk in chunks) == len(made) <= 1000
+        assert found.isdisjoint(made)
+        found |= made
+        sides, before, batches = (timed([], LEFT), timed([], RIGHT)), 50, batches + 1
+        if left := set(itertools.product(range(100), range(90))) - found:
+            assert step.unjoined == 190 - sum(rows.rows for rows in step.buffered.values())
+            assert step.waiting is not None
+            assert step.waiting <= min(max(n // 10, m // 10) for n, m in left)
+    assert len(found) == 9000
+    assert 9 <= batches <= 20
+    assert step.unjoined == 0
+
+
+def test_a_row_with_more_partners_than_a_commit_takes_meets_them_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "_MOST_PAIRS", 10)
+    task = Task(plan())
+    assert task.run((), [("a", n, 0) for n in range(50)]) == []
+    assert len(set(task.run([("a", n, 0) for n in range(3)]))) == 150
+
+
+def test_rows_that_were_put_aside_are_not_late_when_they_meet_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "_MOST_PAIRS", 1)
+    task = Task(plan("Full"))
+    found = task.run([("a", 0, 100), ("b", 1, 100)], [("a", 0, 101), ("b", 1, 101)], 500)
+    assert ordered(found) == ordered([("a", 0, 0, 101), ("b", 1, 1, 101)])
+    assert task.late == [0, 0]
 
 
 def test_few_keys_over_a_long_time_are_not_compared_with_all_of_theirs() -> None:

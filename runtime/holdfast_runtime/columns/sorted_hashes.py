@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast_runtime.columns.key_columns import Rows, Words
+from holdfast_runtime.columns.key_columns import Mask, Rows, Words
 from holdfast_runtime.columns.loops import address, loops
 
 CHUNK = 64 * 1024
@@ -50,13 +50,37 @@ class HashMatches:
     begins: Rows
     ends: Rows
 
+    @classmethod
+    def none(cls, many: int) -> "HashMatches":
+        """Return that so many wanted hashes have none."""
+        return cls(np.zeros(many, np.int64), np.zeros(many, np.int64))
+
+    @property
+    def counts(self) -> Rows:
+        """How many there are of each."""
+        return self.ends - self.begins
+
     def count(self) -> int:
         """Return how many pairs there are, before any is made."""
-        return int((self.ends - self.begins).sum())
+        return int(self.counts.sum())
+
+    def at(self, places: Rows) -> "HashMatches":
+        """Return those of some of the wanted hashes."""
+        return HashMatches(self.begins[places], self.ends[places])
+
+    def where(self, kept: Mask) -> "HashMatches":
+        """Return the same without those of others than `kept`."""
+        return HashMatches(self.begins, np.where(kept, self.ends, self.begins))
+
+    def spread(self, places: Rows, many: int) -> "HashMatches":
+        """Return these as those of the wanted hashes at these places among so many, of which the others have none."""
+        found = HashMatches.none(many)
+        found.begins[places], found.ends[places] = self.begins, self.ends
+        return found
 
     def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
         """Yield pairs (place of the wanted hash, place among the sorted ones), at most so many at a time."""
-        wide = self.ends - self.begins
+        wide = self.counts
         places = np.flatnonzero(wide)
         wide = wide[places]
         before = np.concatenate([[0], np.cumsum(wide)])

@@ -1,13 +1,14 @@
-"""The sides of joins that are ahead in event time: what is not read on until the other side comes after.
+"""What joins are not to be given yet: sides that are ahead in event time, and anything where pairs are left to make.
 
 Rows wait in a join until the other side has passed them. A side that is read hours ahead of the other, because it has
 fewer records or a past that the other lacks, would fill the disk with rows that only wait. So its partitions are left
-out of a batch while the other side has records to read. A side without anything to read holds nobody back. Pure: marks
-and what is unread are arguments. Must not know steps but by name.
+out of a batch while the other side has records to read. A side without anything to read holds nobody back. Where rows
+have so many partners that their pairs do not fit into one commit, they are put aside in the join, and a task reads no
+more of its streams until they have met. Pure: marks and what is unread are arguments. Must not know steps but by name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.moments import time_span
 from holdfast.tasks.partitions import StreamPartition
@@ -35,18 +36,30 @@ class JoinedSides:
     sides: tuple[JoinedSide, JoinedSide]
     most: int
     """Milliseconds of event time."""
+    reads: frozenset[str]
+    """The streams whose rows reach it in one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTasks:
+    """What tasks have reported of their joins."""
+
+    marks: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """Task -> stream -> its watermark there."""
+    unjoined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Task -> step -> how many rows have been put aside there."""
 
 
 def joined_sides(compiled: CompiledGraph) -> tuple[JoinedSides, ...]:
-    """Return the joins of an app whose sides come from different streams."""
+    """Return the joins of an app."""
     reach, found = compiled.reach(), []
     for node in compiled.nodes:
         if node.join is None:
             continue
         left, right = (reach[at] for at in node.inputs)
         sides = JoinedSide(left - right, _sources(compiled, left)), JoinedSide(right - left, _sources(compiled, right))
-        if all(side.streams for side in sides):
-            found.append(JoinedSides(node.name, sides, node.join.before + node.join.after + _SLACK))
+        most = node.join.before + node.join.after + _SLACK
+        found.append(JoinedSides(node.name, sides, most, left | right))
     return tuple(found)
 
 
@@ -63,18 +76,23 @@ def _sources(compiled: CompiledGraph, streams: frozenset[str]) -> frozenset[str]
 def held_partitions(
     joins: Iterable[JoinedSides],
     inputs: Mapping[str, Sequence[StreamPartition]],
-    marks: Mapping[str, Mapping[str, int | None]],
+    seen: JoinedTasks,
     unread: Set[StreamPartition],
 ) -> dict[StreamPartition, str]:
-    """Return the partitions that are not read in this batch, each with the reason.
-
-    `marks`: task -> stream -> its watermark there.
-    """
+    """Return the partitions that are not read in this batch, each with the reason."""
     held: dict[StreamPartition, str] = {}
     for join in joins:
+        rows = {task: steps[join.step] for task, steps in seen.unjoined.items() if join.step in steps}
         for task, partitions in inputs.items():
+            if task in rows:
+                said = (
+                    f"step {join.step}: {sum(rows.values())} rows wait to be joined, because rows of their keys make "
+                    f"very many pairs; {', '.join(sorted(join.reads))} wait until they are"
+                )
+                held.update({one: said for one in partitions if one.stream in join.reads})
+                continue
             for mine, other in (join.sides, reversed(join.sides)):
-                ahead = _ahead(marks.get(task, {}), mine, other)
+                ahead = _ahead(seen.marks.get(task, {}), mine, other)
                 if ahead is None or ahead <= join.most or not _has_unread(other, partitions, unread):
                     continue
                 said = (
@@ -95,6 +113,6 @@ def _ahead(marks: Mapping[str, int | None], mine: JoinedSide, other: JoinedSide)
     """Return how far a side is ahead; None if that is not known."""
     here, there = ([marks.get(stream) for stream in side.streams] for side in (mine, other))
     known_here, known_there = ([mark for mark in some if mark is not None] for some in (here, there))
-    if len(known_here) < len(here) or len(known_there) < len(there):
-        return None
+    if len(known_here) < len(here) or len(known_there) < len(there) or not here or not there:
+        return None  # not known, or both sides are read from the same streams
     return min(known_here) - min(known_there)

@@ -15,7 +15,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
 from holdfast_runtime.clocks import BatchTime
-from holdfast_runtime.loop.joined_sides import JoinedSides, held_partitions
+from holdfast_runtime.loop.joined_sides import JoinedSides, JoinedTasks, held_partitions
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
 from holdfast_runtime.progress import BufferedRows
@@ -43,8 +43,7 @@ class LoopSnapshot:
     """Stream -> id of its topic, where the system gives one."""
     skew: int = 0
     """How far the batch clock is ahead of the host's clock."""
-    stream_marks: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """Task -> stream -> its watermark there."""
+    joined: JoinedTasks = field(default_factory=JoinedTasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,8 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
     )
 
 
-def sides_ahead(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> list[str]:
-    """Return which sides of joins are not read on for now, and why, one sentence each."""
+def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> list[str]:
+    """Return which streams are not read on for now because of joins, and why, one sentence each."""
     if not reading.joins:
         return []
     positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
@@ -122,9 +121,9 @@ def sides_ahead(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> l
 def _held(
     reading: AttemptInputs, seen: LoopSnapshot, backlogs: Mapping[StreamPartition, Backlog]
 ) -> Mapping[StreamPartition, str]:
-    """Return the partitions of joined streams that are not read on because they are ahead, each with the reason."""
+    """Return the partitions of joined streams that are not read on, each with the reason."""
     unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
-    return held_partitions(reading.joins, reading.inputs, seen.stream_marks, unread)
+    return held_partitions(reading.joins, reading.inputs, seen.joined, unread)
 
 
 def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> int:
@@ -234,6 +233,8 @@ class TaskLedger:
     """Task -> the rows that wait in it for a partner, by step and side."""
     stream_marks: dict[str, Mapping[str, int | None]] = field(default_factory=dict)
     """Task -> stream -> its watermark there."""
+    unjoined: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """Task -> step -> rows that a join has put aside."""
     marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
     """Task -> its watermark, and what holds it back."""
 
@@ -254,7 +255,7 @@ class TaskLedger:
             assumed_bytes=assumed or {},
             ids=ids or {},
             skew=time.skew,
-            stream_marks=self.stream_marks,
+            joined=JoinedTasks(self.stream_marks, self.unjoined),
         )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:
@@ -292,6 +293,7 @@ class TaskLedger:
             self.marks[task.task] = task.watermark, task.held_back
             self.buffers[task.task] = task.buffered
             self.stream_marks[task.task] = task.stream_marks
+            self.unjoined[task.task] = task.unjoined
         for stream, size in task.bytes_read.items():
             # A range may hold no records at all, only a gap of offsets: that does not mean that records are small.
             if size and (records := task.read.get(stream, 0)):

@@ -32,9 +32,9 @@ from holdfast_runtime.loop.next_batch import (
     LoopSnapshot,
     TaskLedger,
     batch_to,
+    held_inputs,
     lag,
     next_offsets,
-    sides_ahead,
 )
 from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
@@ -114,7 +114,7 @@ class _Runner:
         self._answered: Offsets | None = None
         """The planner's last answer, until its batch is run."""
         self._lag = 0
-        self._ahead: list[str] = []
+        self._held: list[str] = []
         self._planned_in = 0.0
         self._ran = False
         """Whether Spark has run a batch of this query."""
@@ -206,7 +206,7 @@ class _Runner:
         if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
             return self._over(EndCause.COMPLETED, before)
         totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
-        self._ahead = sides_ahead(after, self._loop.reading, seen)
+        self._held = held_inputs(after, self._loop.reading, seen)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = idle and not self._lag
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
@@ -282,7 +282,7 @@ class _Runner:
             seconds=seconds,
             phases={"plan": self._planned_in, "spark": spark, **slowest},
             watermark=watermark,
-            held_back="; ".join([*self._ahead, *([] if held_back is None else [held_back])]) or None,
+            held_back="; ".join([*self._held, *([] if held_back is None else [held_back])]) or None,
             state_bytes=sum(self._standing.state_bytes.values()),
             buffered=self._standing.buffered(),
             late=dict(late),

@@ -64,6 +64,8 @@ class TaskReport:
     state_bytes: int = 0
     buffered: dict[str, BufferedRows] = field(default_factory=dict)
     """Step and side, `matched.left` -> the rows that wait there for a partner."""
+    unjoined: dict[str, int] = field(default_factory=dict)
+    """Step -> rows that it has put aside, because they make too many pairs for one commit."""
     restored: str | None = None
     """Why the local store was not used and had to be restored; None if it was used."""
     replayed: bool = False

@@ -239,6 +239,8 @@ class WorkerTools:
         for side in join.late_sides:
             _note_late(side, late_to, clock, "no partner is waited for any more", note)
         note.report.buffered |= {f"{join.name}.{side}": rows for side, rows in join.buffered.items()}
+        if join.unjoined:
+            note.report.unjoined[join.name] = join.unjoined
         note.note_waiting(join.name, join.waiting, clock.now)
         return made
 

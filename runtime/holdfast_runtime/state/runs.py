@@ -49,6 +49,8 @@ _NUMBER = Struct(">Q")
 _NUMBERS = Struct(">QQI")
 _SHIFT = 2**63
 """Buckets before 1970 are negative, and must come first."""
+ASIDE = 2**62
+"""A bucket behind all times, for rows that are not of a stretch of time."""
 _NEXT, _TRASH = b"n", b"t"
 
 
@@ -221,9 +223,7 @@ class Runs:
             last = int(np.searchsorted(wanted, held.hashes[-1], side="right"))
             found = find_hashes(held.hashes, wanted[first:last])
             # Places are those of `wanted` as it was given: hashes outside of the piece match nothing.
-            begins, ends = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
-            begins[first:last], ends[first:last] = found.begins, found.ends
-            yield held, HashMatches(begins, ends)
+            yield held, found.spread(np.arange(first, last), len(wanted))
 
     def pieces(self, bucket: int, wanted: Words | None = None) -> Iterator["HeldPiece"]:
         """Yield the rows of a bucket as they are kept, older runs first; `wanted`: only pieces that may hold these."""
@@ -237,11 +237,17 @@ class Runs:
                     first = int(np.searchsorted(wanted, np.uint64(max(piece.low, bound)), side="left"))
                     if first == int(np.searchsorted(wanted, np.uint64(piece.high), side="right")):
                         continue
-                whole = self._read(bucket, run, piece)
+                at = _piece_key(bucket, run.number, piece.number)
+                whole = self._read(at)
                 rows = whole.between(bound, _END)
                 if len(rows.hashes):
-                    at = _piece_key(bucket, run.number, piece.number)
                     yield HeldPiece(rows.hashes, rows.rows, at, len(whole.hashes) - len(rows.hashes))
+
+    def piece(self, key: bytes, first: int) -> "HeldPiece":
+        """Return a piece that was found before in this batch."""
+        whole = self._read(key)
+        rows = whole.part(first, len(whole.hashes))
+        return HeldPiece(rows.hashes, rows.rows, key, first)
 
     def mark(self, piece: "HeldPiece", places: Rows) -> None:
         """Mark rows of a piece."""
@@ -369,7 +375,7 @@ class Runs:
         if all(pieces[-1].high < end for _, pieces in left if pieces):
             end = _END
         found = [
-            self._read(part.bucket, part.run, piece).between(max(low, part.bound), end)
+            self._read(_piece_key(part.bucket, part.run.number, piece.number)).between(max(low, part.bound), end)
             for part, pieces in left
             for piece in pieces
             if piece.low < end
@@ -407,8 +413,7 @@ class Runs:
         self._table.put_many(keys, values)
         return tuple(pieces)
 
-    def _read(self, bucket: int, run: _Run, piece: _Piece) -> HashedRows:
-        key = _piece_key(bucket, run.number, piece.number)
+    def _read(self, key: bytes) -> HashedRows:
         value, *marks = self._table.get_many([key, *(_mark_keys([key]) if self._marked else [])])
         assert value is not None  # noqa: S101 - a directory names what is there
         stored = pa.ipc.read_record_batch(pa.py_buffer(value), self._stored)

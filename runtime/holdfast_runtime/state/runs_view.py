@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
-from holdfast_runtime.state.runs import HashedRows, Runs, as_they_are
+from holdfast_runtime.state.runs import ASIDE, HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
 
 MOMENT = pa.timestamp("ms", "UTC")
@@ -76,7 +76,8 @@ class RunsView:
         """Return how much there is, without reading the rows."""
         buckets = list(self._runs.buckets())
         sizes = [self._runs.size(bucket) for bucket in buckets]
-        oldest, newest = (self._start(buckets[0]), self._start(buckets[-1])) if buckets else (None, None)
+        starts = [start for bucket in buckets if (start := self._start(bucket)) is not None]
+        oldest, newest = (starts[0], starts[-1]) if starts else (None, None)
         return RunsSize(sum(rows for _, rows in sizes), sum(runs for runs, _ in sizes), oldest, newest)
 
     def rows(self, key: pa.RecordBatch | None = None) -> Iterator[tuple[int | None, pa.RecordBatch]]:
@@ -105,7 +106,7 @@ class RunsView:
         return pa.RecordBatch.from_arrays(shown, schema=schema)
 
     def _start(self, bucket: int) -> int | None:
-        return None if self._width is None else bucket * self._width
+        return None if self._width is None or bucket == ASIDE else bucket * self._width
 
 
 @dataclass(frozen=True, slots=True)

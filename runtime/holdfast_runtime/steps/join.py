@@ -1,28 +1,33 @@
 """The verb `join`: rows of two sides with equal keys, whose times are close enough, each pair once.
 
-    left, right -> late rows and null keys aside -> new with new -> new with waiting ones -> leave -> wait
+    left, right -> late rows and null keys aside -> how many pairs? -> new with new -> new with waiting ones
+                -> leave -> wait
 
 A row waits until the watermark says that no partner can come any more. If its side comes out without partners too, it
-comes out then, if it had none. Rows whose partners could only have come before this batch's watermark never wait. Must
-not write anything but the tables of its step.
+comes out then, if it had none. Rows whose partners could only have come before this batch's watermark never wait. Rows
+that would make more pairs than one commit should write are put aside, and come in with the next batch as if they came
+then: until all have met, nothing leaves. Must not write anything but the tables of its step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.columns.key_columns import KeyColumns, Rows
-from holdfast_runtime.columns.sorted_hashes import CHUNK, find_hashes
+from holdfast_runtime.columns.key_columns import KeyColumns, Mask, Rows
+from holdfast_runtime.columns.sorted_hashes import CHUNK, HashMatches, find_hashes
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.steps.context import StepClock, TaskTables
 from holdfast_runtime.steps.joins.join_plan import LEFT, RIGHT, SIDES, TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import by_time, pairs
-from holdfast_runtime.steps.joins.side_buffer import SideBuffer
-from holdfast_runtime.steps.joins.side_rows import SideRows, kept_rows
+from holdfast_runtime.steps.joins.side_buffer import Nominees, SideBuffer
+from holdfast_runtime.steps.joins.side_rows import SideRows, Times, kept_rows
 from holdfast_runtime.steps.late_rows import late_or_untimed
 from holdfast_runtime.steps.timed_rows import TimedRows
+
+_MOST_PAIRS = 4 * CHUNK
+"""How many pairs a batch of one task makes: they are written in one commit. Rows that make more wait for the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class JoinStep:
         """After a run: what was late of each side."""
         self.buffered: dict[str, BufferedRows] = {}
         """After a run: side -> what waits."""
+        self.unjoined = 0
+        """After a run: how many rows make pairs in the next batches only, because they make very many."""
         self.waiting: int | None = None
         """After a run: the event time from which on rows that are due follow with the next batch; None: none are."""
 
@@ -65,33 +72,49 @@ class JoinStep:
         ]
         new: list[SideRows] = []
         for at, (rows, _) in enumerate(parted):
-            kept = kept_rows(rows, plan.kept(at))
-            without = KeyColumns.of(kept.columns[: len(plan.on)], kept.num_rows).without_nulls()
-            if without is not None:
-                if plan.outer[at]:
-                    yield from self._alone(at, kept.filter(pa.array(~without)))
-                kept = kept.filter(pa.array(without))
-            new.append(SideRows.sorted(kept, len(plan.on)))
+            keyed, others = _by_key(kept_rows(rows, plan.kept(at)), len(plan.on))
+            if plan.outer[at]:
+                yield from self._alone(at, others)
+            new.append(SideRows.sorted(_together([*buffers[at].take_back(), keyed]), len(plan.on)))
         here, there = (plan.before, plan.after), (plan.after, plan.before)
         matches = find_hashes(new[RIGHT].hashes, new[LEFT].hashes)
         if (narrowed := by_time(new[LEFT], new[RIGHT], matches, here)) is not None:
             new[RIGHT], matches, _ = narrowed
-        for mine, theirs in pairs(new[LEFT], new[RIGHT], matches, here):
-            new[LEFT].matched[mine] = new[RIGHT].matched[theirs] = True
-            yield self._paired(new[LEFT], mine, new[RIGHT], theirs)
-        for held, mine, theirs in buffers[RIGHT].partners(new[LEFT], here):
+        among = buffers[RIGHT].nominees(new[LEFT], here), buffers[LEFT].nominees(new[RIGHT], there)
+        alone = HashMatches.none(len(new[RIGHT].hashes))
+        taken = _taken(new, [_counts(matches, among[LEFT]), _counts(alone, among[RIGHT])])
+        for mine, theirs in pairs(new[LEFT], new[RIGHT], matches.where(taken[LEFT]), here):
+            both = taken[RIGHT][theirs]
+            new[LEFT].matched[mine[both]] = new[RIGHT].matched[theirs[both]] = True
+            yield self._paired(new[LEFT], mine[both], new[RIGHT], theirs[both])
+        for held, mine, theirs in buffers[RIGHT].partners(new[LEFT], among[LEFT], taken[LEFT], here):
             new[LEFT].matched[mine] = True
             yield self._paired(new[LEFT], mine, held, theirs)
-        for held, mine, theirs in buffers[LEFT].partners(new[RIGHT], there):
+        for held, mine, theirs in buffers[LEFT].partners(new[RIGHT], among[RIGHT], taken[RIGHT], there):
             new[RIGHT].matched[mine] = True
             yield self._paired(held, theirs, new[RIGHT], mine)
+        self.unjoined = sum(int((~some).sum()) for some in taken)
         for at, buffer in enumerate(buffers):
-            yield from self._left(at, buffer, new[at], clock)
+            yield from self._kept(at, buffer, new[at], taken[at], clock)
         self.buffered = {side: buffer.size() for side, buffer in zip(SIDES, buffers, strict=True)}
-        self.waiting = min((one.waiting for one in buffers if one.waiting is not None), default=None)
+        if self.unjoined:
+            self.waiting = self._oldest(new[at].times[~taken[at]] for at in (LEFT, RIGHT))
+        else:
+            self.waiting = min((one.waiting for one in buffers if one.waiting is not None), default=None)
 
-    def _left(self, at: int, buffer: SideBuffer, new: SideRows, clock: StepClock) -> Iterator[TimedRows]:
+    def _oldest(self, unjoined: Iterable[Times]) -> int:
+        """Return the event time of the first row that may still come out: of a pair, or without a partner."""
+        oldest = [int(times.min()) for times in unjoined if len(times)]
+        outer = [self.buffered[side].oldest for side, outer in zip(SIDES, self._plan.outer, strict=True) if outer]
+        return min([*oldest, *(time for time in outer if time is not None)])
+
+    def _kept(self, at: int, buffer: SideBuffer, new: SideRows, taken: Mask, clock: StepClock) -> Iterator[TimedRows]:
         """Let rows leave whose time has passed, and the others wait."""
+        if self.unjoined:
+            # Nothing leaves: it may be a partner of what follows.
+            buffer.add(new.where(taken))
+            buffer.put_aside(new.where(~taken))
+            return
         if clock.ended:
             until = None
         elif clock.watermark is None:
@@ -129,3 +152,34 @@ class JoinStep:
             columns.append((left, right)[side].rows.column(plan.place(side, one.column)).take(taken[side]))
         times = np.maximum(left.times[lefts], right.times[rights])
         return TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), pa.array(times))
+
+
+def _by_key(rows: pa.RecordBatch, on: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the rows whose key has no null in it, and the others."""
+    without = KeyColumns.of(rows.columns[:on], rows.num_rows).without_nulls()
+    if without is None:
+        return rows, rows.slice(0, 0)
+    return rows.filter(pa.array(without)), rows.filter(pa.array(~without))
+
+
+def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+
+def _counts(matches: HashMatches, nominees: Iterable[Nominees]) -> Rows:
+    """Return how many pairs each incoming row makes at most."""
+    found = matches.counts.copy()
+    for one in nominees:
+        found[one.wanted] += one.matches.counts
+    return found
+
+
+def _taken(new: Sequence[SideRows], counts: Sequence[Rows]) -> list[Mask]:
+    """Return which rows of both sides make their pairs in this batch: the oldest ones, one at least."""
+    if sum(int(some.sum()) for some in counts) <= _MOST_PAIRS:
+        return [np.ones(len(some), np.bool_) for some in counts]
+    order = np.argsort(np.concatenate([rows.times for rows in new]), kind="stable")
+    made = np.cumsum(np.concatenate(counts)[order])
+    taken = np.zeros(len(order), np.bool_)
+    taken[order[: max(1, int(np.searchsorted(made, _MOST_PAIRS, side="right")))]] = True
+    return [taken[: len(counts[LEFT])], taken[len(counts[LEFT]) :]]

@@ -6,16 +6,17 @@ whose rows come out without a partner, too, each has a mark that says whether it
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast_runtime.columns.key_columns import Rows
+from holdfast_runtime.columns.key_columns import Mask, Rows
 from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
-from holdfast_runtime.state.runs import MARKED, HashedRows, Runs, as_they_are
+from holdfast_runtime.state.runs import ASIDE, MARKED, HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import RunsSchema
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
@@ -27,6 +28,20 @@ _LEAST_WIDTH = 1000
 _ROUND = 128 * 1024
 """After how many rows that leave without a partner the others wait for the next batch."""
 _GONE = b"g"
+
+
+@dataclass(frozen=True, slots=True)
+class Nominees:
+    """Waiting rows of one piece that have the hashes of incoming ones, and may be close enough in time."""
+
+    piece: bytes
+    first: int
+    wanted: Rows
+    """The places of the incoming rows."""
+    matches: HashMatches
+    """For each of them, where its nominees are."""
+    order: Rows | None
+    """The order in which these places count the rows of the piece; None: as they are kept."""
 
 
 class SideBuffer:
@@ -59,39 +74,52 @@ class SideBuffer:
             gone, watermark, row_bytes = json.loads(value)
         return gone, watermark, row_bytes
 
-    def partners(self, of: SideRows, bounds: Bounds) -> Iterator[tuple[SideRows, Rows, Rows]]:
-        """Yield waiting rows, and the places of pairs with these: the others first. Marks those that had none."""
+    def nominees(self, of: SideRows, bounds: Bounds) -> list[Nominees]:
+        """Return where partners of these rows may wait."""
         before, after = bounds
-        for bucket in self._runs.buckets():
+        found: list[Nominees] = []
+        for bucket in self._buckets():
             start = bucket * self._width
             near = np.flatnonzero((of.times >= start - after) & (of.times < start + self._width + before))
             if not len(near):
                 continue
-            for piece, found in self._runs.find(bucket, of.hashes[near]):
-                begins, ends = np.zeros(len(of.hashes), np.int64), np.zeros(len(of.hashes), np.int64)
-                begins[near], ends[near] = found.begins, found.ends
-                held, matches = SideRows.of(piece.hashes, piece.rows, self._on), HashMatches(begins, ends)
-                places = None
-                if (narrowed := by_time(of, held, matches, bounds)) is not None:
-                    held, matches, places = narrowed
-                for mine, theirs in pairs(of, held, matches, bounds):
-                    if self.gone is not None:
-                        # Only after `within` was raised: otherwise a row that has left is too far from all that come.
-                        there = held.times[theirs] >= self.gone
-                        mine, theirs = mine[there], theirs[there]  # noqa: PLW2901 - the same pairs, fewer of them
-                    held.matched[theirs] = True
-                    yield held, mine, theirs
-                if self._outer:
-                    found_now = np.flatnonzero(
-                        held.matched & ~held.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
-                    )
-                    if len(found_now):
-                        self._runs.mark(piece, found_now if places is None else places[found_now])
+            for piece, matches in self._runs.find(bucket, of.hashes[near]):
+                held, order = SideRows.of(piece.hashes, piece.rows, self._on), None
+                whole = matches.spread(near, len(of.hashes))
+                if (narrowed := by_time(of, held, whole, bounds)) is not None:
+                    _, whole, order = narrowed
+                wanted = np.flatnonzero(whole.ends > whole.begins)
+                if len(wanted):
+                    found.append(Nominees(piece.key, piece.first, wanted, whole.at(wanted), order))
+        return found
+
+    def partners(
+        self, of: SideRows, nominees: Iterable[Nominees], taken: Mask, bounds: Bounds
+    ) -> Iterator[tuple[SideRows, Rows, Rows]]:
+        """Yield waiting rows, and the places of pairs of these with those that are taken. Marks those that had none."""
+        for one in nominees:
+            piece = self._runs.piece(one.piece, one.first)
+            held = SideRows.of(piece.hashes, piece.rows, self._on)
+            if one.order is not None:
+                held = held.at(one.order)
+            matches = one.matches.where(taken[one.wanted]).spread(one.wanted, len(taken))
+            for mine, theirs in pairs(of, held, matches, bounds):
+                if self.gone is not None:
+                    # Only after `within` was raised: otherwise a row that has left is too far from all that come.
+                    there = held.times[theirs] >= self.gone
+                    mine, theirs = mine[there], theirs[there]  # noqa: PLW2901 - the same pairs, fewer of them
+                held.matched[theirs] = True
+                yield held, mine, theirs
+            if self._outer:
+                marked = held.rows.column(MARKED.name).to_numpy(zero_copy_only=False)
+                found = np.flatnonzero(held.matched & ~marked)
+                if len(found):
+                    self._runs.mark(piece, found if one.order is None else one.order[found])
 
     def leave(self, until: int | None, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Let rows with an earlier time leave, None: all; yield those that come out because they had no partner."""
         left, reached, self._watermark = 0, until, watermark
-        for bucket in list(self._runs.buckets()):
+        for bucket in list(self._buckets()):
             start, end = bucket * self._width, (bucket + 1) * self._width
             if left >= _ROUND and (until is None or start < until):
                 reached = start
@@ -130,10 +158,24 @@ class SideBuffer:
 
     def size(self) -> BufferedRows:
         """Return how much waits."""
-        buckets = list(self._runs.buckets())
+        buckets = list(self._buckets())
         rows = sum(self._runs.size(bucket)[1] for bucket in buckets)
         oldest = max(buckets[0] * self._width, self.gone or buckets[0] * self._width) if buckets else None
         return BufferedRows(rows, int(rows * self._row_bytes), oldest)
+
+    def put_aside(self, rows: SideRows) -> None:
+        """Keep rows that have not met any others yet."""
+        self._runs.append(ASIDE, HashedRows(rows.hashes, self._marked(rows)))
+
+    def take_back(self) -> list[pa.RecordBatch]:
+        """Return the rows that were put aside, for this batch."""
+        found = [chunk.rows.select(self._schema.names) for chunk in self._runs.read([ASIDE])]
+        if found:
+            self._runs.drop(ASIDE)
+        return found
+
+    def _buckets(self) -> Iterator[int]:
+        return self._runs.buckets(ASIDE)
 
     def _marked(self, rows: SideRows) -> pa.RecordBatch:
         return rows.rows.append_column(MARKED, pa.array(rows.matched)) if self._outer else rows.rows
@@ -143,7 +185,7 @@ class SideBuffer:
 
     def _rebuilt(self, gone: int | None) -> None:
         """Put all rows into new buckets, but for those that have left."""
-        for bucket in list(self._runs.buckets()):
+        for bucket in list(self._buckets()):
             chunks = list(self._runs.read([bucket]))
             self._runs.drop(bucket)
             for chunk in chunks:
