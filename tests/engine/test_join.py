@@ -165,6 +165,23 @@ def test_a_stream_joined_with_itself_finds_each_pair_both_ways() -> None:
         assert came(driver) == paired(orders, orders)
 
 
+def test_rows_of_a_broadcast_stream_meet_those_of_all_tasks() -> None:
+    spec = app({"on": ["n"], "select": ["left.id", "n"]}, partitions=4)
+    spec["spec"]["steps"][0]["from"] = ["orders", "everywhere"]
+    spec["spec"]["steps"].insert(0, {"name": "everywhere", "from": ["payments"], "broadcast": {}})
+    spec["spec"]["streams"][1]["partitions"] = 1
+    orders, payments = fed(drawn(60, "orders", seconds=20)), fed(drawn(40, "payments", seconds=20))
+    with TestDriver(spec, slots=2) as driver:
+        driver.feed("orders", orders)
+        driver.feed("payments", payments)
+        driver.end("orders")
+        driver.end("payments")
+        driver.run_until_idle()
+        assert driver.completed
+        expected = sorted(((one["id"], one["n"]) for one in orders[:40]), key=str)
+        assert came(driver, "id", "n") == expected
+
+
 def test_late_rows_are_counted_by_side_and_kept_where_the_step_says_so() -> None:
     with TestDriver(app({"type": "Full"}, late="DeadLetter", deadLetter="letters", partitions=1)) as driver:
         driver.feed("orders", fed([("a", 100)]))
