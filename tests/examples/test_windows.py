@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
 from holdfast_runtime.streams.records import OffsetRange
 from holdfast_runtime.testing import TestDriver
 from tests.engine.runs import Run
+from tests.examples.rows import card_payments, plays
 from tests.examples.test_examples import FOLDER, app_of
 from tests.segments.conftest import small_session
 
@@ -53,20 +54,8 @@ def spark() -> Iterator[SparkSession]:
 
 
 def test_listening_sessions_counts_sittings_once(spark: SparkSession) -> None:
-    def play(number: int, listener: str, minute: float, seconds: int = 200) -> dict[str, Any]:
-        return {
-            "play_id": f"p{number}",
-            "listener": listener,
-            "track": f"track-{number}",
-            "artist": f"artist-{number % 2}",
-            "seconds": seconds,
-            "started": START + timedelta(minutes=minute),
-        }
-
-    plays = [play(1, "ann", 0), play(2, "ann", 10), play(2, "ann", 10), play(3, "ann", 12, 5), play(4, "ann", 40)]
-    plays += [play(5, "bob", 5), play(6, "bob", 24)]
     with TestDriver(app_of("listening-sessions"), spark=spark) as driver:
-        driver.feed("plays", plays)
+        driver.feed("plays", plays()["plays"])
         driver.end("plays")
         driver.run_until_idle()
         assert driver.completed
@@ -75,3 +64,10 @@ def test_listening_sessions_counts_sittings_once(spark: SparkSession) -> None:
             for row in driver.rows("sittings")
         )
     assert found == [("ann", 1, 200, 1, "track-4"), ("ann", 2, 400, 2, "track-1"), ("bob", 2, 400, 2, "track-5")]
+
+
+def test_card_fraud_tells_of_a_large_payment_abroad(spark: SparkSession) -> None:
+    with TestDriver(app_of("card-fraud"), spark=spark) as driver:
+        driver.feed("payments", card_payments()["payments"])
+        driver.run_until_idle()
+        assert [(row["payment"], row["score"]) for row in driver.rows("suspicious")] == [("large", 1.0)]
