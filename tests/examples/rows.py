@@ -32,7 +32,7 @@ def orders_and_payments() -> Mapping[str, Rows]:
 
 
 def readings_and_limits() -> Mapping[str, Rows]:
-    """Six minutes of milk in `warm` and `cold`, of bread in `fine`, four of milk in `short`; one reading hours later."""
+    """Six minutes of milk in `warm` and `cold`, of bread in `fine`, four of milk in `short`; one far later."""
 
     def reading(lorry: str, cargo: str, celsius: float, minute: float) -> dict[str, Any]:
         return {"lorry": lorry, "cargo": cargo, "celsius": celsius, "ts": at(minute)}
