@@ -3,7 +3,8 @@
 Clicks come with the time of their making as `ts`, so many a second in steps of ten milliseconds; a reader of committed
 records takes the time when it gets what was made of them. Engines filter and select as in `stateless`, and no row is
 dropped. All are asked to go on as soon as they can: a trigger of 0 s, and `commit.interval.ms` of Kafka Streams as it
-comes (100 ms with transactions; 30 s without, where it holds nothing back). Must not know how an engine works.
+comes (100 ms with transactions; 30 s without, where it holds nothing back). Pairs are measured alike: half of the rows
+are orders, half their payments, made at the same moment, which is the pair's. Must not know how an engine works.
 """
 
 import json
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,8 +35,10 @@ from bench.engine.peers import SAME, TUNED
 from bench.kafka.given import PARTITIONS
 from bench.kafka.jars import jars
 from bench.kafka.streams import command
-from bench.kafka.topics import filler
-from bench.kafka.ways import ALO, EOS, removed
+from bench.kafka.topics import Filler, filler
+from bench.kafka.ways import ALO, EOS, Work, removed
+from holdfast_runtime.streams.keys import place, split
+from holdfast_runtime.streams.records import written_batch
 from tests.kafka.broker import Broker
 
 STEP = 0.01
@@ -51,6 +55,7 @@ class Rate:
     rows_per_second: int
     seconds: int
     warm: int
+    work: Work = "stateless"
 
 
 class Reader(threading.Thread):
@@ -80,19 +85,23 @@ class Reader(threading.Thread):
 def measured(rate: Rate, way: str, start: Callable[[dict[str, Any], Path], list[str]]) -> Measurement:
     """One way: started, given rows, read, ended. `start`: makes its command line from a request and a directory."""
     name = secrets.token_hex(4)
-    topic, out = f"lat-in-{name}", f"lat-out-{name}"
-    for one in (topic, out):
+    inputs, out = [f"lat-in-{name}"], f"lat-out-{name}"
+    if rate.work == "join":
+        inputs.append(f"lat-paid-{name}")
+    for one in (*inputs, out):
         rate.broker.create_topic(one, PARTITIONS)
-    request = {"bootstrap": rate.broker.bootstrap, "work": "stateless", "rows_in": topic, "names": "", "out": out}
+    request: dict[str, Any] = {"bootstrap": rate.broker.bootstrap, "work": rate.work, "lateness": 2, "within": 10}
+    request |= {"rows_in": inputs[0], "names": inputs[-1], "out": out}
     reader = Reader(rate.broker.bootstrap, out)
     reader.start()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
         process = launched(start(request, Path(scratch)), Path(scratch))
         try:
-            _feed(rate.broker.bootstrap, topic, 10, 1)  # it is there when this comes out
+            _feed(rate.broker.bootstrap, inputs, 10, 1)  # it is there when this comes out
             _wait(lambda: len(reader.late) >= 10, process, Path(scratch) / "log")
             began = time.time()
-            sent = 10 + _feed(rate.broker.bootstrap, topic, rate.rows_per_second, rate.seconds + rate.warm)
+            per_second = rate.rows_per_second // len(inputs)
+            sent = 10 + _feed(rate.broker.bootstrap, inputs, per_second, rate.seconds + rate.warm)
             _wait(lambda: len(reader.late) >= sent, process, Path(scratch) / "log")
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -139,17 +148,32 @@ def _child(module: str, request: Mapping[str, Any], scratch: Path) -> list[str]:
     return [sys.executable, "-m", f"bench.kafka.{module}", json.dumps({**request, "warm": 0}), str(scratch)]
 
 
-def _feed(bootstrap: str, topic: str, per_second: int, seconds: int) -> int:
-    """Rows at a steady rate; how many."""
+def _feed(bootstrap: str, topics: list[str], per_second: int, seconds: int) -> int:
+    """Rows at a steady rate, or orders and payments; how many of each."""
     sent, begin = 0, time.time()
-    with filler(bootstrap, topic, linger=0) as to:
+    with ExitStack() as stack:
+        to = [stack.enter_context(filler(bootstrap, topic, linger=0)) for topic in topics]
         for step in range(int(seconds / STEP)):
             time.sleep(max(0.0, begin + step * STEP - time.time()))
             due = int((step + 1) * STEP * per_second) - sent
-            if due:
-                to.send(step % PARTITIONS, pa.nulls(due, pa.binary()), _clicks(due))
-                sent += due
+            if due and len(to) == 1:
+                to[0].send(step % PARTITIONS, pa.nulls(due, pa.binary()), _clicks(due))
+            elif due:
+                _send_pairs(to, sent, due)
+            sent += due
     return sent
+
+
+def _send_pairs(to: Sequence[Filler], first: int, count: int) -> None:
+    """Orders, and their payments, made now."""
+    millis = int(time.time() * 1e3)
+    ids = pc.binary_join_element_wise(f"{secrets.token_hex(4)}-", text(np.arange(first, first + count)), "")
+    keys, stamp = ids.cast(pa.binary()), str(np.datetime64(millis, "ms")) + "Z"
+    places = place(keys, PARTITIONS)
+    for side, value in zip(to, ("amount", "code"), strict=True):
+        rows = pc.binary_join_element_wise('{"id":"', ids, f'","{value}":7,"ts":"{stamp}"}}', "").cast(pa.binary())
+        for partition, part in split(written_batch(keys, rows, np.full(count, millis)), places):
+            side.send(partition, part.column("key"), part.column("value"), millis)
 
 
 def _clicks(count: int) -> pa.Array:

@@ -68,13 +68,12 @@ def join(broker: Broker, *, quick: bool) -> Benchmark:
     return throughput(f"orders joined with payments within {data.within} minutes", given, peers)
 
 
-def latencies(broker: Broker, *, quick: bool) -> Benchmark:
-    """From a row's making to its being read."""
+def latencies(broker: Broker, *, quick: bool, work: ways.Work = "stateless") -> Benchmark:
+    """From a row's making to its being read, or to that of its pair."""
     seconds = 10 if quick else 40
-    rate = latency.Rate(broker, rows_per_second=2_000, seconds=seconds, warm=5 if quick else 20)
-    return Benchmark(
-        f"milliseconds from row to row at {rate.rows_per_second:,} rows/s", latency.all_ways(rate), LATENCY
-    )
+    rate = latency.Rate(broker, rows_per_second=2_000, seconds=seconds, warm=5 if quick else 20, work=work)
+    what = "row to pair" if work == "join" else "row to row"
+    return Benchmark(f"milliseconds from {what} at {rate.rows_per_second:,} rows/s", latency.all_ways(rate), LATENCY)
 
 
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
@@ -84,6 +83,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "windowed-count": windowed_count,
     "join": join,
     "latency": latencies,
+    "latency-join": partial(latencies, work="join"),
 }
 
 

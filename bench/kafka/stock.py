@@ -68,7 +68,8 @@ def _join(spark: SparkSession, request: dict[str, Any], source: dict[str, str]) 
     sides = []
     for name, topic, schema in (("orders", "rows_in", ORDER), ("payments", "names", PAYMENT)):
         stream = spark.readStream.format("kafka").options(**source, subscribe=request[topic])
-        stream = stream.option("maxOffsetsPerTrigger", request["per_batch"] // 2)
+        if request["per_batch"]:
+            stream = stream.option("maxOffsetsPerTrigger", request["per_batch"] // 2)
         sides.append(_rows(stream.load(), schema).withWatermark("ts", f"{request['lateness']} minutes").alias(name))
     orders, payments = sides
     return pairs(orders, payments, request["within"], "Inner")
