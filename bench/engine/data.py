@@ -245,6 +245,11 @@ class Orders:
     """Minutes."""
 
     @property
+    def filling(self) -> int:
+        """Batches until as much waits as the bounds of time let wait, where that is what is measured."""
+        return self.within + 2 if self.within > 10 else 0
+
+    @property
     def closed(self) -> int:
         """The time, in seconds, up to which orders have no partner to wait for in any engine's last batch but two."""
         return FIRST_TIME + (self.batches - 3 - self.within) * MINUTE

@@ -145,7 +145,7 @@ def join(orders: Orders, kind: str, parts: int = CORES) -> Measurement:
     sides = [given | {"name": "orders"}, given | {"name": "payments", "schema": PAYMENT}]
     app["spec"]["streams"] = [*sides, *app["spec"]["streams"][1:]]
     orders.directory()
-    arguments = {"orders": asdict(orders), "warm": WARM, "parts": parts}
+    arguments = {"orders": asdict(orders), "warm": orders.filling + WARM, "parts": parts}
     return _holdfast(f"Holdfast{_of(parts)}", "join", app, arguments)
 
 

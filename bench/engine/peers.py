@@ -107,7 +107,7 @@ def join(orders: Orders, kind: str, *, store: str) -> Measurement:
     """Spark's own join of two streams, with a range of time; `store`: as above."""
     settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
     orders.directory()
-    arguments = {"orders": asdict(orders), "kind": kind, "warm": WARM}
+    arguments = {"orders": asdict(orders), "kind": kind, "warm": orders.filling + WARM}
     return _stock(f"join, {store}", "join", SAME | TUNED | settings, arguments)
 
 

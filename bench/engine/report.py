@@ -111,9 +111,9 @@ def benchmarks(*, quick: bool) -> Mapping[str, Benchmark]:
     }
 
 
-def joins(orders: Orders, kind: str) -> Benchmark:
-    """Two streams by id and time, with Spark's state in each of its stores."""
-    ways: list[Way] = [partial(peers.join, orders, kind, store=store) for store in STORES]
+def joins(orders: Orders, kind: str, stores: Sequence[str] = STORES) -> Benchmark:
+    """Two streams by id and time, with Spark's state in these stores."""
+    ways: list[Way] = [partial(peers.join, orders, kind, store=store) for store in stores]
     ways.append(partial(holdfast.join, orders, kind))
     title = f"{kind} join of orders and payments within {orders.within} minutes, {orders.rows:,} rows/batch"
     return Benchmark(title, ways, WINDOWS)
@@ -146,6 +146,15 @@ def growth() -> Mapping[str, Benchmark]:
             WINDOWS,
         ),
     }
+    found["tasks-join"] = Benchmark(
+        "orders and payments",
+        [partial(holdfast.join, Orders(18, 204_800), "Inner", parts) for parts in (2, 16, 64)],
+        WINDOWS,
+    )
+    for size, minutes in (("500k", 4), ("5M", 49)):
+        # Five million rows do not fit into a heap of 2 GB.
+        orders = Orders(minutes + 12, 100_000, minutes)
+        found[f"held-{size}-join"] = joins(orders, "Inner", STORES[:2])
     for size, held in (("10k", 10_000), ("100k", 100_000), ("1M", 1_000_000), ("10M", 10_000_000)):
         visits = Visits(18, 200_000, min(held, 20_000), held)
         # Ten million counts do not fit into a heap of 2 GB.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast_runtime.state.durable import SnapshotPolicy
+from holdfast_runtime.steps import join
 from holdfast_runtime.testing import Lab, TestDriver
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -162,7 +163,8 @@ def opened(directory: Path, fate: Fate | None = None) -> TestDriver:
 
 
 def run(directory: Path, fate: Fate, ready: Connection) -> None:
-    """Go on to the end of the app."""
+    """Go on to the end of the app, with so few pairs in a commit that rows are put aside for the next."""
+    vars(join)["_MOST_PAIRS"] = 3
     with opened(directory, fate) as driver:
         ready.send("ready")
         for _ in stages(driver):
