@@ -19,20 +19,19 @@ would have pieces of the very names that are to be deleted. Must not know time, 
 """
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import Rows, Words
 from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
+from holdfast_runtime.state.runs_directory import BucketDirectory, RunMerge, RunPart, RunPiece, SortedRun
 from holdfast_runtime.state.runs_schema import RunsSchema
 
-FORMAT = 1
 FAN_IN = 6
 """How many runs of one level become one of the next."""
 PIECE_ROWS = 64 * 1024
@@ -115,54 +114,6 @@ Combine = Callable[[HashedRows], HashedRows]
 """Make one of what several runs say: rows of one hash are together, those of older runs first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    number: int
-    rows: int
-    low: int
-    high: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    number: int
-    level: int
-    pieces: tuple[_Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Merge:
-    target: int
-    sources: tuple[int, ...]
-    bound: int
-    """Rows with a lower hash are in the target."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Directory:
-    """What a bucket holds; runs in the order in which their rows came."""
-
-    runs: tuple[_Run, ...] = ()
-    merges: tuple[_Merge, ...] = ()
-
-    def bound(self, run: _Run) -> int:
-        """Return the hash from which the run's rows count."""
-        return max((merge.bound for merge in self.merges if run.number in merge.sources), default=0)
-
-    def run(self, number: int) -> _Run:
-        """Return a run by its number."""
-        return next(run for run in self.runs if run.number == number)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A run of a bucket, from the hash on from which its rows count."""
-
-    bucket: int
-    run: _Run
-    bound: int
-
-
 def as_they_are(rows: HashedRows) -> HashedRows:
     """Combine nothing: each row says something of its own."""
     return rows
@@ -204,7 +155,7 @@ class Runs:
         self._declared.keep(self._table)
         directory = self._directory(bucket)
         number = self._new_number()
-        run = _Run(number, 0, self._write(bucket, number, 0, rows))
+        run = SortedRun(number, 0, self._write(bucket, number, 0, rows))
         self._keep(bucket, replace(directory, runs=(*directory.runs, run)))
 
     def spread(self, buckets: Rows, rows: HashedRows) -> list[int]:
@@ -267,10 +218,10 @@ class Runs:
         What an earlier bucket holds counts as older. `before`: only runs with a lower number. `combine`: in this way
         and not as runs are merged.
         """
-        parts: list[_Part] = []
+        parts: list[RunPart] = []
         for bucket in buckets:
             directory = self._directory(bucket)
-            parts += _parts(bucket, directory, (run for run in directory.runs if before is None or run.number < before))
+            parts += directory.parts(bucket, (run for run in directory.runs if before is None or run.number < before))
         while low < _END:
             rows, low = self._range(parts, low, combine or self._combine)
             if len(rows.hashes):
@@ -321,30 +272,30 @@ class Runs:
             self._table.purge(trash)
             self._table.put_many([_TRASH], [None])
 
-    def _with_merge(self, directory: _Directory) -> _Directory:
+    def _with_merge(self, directory: BucketDirectory) -> BucketDirectory:
         """Begin a merge where enough runs of a level are at rest."""
         busy = {number for merge in directory.merges for number in (merge.target, *merge.sources)}
-        levels: dict[int, list[_Run]] = {}
+        levels: dict[int, list[SortedRun]] = {}
         for run in directory.runs:
             if run.number not in busy:
                 levels.setdefault(run.level, []).append(run)
         for level, runs in sorted(levels.items()):
             if len(runs) >= FAN_IN:
                 sources = tuple(run.number for run in runs)
-                target = _Run(self._new_number(), level + 1, ())
+                target = SortedRun(self._new_number(), level + 1, ())
                 # In the place of its newest source: runs stay in the order in which their rows came.
                 at = directory.runs.index(runs[-1]) + 1
                 return replace(
                     directory,
                     runs=(*directory.runs[:at], target, *directory.runs[at:]),
-                    merges=(*directory.merges, _Merge(target.number, sources, 0)),
+                    merges=(*directory.merges, RunMerge(target.number, sources, 0)),
                 )
         return directory
 
-    def _advance(self, bucket: int, directory: _Directory, merge: _Merge) -> tuple[_Directory, int]:
+    def _advance(self, bucket: int, directory: BucketDirectory, merge: RunMerge) -> tuple[BucketDirectory, int]:
         """Take one step of a merge."""
         sources = [directory.run(number) for number in merge.sources]
-        rows, bound = self._range(_parts(bucket, directory, sources), merge.bound, self._combine)
+        rows, bound = self._range(directory.parts(bucket, sources), merge.bound, self._combine)
         target = directory.run(merge.target)
         after = target.pieces[-1].number + 1 if target.pieces else 0
         pieces = (*target.pieces, *self._write(bucket, target.number, after, rows))
@@ -365,7 +316,7 @@ class Runs:
             merges = tuple(replace(one, bound=bound) if one is merge else one for one in directory.merges)
         return replace(directory, runs=runs, merges=merges), read
 
-    def _range(self, parts: Sequence[_Part], low: int, combine: Combine) -> tuple[HashedRows, int]:
+    def _range(self, parts: Sequence[RunPart], low: int, combine: Combine) -> tuple[HashedRows, int]:
         """Return the next rows of these runs from a hash on, combined, and the hash from which others follow."""
         left = [(part, [piece for piece in part.run.pieces if piece.high >= max(low, part.bound)]) for part in parts]
         ends = [pieces[0].high + 1 for _, pieces in left if pieces]
@@ -382,25 +333,25 @@ class Runs:
         ]
         return combine(HashedRows.joined(found)), end
 
-    def _directory(self, bucket: int) -> _Directory:
+    def _directory(self, bucket: int) -> BucketDirectory:
         (value,) = self._table.get_many([b"d" + _BUCKET.pack(bucket + _SHIFT)])
-        return _Directory() if value is None else _directory(json.loads(value))
+        return BucketDirectory() if value is None else BucketDirectory.read(value)
 
-    def _keep(self, bucket: int, directory: _Directory) -> None:
-        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [_text(directory)])
+    def _keep(self, bucket: int, directory: BucketDirectory) -> None:
+        self._table.put_many([b"d" + _BUCKET.pack(bucket + _SHIFT)], [directory.text()])
 
-    def _write(self, bucket: int, run: int, first: int, rows: HashedRows) -> tuple[_Piece, ...]:
+    def _write(self, bucket: int, run: int, first: int, rows: HashedRows) -> tuple[RunPiece, ...]:
         count = len(rows.hashes)
         most_rows, most_bytes = self._most
         parts = max(-(-count // most_rows), -(-rows.rows.nbytes // most_bytes)) if count else 0
         bounds = [count * part // parts for part in range(parts + 1)] if parts else []
-        pieces: list[_Piece] = []
+        pieces: list[RunPiece] = []
         keys, values = [], []
         for start, end in itertools.pairwise(bounds):
             if start == end:
                 continue
             part = rows.part(start, end)
-            piece = _Piece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
+            piece = RunPiece(first + len(pieces), end - start, int(part.hashes[0]), int(part.hashes[-1]))
             columns = part.rows.columns[: len(self._stored) - 1]
             stored = pa.RecordBatch.from_arrays([pa.array(part.hashes), *columns], schema=self._stored)
             pieces.append(piece)
@@ -428,7 +379,7 @@ class Runs:
         self._table.put_many([_NEXT], [_NUMBER.pack(number + 1)])
         return number
 
-    def _throw(self, bucket: int, pieces: Iterable[tuple[_Run, _Piece]]) -> None:
+    def _throw(self, bucket: int, pieces: Iterable[tuple[SortedRun, RunPiece]]) -> None:
         keys = [_piece_key(bucket, run.number, piece.number) for run, piece in pieces]
         keys += _mark_keys(keys) if self._marked else []
         if keys:
@@ -440,32 +391,9 @@ class Runs:
         return [] if value is None else [value[at : at + size] for at in range(0, len(value), size)]
 
 
-def _parts(bucket: int, directory: _Directory, runs: Iterable[_Run]) -> list[_Part]:
-    return [_Part(bucket, run, directory.bound(run)) for run in runs]
-
-
 def _piece_key(bucket: int, run: int, piece: int) -> bytes:
     return b"p" + _NUMBERS.pack(bucket + _SHIFT, run, piece)
 
 
 def _mark_keys(pieces: Sequence[bytes]) -> list[bytes]:
     return [b"m" + key[1:] for key in pieces]
-
-
-def _text(directory: _Directory) -> bytes:
-    tree = {
-        "format": FORMAT,
-        "runs": [
-            [run.number, run.level, [[piece.number, piece.rows, piece.low, piece.high] for piece in run.pieces]]
-            for run in directory.runs
-        ],
-        "merges": [[merge.target, list(merge.sources), merge.bound] for merge in directory.merges],
-    }
-    return json.dumps(tree, separators=(",", ":")).encode()
-
-
-def _directory(tree: Any) -> _Directory:
-    return _Directory(
-        tuple(_Run(number, level, tuple(_Piece(*piece) for piece in pieces)) for number, level, pieces in tree["runs"]),
-        tuple(_Merge(target, tuple(sources), bound) for target, sources, bound in tree["merges"]),
-    )
