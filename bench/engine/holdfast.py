@@ -25,7 +25,7 @@ Must not use anything of the peers.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -139,14 +139,35 @@ def aggregate(visits: Visits, parts: int = CORES) -> Measurement:
 
 def join(orders: Orders, kind: str, parts: int = CORES) -> Measurement:
     """Orders and payments of one id within ten minutes."""
+    app = _paid(orders, kind, parts)
+    orders.directory()
+    arguments = {"orders": asdict(orders), "warm": orders.filling + WARM, "parts": parts}
+    return _holdfast(f"Holdfast{_of(parts)}", "join", app, arguments)
+
+
+def restart_join(orders: Orders, *, lost: bool, parts: int = CORES) -> Measurement:
+    """The first batch of a new process that joins, with local state or without it."""
+    app = _paid(orders, "Inner", parts)
+    with _copied(
+        f"orders-{orders.all_rows}-{orders.within}", parts, partial(_fill_join, orders, parts), lost=lost
+    ) as place:
+        way = f"Holdfast, state {'lost' if lost else 'kept'}{_of(parts)}"
+        return _holdfast(way, "restart", app, {"place": place, "lost": lost, "pairs": True})
+
+
+def _fill_join(orders: Orders, parts: int, here: Path) -> None:
+    orders.directory()
+    arguments = {"orders": asdict(orders), "place": str(here / "data"), "parts": parts}
+    _holdfast("fill", "fill_join", _paid(orders, "Inner", parts), arguments)
+
+
+def _paid(orders: Orders, kind: str, parts: int) -> dict[str, Any]:
     step = {"name": "paid", "from": ["orders", "payments"], "join": joined(orders.within) | {"type": kind}}
     app = stream_app(ORDER, [step], parts, orders.rows // 2 // parts)
     given = app["spec"]["streams"][0] | {"key": ["id"], "eventTime": {"column": "ts", "lateness": "1m"}}
     sides = [given | {"name": "orders"}, given | {"name": "payments", "schema": PAYMENT}]
     app["spec"]["streams"] = [*sides, *app["spec"]["streams"][1:]]
-    orders.directory()
-    arguments = {"orders": asdict(orders), "warm": orders.filling + WARM, "parts": parts}
-    return _holdfast(f"Holdfast{_of(parts)}", "join", app, arguments)
+    return app
 
 
 def joined(minutes: int) -> dict[str, Any]:
@@ -177,7 +198,7 @@ def _visits(visits: Visits, parts: int) -> dict[str, Any]:
 
 def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:
     """The first batch of a new process, with local state or without it."""
-    with _copied(rows, parts, lost=lost) as place:
+    with _copied(str(rows.keys), parts, partial(_fill, rows, parts), lost=lost) as place:
         app = _latest(parts, rows.keys, LATEST + PUT_OUT)
         way = f"Holdfast, state {'lost' if lost else 'kept'}{_of(parts)}"
         return _holdfast(way, "restart", app, {"place": place, "lost": lost})
@@ -185,7 +206,7 @@ def restart(rows: Rows, *, lost: bool, parts: int = CORES) -> Measurement:
 
 def touches(rows: Rows, parts: int = CORES) -> Measurement:
     """Small batches on a state."""
-    with _copied(rows, parts, lost=False) as place:
+    with _copied(str(rows.keys), parts, partial(_fill, rows, parts), lost=False) as place:
         app = _latest(parts, rows.keys, LATEST + PUT_OUT)
         arguments = {"files": str(rows.directory()), "place": place, "parts": parts}
         return _holdfast(f"Holdfast{_of(parts)}", "touches", app, arguments)
@@ -219,11 +240,11 @@ def stream_app(
 
 
 @contextmanager
-def _copied(rows: Rows, parts: int, *, lost: bool) -> Iterator[str]:
+def _copied(what: str, parts: int, fill: Callable[[Path], None], *, lost: bool) -> Iterator[str]:
     """What a run that filled the state has left, to be used up."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
     # A store from before the machine was started is not trusted, so the cache is only good until then.
-    kept = cached(f"holdfast-{rows.keys}-{parts}-{boot}", partial(_fill, rows, parts))
+    kept = cached(f"holdfast-{what}-{parts}-{boot}", fill)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=kept.parent) as scratch:
         place = Path(scratch) / "data"
         ignore = partial(_local_state, kept) if lost else None

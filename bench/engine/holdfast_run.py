@@ -192,7 +192,19 @@ def fill(scratch: Path, request: Mapping[str, Any], *, files: str, place: str, p
     answer(scratch, (began, time.time()), 0, [])
 
 
-def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool) -> None:
+def fill_join(scratch: Path, request: Mapping[str, Any], *, orders: Mapping[str, int], place: str, parts: int) -> None:
+    """Let orders and payments wait, but for those of the last batch, which are left in the log."""
+    given, log, began = data.Orders(**orders), EmbeddedLog(Path(place) / "log", sync=False), time.time()
+    files = {side: sorted((given.directory() / side).glob("*.json")) for side in SIDES}
+    for side, paths in files.items():
+        _feed_files(log, paths[:-2], parts, side)
+    Watch(given.batches - 1).run(request, Path(place))
+    for side, paths in files.items():
+        _feed_files(log, paths[-2:], parts, side)
+    answer(scratch, (began, time.time()), 0, [])
+
+
+def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool, pairs: bool = False) -> None:
     """From the JVM being there to the first batch in Spark's commit log."""
     commits = DataDir(Path(place)).app("bench").run("1").query / "commits"
     before = {path.name for path in commits.iterdir()}
@@ -211,7 +223,7 @@ def restart(scratch: Path, request: Mapping[str, Any], *, place: str, lost: bool
         (watch.opened, ended),
         first.rows_in,
         [first.seconds],
-        digest=data.digest(written(Path(place), data.LATEST, since)),
+        digest=data.digest(written(Path(place), data.PAID if pairs else data.LATEST, since)),
         notes={"state MB": first.state_bytes / 1e6, "from start": ended - process_started(), "state s": opening}
         | {name: first.phases.get(name, 0.0) for name in PHASES},
     )
@@ -270,7 +282,8 @@ def median(values: list[float]) -> float:
 
 
 WAYS: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (latency, stateless, stateful, deduplicate, aggregate, join, fill, restart, touches)
+    one.__name__: one
+    for one in (latency, stateless, stateful, deduplicate, aggregate, join, fill, fill_join, restart, touches)
 }
 
 

@@ -151,6 +151,12 @@ def growth() -> Mapping[str, Benchmark]:
         [partial(holdfast.join, Orders(18, 204_800), "Inner", parts) for parts in (2, 16, 64)],
         WINDOWS,
     )
+    waiting = Orders(102, 100_000, 110)
+    found["restart-join"] = Benchmark(
+        f"first batch of a new process, {waiting.all_rows:,} rows waiting",
+        [partial(holdfast.restart_join, waiting, lost=lost) for lost in (False, True)],
+        RESTART,
+    )
     for size, minutes in (("500k", 4), ("5M", 49)):
         # Five million rows do not fit into a heap of 2 GB.
         orders = Orders(minutes + 12, 100_000, minutes)

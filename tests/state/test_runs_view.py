@@ -16,7 +16,7 @@ from holdfast.errors import UserActionError
 from holdfast_runtime.columns.key_columns import KeyColumns
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.offline import OfflineStore
-from holdfast_runtime.state.runs import HashedRows, Runs
+from holdfast_runtime.state.runs import ASIDE, HashedRows, Runs
 from holdfast_runtime.state.runs_schema import time_column
 from holdfast_runtime.state.runs_view import RunsSize, RunsView
 from holdfast_runtime.state.task_store import TaskStore
@@ -122,6 +122,17 @@ def test_buckets_without_a_width_are_no_times() -> None:
     view = RunsView.of(table)
     assert view is not None
     assert (view.timed, view.size()) == (False, RunsSize(1, 1, None, None))
+
+
+def test_rows_that_are_of_no_stretch_of_time_come_last_and_count() -> None:
+    table = MemoryTable()
+    runs = Runs(table, SCHEMA, all_of_it, width=HOUR)
+    runs.append(ASIDE, hashed([("a", 2, 2)]))
+    runs.append(3, hashed([("a", 1, 1)]))
+    view = RunsView.of(table)
+    assert [start for start, _ in seen(view)] == [start for start, _ in seen(view, "a")] == [3 * HOUR, None]
+    assert view is not None
+    assert view.size() == RunsSize(2, 2, 3 * HOUR, 3 * HOUR)
 
 
 @pytest.mark.parametrize(
