@@ -38,7 +38,7 @@ class Refused:
     name: str
     """Empty: the page shows verbs and no app."""
     uses: frozenset[str]
-    """Verbs, in backquotes, and `tables`."""
+    """Verbs, in backquotes, and `tables with sources`."""
 
 
 def noted_files() -> tuple[Path, ...]:
@@ -134,7 +134,7 @@ def _spec_of_part(block: Block) -> AppSpec:
 def _uses(spec: AppSpec) -> frozenset[str]:
     """What of a spec the run would refuse."""
     verbs = {step.name: step.verb for step in spec.steps}
-    return frozenset("tables" if one.step is None else f"`{verbs[one.step]}`" for one in not_built(spec))
+    return frozenset("tables with sources" if one.step is None else f"`{verbs[one.step]}`" for one in not_built(spec))
 
 
 def _listed(words: frozenset[str], link: str = "and") -> str:

@@ -29,11 +29,11 @@ def test_a_page_whose_apps_are_refused_gets_the_line_and_loses_it_when_they_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
-    step = "{name: known, from: [clicks], lookup: {table: users, on: [id]}}"
-    text = f"# A page\n\nIt counts.\n\n```yaml\nsteps:\n- {step}\n```\n"
+    table = "{name: users, sources: [changes], key: [id]}"
+    text = f"# A page\n\nIt counts.\n\n```yaml\ntables:\n- {table}\n```\n"
     page.write_text(text, encoding="utf-8")
     noted = with_notice(page)
-    assert noted.splitlines()[2].startswith("> **Not run by this release:** apps with `lookup`.")
+    assert noted.splitlines()[2].startswith("> **Not run by this release:** apps with tables with sources.")
     page.write_text(noted, encoding="utf-8")
     assert with_notice(page) == noted
     monkeypatch.setattr(notices, "not_built", lambda _: ())
@@ -45,8 +45,3 @@ def test_the_page_of_limits_says_which_verbs_run_and_which_do_not() -> None:
     refused, _, run = row.partition("What runs:")
     assert verbs_in(refused) == REFUSED
     assert verbs_in(run) == sorted(BUILT_VERBS)
-
-
-def test_the_page_about_running_says_which_verbs_are_refused() -> None:
-    text = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-    assert verbs_in(text[text.index("Verbs that plan but don't run yet") :]) == REFUSED

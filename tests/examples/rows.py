@@ -82,10 +82,23 @@ def card_payments() -> Mapping[str, Rows]:
     }
 
 
+def positions_and_calls() -> Mapping[str, Rows]:
+    """One call of a driver with two positions, and one of a driver without any."""
+    place = {"lat": 48.0, "lon": 16.0}
+    return {
+        "positions": [
+            {"city": "Wien", "driver": "ann", "lat": lat, "lon": 16.0, "ts": at(minute)}
+            for minute, lat in enumerate((40.0, 49.0))
+        ],
+        "calls": [{"call": f"from {name}", "driver": name, "ts": at(5), **place} for name in ("ann", "bob")],
+    }
+
+
 FED = {
     "card-fraud": card_payments,
     "cold-chain": readings_and_limits,
     "listening-sessions": plays,
     "paid-orders": orders_and_payments,
+    "taxi-pickups": positions_and_calls,
 }
 """Example -> its rows by stream, of those that are particular about them."""

@@ -102,19 +102,32 @@ def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
     assert (graph.dropped, graph.last, [node.name for node in graph.at(2)]) == ((), 2, ["p"])
 
 
-def test_a_verb_that_can_be_planned_but_not_run_is_refused_by_name() -> None:
-    said = "step x: this release can plan toTable but not run it"
-    tables = [{"name": "t", "key": ["k"]}]
-    with pytest.raises(UserActionError, match=said, check=has_code("NotBuiltError")):
-        compiled([read("a"), written()], [step("x", "a", toTable="t"), OUT], tables=tables)
-
-
-def test_a_table_is_refused_by_name() -> None:
+def test_a_table_with_sources_is_refused_by_name() -> None:
     tables = [{"name": "t", "sources": ["b"], "key": ["k"]}]
-    with pytest.raises(
-        UserActionError, match="table t: this release can plan tables but not run them", check=has_code("NotBuiltError")
-    ):
+    said = "table t: this release can plan tables with sources but not run them"
+    with pytest.raises(UserActionError, match=said, check=has_code("NotBuiltError")):
         compiled([read("a"), read("b"), written()], [step("x", "a", filter="v > 0"), OUT], tables=tables)
+
+
+@pytest.mark.parametrize("setting", [{"persistent": False}, {"maxAge": "1h"}])
+def test_a_written_table_that_is_to_be_forgotten_is_refused(setting: dict[str, object]) -> None:
+    tables = [{"name": "t", "key": ["k"], **setting}]
+    with pytest.raises(
+        UserActionError, match=r"table t: .* leave out persistent and maxAge", check=has_code("NotBuiltError")
+    ):
+        compiled([read("a", key=["k"]), written()], [step("x", "a", toTable="t"), OUT], tables=tables)
+
+
+def test_a_look_up_runs_behind_the_writers_of_its_table() -> None:
+    steps = [
+        step("late", "a", filter="v > 0"),
+        step("w", "late", toTable="t"),
+        step("x", "b", lookup={"table": "t", "on": ["k"], "select": ["k", "left.v"]}),
+        OUT,
+    ]
+    streams = [read("a", key=["k"]), read("b", key=["k"]), written()]
+    graph = compiled(streams, steps, tables=[{"name": "t", "key": ["k"]}])
+    assert [node.name for node in graph.at(2)] == ["w", "x", "out-step"]
 
 
 def test_merged_rows_whose_types_only_spark_could_tell_apart_are_refused() -> None:

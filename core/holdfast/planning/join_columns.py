@@ -1,4 +1,4 @@
-"""What a `join` puts out, taken apart: columns of its sides, and the Spark SQL behind them.
+"""What a `join` or `lookup` puts out, taken apart: columns of its sides, and the Spark SQL behind them.
 
 `left.amount * right.rate AS worth` becomes two columns of the pairs and an expression over them. Where all items are
 columns, nothing is left for Spark SQL, and rows don't leave Python. Pure; must not know how rows are matched.
@@ -14,14 +14,14 @@ from holdfast.planning.sql.expressions import check_select
 from holdfast.planning.sql.items import is_unit, named_item, quoted, written
 from holdfast.planning.sql.scope import ColumnSource, Scope
 from holdfast.planning.types.spark_types import UNKNOWN, Column, RowType
-from holdfast.spec.steps import Join
+from holdfast.spec.steps import Join, Lookup
 
 JoinSide = Literal["left", "right", "both"]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinColumn:
-    """A column of the pairs."""
+    """A column of the pairs, or of rows with what was found for them."""
 
     side: JoinSide
     """`both`: a column of `on`, of whichever side there is."""
@@ -32,14 +32,14 @@ class JoinColumn:
 
 @dataclass(frozen=True, slots=True)
 class JoinParts:
-    """The two parts of what a `join` puts out."""
+    """The two parts of what comes out."""
 
     columns: tuple[JoinColumn, ...]
     after: tuple[str, ...]
     """Items of a select over them; empty if they are what comes out."""
 
 
-def split_join(verb: Join, left: Sequence[str], right: Sequence[str]) -> JoinParts:
+def split_join(verb: Join | Lookup, left: Sequence[str], right: Sequence[str]) -> JoinParts:
     """Return the parts for sides with these columns. Only for a `select` without findings."""
     rows = tuple(RowType(tuple(Column(name, UNKNOWN) for name in side)) for side in (left, right))
     on = tuple(found for name in verb.on if (found := rows[0].find(name)) is not None)

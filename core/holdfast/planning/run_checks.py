@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from holdfast.planning.problems import Problem
 from holdfast.reasons import Reason
 from holdfast.spec.app import AppSpec
-from holdfast.spec.kept_state import KeptState, state_change, state_name
+from holdfast.spec.kept_state import TABLE, KeptState, state_change, state_name
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
 
 BUILT_VERBS = (
     "filter", "select", "apply", "process", "deduplicate", "aggregate", "join", "to", "repartition", "broadcast",
-    "merge",
+    "merge", "lookup", "toTable",
 )  # fmt: skip
 
 
@@ -32,8 +32,18 @@ def not_built(spec: AppSpec) -> Iterator[Problem]:
             )
             yield Problem(Reason.NOT_BUILT, message, step=step.name)
     for table in spec.tables:
-        message = f"table {table.name}: this release can plan tables but not run them; leave it out"
-        yield Problem(Reason.NOT_BUILT, message, stream=table.name)
+        if table.sources is not None:
+            message = (
+                f"table {table.name}: this release can plan tables with sources but not run them; it runs tables that "
+                "toTable steps write"
+            )
+            yield Problem(Reason.NOT_BUILT, message, stream=table.name)
+        elif not table.persistent or table.max_age is not None:
+            message = (
+                f"table {table.name}: this release keeps what toTable steps write with the state of the run, on disk "
+                "and for ever; leave out persistent and maxAge"
+            )
+            yield Problem(Reason.NOT_BUILT, message, stream=table.name)
 
 
 _MOST_PARSED = 64_000
@@ -111,12 +121,19 @@ def given_up(spec: AppSpec, kept: KeptState) -> Iterator[Problem]:
     for name in state_change(kept, spec).given_up:
         on_the_way = f"rows not yet read from the intermediate stream of {name} are given up"
         lost = f"the state of {name} is given up" if _is_state(kept.now[name]) else on_the_way
-        yield Problem(Reason.STATE_GIVEN_UP, f"there is no step {name} any more: {lost}", step=name)
+        gone = "nobody writes" if kept.now[name] == TABLE else "there is no step"
+        yield Problem(Reason.STATE_GIVEN_UP, f"{gone} {name} any more: {lost}", step=name)
 
 
 def _rename(name: str, kept: str, found: tuple[str, ...]) -> str:
     """The message about a step that is gone and new steps that may be the same one."""
     new = " or ".join(found)
+    if kept == TABLE:
+        return (
+            f"table {name.removesuffix('.table')} is gone, and {new} writes one of another name, which would start "
+            f"from nothing. Keep the name, or remove the old one first and add the new one in a later change, or set a "
+            f"new spec.runId"
+        )
     if not _is_state(kept):
         return (
             f"{name} is gone and {new} is new, both {kept}: rows on their way would stay behind in the intermediate "
@@ -130,4 +147,4 @@ def _rename(name: str, kept: str, found: tuple[str, ...]) -> str:
 
 
 def _is_state(kept: str) -> bool:
-    return kept.split(maxsplit=1)[0] in KEYED_VERBS
+    return kept.split(maxsplit=1)[0] in (*KEYED_VERBS, TABLE)

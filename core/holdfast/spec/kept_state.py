@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from holdfast.spec.steps import Step
 
 
+TABLE = "toTable"
+"""What writers of a table keep."""
+
+
 def kept_by(step: "Step") -> str | None:
     """What a step keeps, in words that are equal as long as state can follow: `process by user`. None: nothing."""
     if step.verb == "broadcast":
         return "broadcast"
+    if step.to_table is not None:
+        return TABLE
     verb = step.join or step.aggregate or step.deduplicate or step.process or step.repartition
     if verb is None:
         return None
@@ -28,14 +34,21 @@ def kept_by(step: "Step") -> str | None:
 
 
 def state_name(step: "Step") -> str:
-    """The name its state is kept under."""
-    return step.was or step.name
+    """The name its state is kept under. Writers of one table share that of the table."""
+    return table_name(step.to_table) if step.to_table is not None else step.was or step.name
+
+
+def table_name(table: str) -> str:
+    """The name the rows of a table are kept under: no step can have it."""
+    return f"{table}.table"
 
 
 def row_tables(step: "Step") -> dict[str, str]:
     """Where a step keeps rows and not a state by key: what people call it -> the name of the table."""
     if step.join is not None:
         return {f"{step.name}.{side}": f"{state_name(step)}.{side}" for side in ("left", "right")}
+    if step.to_table is not None:
+        return {state_name(step): state_name(step)}
     return {step.name: state_name(step)} if step.deduplicate or step.aggregate else {}
 
 

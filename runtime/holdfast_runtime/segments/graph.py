@@ -21,14 +21,18 @@ from holdfast.planning.plan import Plan
 from holdfast.planning.run_checks import not_built
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
+from holdfast.spec.kept_state import table_name
 from holdfast.spec.partial_aggregates import partial_aggregates
-from holdfast.spec.steps import Aggregate, Join, Step
+from holdfast.spec.steps import Aggregate, Join, Lookup, Step
+from holdfast.spec.streams import Table
 from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
+from holdfast_runtime.steps.lookup import LookupPlan
+from holdfast_runtime.steps.tables.kept_table import TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
@@ -64,7 +68,7 @@ SOURCE = "source"
 SQL_VERBS = ("filter", "select")
 PARTIAL = "partial"
 """The part of an `aggregate` that runs before its rows travel."""
-PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", "join", PARTIAL)
+PYTHON_VERBS = ("apply", "process", "deduplicate", "aggregate", "join", "lookup", "toTable", PARTIAL)
 SINK_VERBS = ("to", "repartition", "broadcast")
 FAILED = "failed"
 """Rows on which a Spark SQL step failed, on their way to the last level."""
@@ -95,6 +99,10 @@ class GraphNode:
     """What an `aggregate` computes itself, between the Spark SQL of its arguments and of its results."""
     join: JoinPlan | None = None
     """What a `join` matches and puts out, before the Spark SQL of its `select`."""
+    lookup: LookupPlan | None = None
+    """What a `lookup` finds and puts out, before the Spark SQL of its `select`."""
+    table: TableShape | None = None
+    """The columns of the table that a `toTable` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +170,7 @@ def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> Com
     """Compile a valid app. `select_schema` is called once per `select`, in order of flow."""
     require_built(spec)
     flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema, partial=partial_aggregates(spec))
+    flow.tables = {table.name: table for table in spec.tables}
     needed = _needed(flow.steps)
     for name in sorted({source for step in spec.steps for source in step.inputs}):
         if name not in flow.steps or makes_stream(flow.steps[name]):
@@ -181,7 +190,7 @@ def require_built(spec: AppSpec) -> None:
 def _needed(steps: Mapping[str, Step]) -> set[str]:
     """Return the steps that write or keep state, and all steps they read from."""
     needed: set[str] = set()
-    todo = [name for name, step in steps.items() if step.verb in SINK_VERBS or step.verb == "process"]
+    todo = [name for name, step in steps.items() if step.verb in (*SINK_VERBS, "process", "toTable")]
     while todo:
         name = todo.pop()
         if name in needed or name not in steps:
@@ -207,6 +216,7 @@ class _Flow:
     """Step that sends rows on -> the aggregate that they are aggregated for."""
     sent: dict[str, AggregatePlan] = field(default_factory=dict)
     """Aggregate to which partials are sent -> what it computes."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
     def add_source(self, name: str) -> None:
         made = name in self.steps
@@ -225,6 +235,8 @@ class _Flow:
             node = self._add_aggregate(step, step.aggregate, inputs[0])
         elif step.join is not None:
             node = self._add_join(step, step.join, inputs)
+        elif step.lookup is not None:
+            node = self._add_lookup(step, step.lookup, inputs[0])
         else:
             node = self._add(step, inputs)
         self.read_as[step.name] = inputs[0] if step.to is not None else node.index
@@ -247,7 +259,12 @@ class _Flow:
         else:
             schema = self._schema(step, given) if join is None else JoinStep(step.name, join, step.name).schema
         level = _level(step.verb, given)
-        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join)
+        table = None
+        if step.to_table is not None:
+            self._check_key(step, inputs[0], self.tables[step.to_table].key)
+            written = bool(self._writers(step.to_table) or self.tables[step.to_table].schema_)
+            table = self._table(step.to_table) if written else TableShape(self.tables[step.to_table].key, schema)
+        node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join, table=table)
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
             self._add_failures(step, node, given[0])
@@ -269,6 +286,29 @@ class _Flow:
         parts = split_join(verb, tuple(left.names), tuple(right.names))
         node = self._add(step, inputs, join=JoinPlan.of(verb, parts.columns, left, right))
         return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
+
+    def _add_lookup(self, step: Step, verb: Lookup, given: int) -> GraphNode:
+        """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
+        rows, table = self.nodes[given].schema, self._table(verb.table)
+        self._check_key(step, given, verb.on)
+        parts = split_join(verb, tuple(rows.names), tuple(table.given.names))
+        plan = LookupPlan(verb.on, verb.type == "Inner", parts.columns, rows, table, table_name(verb.table))
+        writers = [node.level for node in self._writers(verb.table)]
+        level = max(_level(step.verb, [self.nodes[given]]), *writers, 0)
+        node = GraphNode(len(self.nodes), step.name, step.verb, (given,), level, plan.schema, step, lookup=plan)
+        self.nodes.append(node)
+        return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
+
+    def _writers(self, table: str) -> list[GraphNode]:
+        """Return the steps so far that write a table: those of a circle come behind their look-up."""
+        return [node for node in self.nodes if node.step is not None and node.step.to_table == table]
+
+    def _table(self, name: str) -> TableShape:
+        """Return the columns of a table: as declared, or of its writers."""
+        declared = self.tables[name]
+        if declared.schema_ is not None:
+            return TableShape(declared.key, arrow_schema(parse_schema(declared.schema_)))
+        return TableShape(declared.key, self._writers(name)[0].schema)
 
     def _add_partial(self, step: Step, given: int) -> GraphNode:
         """Add the part of an `aggregate` that runs before its rows travel."""

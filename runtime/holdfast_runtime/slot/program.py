@@ -196,7 +196,9 @@ def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[
         return None
     if function is not None and column not in (function.keeps or ()):
         return None
-    if step.select is not None and not {column, "*"} & {text.strip() for text in step.select}:
+    items = step.select if step.lookup is None else step.lookup.select
+    kept = {"*", column, f"left.{column}"} if step.lookup is not None else {"*", column}
+    if items is not None and not kept & {text.strip() for text in items}:
         return None
     return column
 

@@ -37,8 +37,10 @@ from holdfast_runtime.steps.deduplicate import DeduplicateStep
 from holdfast_runtime.steps.failures import letters_of
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
+from holdfast_runtime.steps.lookup import LookupStep
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
+from holdfast_runtime.steps.to_table import ToTableStep
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
@@ -165,7 +167,7 @@ class WorkerTools:
             if letters is None:
                 return lambda rows, _, __: apply_or_name(function, rows[0])
             return lambda rows, note, __: _applied(function, letters, rows[0], note)
-        if (keyed := self._keyed(node, step, given[0])) is not None:
+        if (keyed := self._keyed(node, step, given[0]) or self._with_table(node, step)) is not None:
             return keyed
         if node.verb == "merge":
             return lambda rows, _, __: merge(rows, node.schema)
@@ -194,6 +196,18 @@ class WorkerTools:
         if node.join is not None:
             join = JoinStep(step.name, node.join, state_name(step))
             return lambda rows, note, tables: self._joined(join, late_to, rows, note, tables)
+        return None
+
+    def _with_table(self, node: GraphNode, step: Step) -> StepRun | None:
+        """Return how a step that writes or looks up a table runs; None for other verbs."""
+        if node.lookup is not None:
+            lookup = LookupStep(node.lookup)
+            return lambda rows, _, tables: lookup.run(rows[0], tables)
+        if node.table is not None:
+            before = self.program.compiled.nodes[: node.index]
+            first = all(one.step is None or one.step.to_table != step.to_table for one in before)
+            writer = ToTableStep(node.table, state_name(step), first=first)
+            return lambda rows, _, tables: writer.run(rows[0], tables)
         return None
 
     def _clock(self, step: str, note: TurnNote) -> StepClock:

@@ -1,17 +1,18 @@
 """Runs as people look at them: rows with columns, of all keys or of one, read without the step they belong to.
 
 Rows come as they are kept. A key may have several, which its step would combine or choose from; in each bucket older
-ones come first. The step's own columns come behind those of the key, under plain names. Must not write anything, and
-must not know verbs.
+ones come first. Of a table, it is the newest. The step's own columns come behind those of the key, under plain names.
+Must not write anything, and must not know verbs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
+from holdfast_runtime.state.newest_rows import newest_in
 from holdfast_runtime.state.runs import ASIDE, HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
 
@@ -50,7 +51,8 @@ class RunsView:
     """The runs in one table of a store."""
 
     def __init__(self, table: ReadableTable, schema: RunsSchema) -> None:
-        self._runs = Runs(_Unchanged(table), schema.rows, as_they_are)
+        self._newest = newest_in(schema.rows)
+        self._runs = Runs(_Unchanged(table), schema.rows, self._newest or as_they_are)
         self._width = schema.width
         names = schema.rows.names
         self._key = [at for at, name in enumerate(names) if not name.startswith(OWN)]
@@ -86,18 +88,21 @@ class RunsView:
         `key`: one row with the columns of the key; only its rows are read.
         """
         for bucket in self._runs.buckets():
-            chunks = self._runs.read([bucket]) if key is None else self._found(bucket, key)
+            chunks: Iterable[HashedRows] = self._runs.read([bucket]) if key is None else self._found(bucket, key)
             for chunk in chunks:
                 if len(chunk.hashes):
                     yield self._start(bucket), self._shown(chunk.rows)
 
-    def _found(self, bucket: int, key: pa.RecordBatch) -> Iterator[HashedRows]:
+    def _found(self, bucket: int, key: pa.RecordBatch) -> list[HashedRows]:
+        found: list[HashedRows] = []
         wanted = KeyColumns.of(key.columns, 1)
         for held, matches in self._runs.find(bucket, wanted.hashes()):
             there = KeyColumns.of([held.rows.column(at) for at in self._key], held.rows.num_rows)
             for mine, theirs in matches.pairs():
                 hit = theirs[same_keys(wanted, mine, there, theirs)]
-                yield HashedRows(held.hashes[hit], held.rows.take(pa.array(hit)))
+                found.append(HashedRows(held.hashes[hit], held.rows.take(pa.array(hit))))
+        found = [some for some in found if len(some.hashes)]
+        return found if self._newest is None or not found else [self._newest(HashedRows.joined(found))]
 
     def _shown(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [rows.column(at) for at in (*self._key, *self._own)]

@@ -1,0 +1,220 @@
+"""`toTable` and `lookup` in whole apps: each row finds what its key was last given, whatever dies or grows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.errors import HoldfastError
+from holdfast_runtime.testing import ALL_STEPS, TestDriver
+from tests.engine.log_apps import survived
+from tests.segments.conftest import small_session
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Gone before other tests want a session of another shape."""
+    with small_session() as session:
+        yield session
+
+
+def app(
+    verb: dict[str, Any] | None = None,
+    *,
+    steps: list[dict[str, Any]] | None = None,
+    table: dict[str, Any] | None = None,
+    partitions: int = 2,
+) -> dict[str, Any]:
+    """Calls get the last position of their driver; `steps` in place of the one that writes it."""
+    lookup = {"table": "last-position", "on": ["driver"], "select": ["call", "driver", "lat"]} | (verb or {})
+    stream = {"system": "here", "partitions": partitions, "key": ["driver"]}
+    written = [{"name": "remember", "from": ["positions"], "toTable": "last-position"}] if steps is None else steps
+    return {
+        "apiVersion": "holdfast.dev/v1alpha1",
+        "kind": "StreamApp",
+        "metadata": {"name": "last-positions"},
+        "spec": {
+            "systems": [{"name": "here", "log": {}}],
+            "streams": [
+                {"name": "positions", **stream, "schema": "driver STRING, lat BIGINT, ts TIMESTAMP"},
+                {"name": "calls", **stream, "schema": "driver STRING, call BIGINT, ts TIMESTAMP"},
+                {"name": "located", "system": "here", "partitions": 1},
+            ],
+            "tables": [{"name": "last-position", "key": ["driver"]} | (table or {})],
+            "steps": [
+                *written,
+                {"name": "with-position", "from": ["calls"], "lookup": lookup},
+                {"name": "out", "from": ["with-position"], "to": "located"},
+            ],
+        },
+    }
+
+
+def positions(**drivers: int | None) -> list[dict[str, Any]]:
+    return [{"driver": driver, "lat": lat, "ts": None} for driver, lat in drivers.items()]
+
+
+def calls(*drivers: str | None, since: int = 0) -> list[dict[str, Any]]:
+    return [{"driver": driver, "call": since + at, "ts": None} for at, driver in enumerate(drivers)]
+
+
+def came(driver: TestDriver) -> list[tuple[int, str | None, int | None]]:
+    return sorted((row["call"], row["driver"], row["lat"]) for row in driver.rows("located"))
+
+
+def test_rows_find_what_was_written_before_them_and_in_their_batch() -> None:
+    with TestDriver(app()) as driver:
+        driver.feed("calls", calls("ann"))
+        driver.run_until_idle()
+        driver.feed("positions", positions(ann=1, bob=2))
+        driver.feed("calls", calls("ann", "bob", "cid", since=1))
+        driver.run_until_idle()
+        driver.feed("positions", [*positions(ann=3), *positions(ann=4)])
+        driver.run_until_idle()
+        driver.feed("calls", calls("ann", "bob", since=4))
+        driver.run_until_idle()
+        assert came(driver) == [
+            (0, "ann", None),
+            (1, "ann", 1),
+            (2, "bob", 2),
+            (3, "cid", None),
+            (4, "ann", 4),
+            (5, "bob", 2),
+        ]
+        assert sorted((row["driver"], row["lat"]) for row in driver.kept_rows("last-position.table")) == [
+            ("ann", 4),
+            ("bob", 2),
+        ]
+
+
+def test_rows_without_a_match_are_dropped_where_the_look_up_is_inner() -> None:
+    with TestDriver(app({"type": "Inner"})) as driver:
+        driver.feed("positions", positions(ann=1, bob=None))
+        driver.feed("calls", calls("ann", "cid", "bob"))
+        driver.run_until_idle()
+        assert came(driver) == [(0, "ann", 1), (2, "bob", None)]
+
+
+def test_a_null_in_a_key_is_not_written_and_finds_nothing() -> None:
+    with TestDriver(app()) as driver:
+        driver.feed("positions", [{"driver": None, "lat": 7, "ts": None}])
+        driver.feed("calls", calls(None))
+        driver.run_until_idle()
+        assert came(driver) == [(0, None, None)]
+        assert driver.kept_rows("last-position.table") == []
+
+
+def test_a_look_up_in_a_table_that_its_own_rows_write_sees_the_batch_before() -> None:
+    verb = {"select": ["left.call", "driver", "right.lat"]}
+    spec = app(verb, table={"schema": "driver STRING, lat BIGINT, call BIGINT"}, steps=[])
+    more = [
+        {"name": "counted", "from": ["with-position"], "apply": {"function": "f:raised", "schema": COUNTED}},
+        {"name": "kept", "from": ["counted"], "toTable": "last-position"},
+    ]
+    spec["spec"]["steps"][1:1] = more
+    spec["spec"]["steps"][1]["apply"]["keeps"] = ["driver"]
+    spec["spec"]["runtime"] = {"code": {"f": RAISED}}
+    with TestDriver(spec) as driver:
+        for at in range(3):
+            driver.feed("calls", calls("ann", "ann", since=2 * at))
+            driver.run_until_idle()
+        assert came(driver) == [(at, "ann", at // 2 or None) for at in range(6)]
+
+
+COUNTED = "driver STRING, lat BIGINT, call BIGINT"
+RAISED = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+def raised(batch):
+    columns = [batch["driver"], pc.add(pc.fill_null(batch["lat"], 0), 1), batch["call"]]
+    return pa.RecordBatch.from_arrays(columns, names=["driver", "lat", "call"])
+"""
+
+
+def test_a_table_that_is_written_behind_spark_sql_is_looked_up_after_it(spark: SparkSession) -> None:
+    steps = [
+        {"name": "north", "from": ["positions"], "filter": "lat > 0"},
+        {"name": "remember", "from": ["north"], "toTable": "last-position"},
+    ]
+    with TestDriver(app({"select": ["call", "driver", "lat * 2 AS lat"]}, steps=steps), spark=spark) as driver:
+        driver.feed("positions", [*positions(ann=1), *positions(ann=-1)])
+        driver.feed("calls", calls("ann"))
+        driver.run_until_idle()
+        assert came(driver) == [(0, "ann", 2)]
+
+
+def test_several_steps_may_write_one_table() -> None:
+    steps = [
+        {"name": name, "from": ["positions"], "toTable": "last-position"} for name in ("remember", "remember-again")
+    ]
+    with TestDriver(app(steps=steps)) as driver:
+        for batch in range(20):
+            driver.feed("positions", positions(ann=batch, bob=-batch))
+            driver.run_until_idle()
+        driver.feed("calls", calls("ann", "bob"))
+        driver.run_until_idle()
+        assert came(driver) == [(0, "ann", 19), (1, "bob", -19)]
+
+
+@pytest.mark.parametrize("lose", [False, True], ids=["store kept", "store lost"])
+@pytest.mark.parametrize("step", ALL_STEPS)
+def test_whatever_step_dies_each_row_finds_its_keys_last(tmp_path: Path, step: str, lose: bool) -> None:
+    expected = []
+    with TestDriver(app(), tmp_path, slots=2) as driver:
+        for batch in range(8):
+            names = {f"d{at}": batch * 10 + at for at in range(batch % 3, 12, 2)}
+            driver.feed("positions", positions(**names))
+            survived(driver, lose=lose)
+            driver.feed("calls", calls(*names, since=100 * batch))
+            expected += [(100 * batch + at, name, lat) for at, (name, lat) in enumerate(names.items())]
+            if batch in (3, 6):
+                driver.crash_at(step)
+            survived(driver, lose=lose)
+        assert came(driver) == sorted(expected)
+
+
+def test_a_table_is_there_after_a_restart(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path) as driver:
+        driver.feed("positions", positions(ann=1))
+        driver.run_until_idle()
+    with TestDriver(app({"type": "Inner"}), tmp_path) as driver:
+        driver.feed("calls", calls("ann", "bob"))
+        driver.run_until_idle()
+        assert came(driver) == [(0, "ann", 1)]
+
+
+def test_growth_leaves_each_key_with_its_row(tmp_path: Path) -> None:
+    names = {f"d{at}": at for at in range(40)}
+    with TestDriver(app(partitions=2), tmp_path, slots=2) as driver:
+        driver.feed("positions", positions(**names))
+        driver.run_until_idle()
+    with TestDriver(app(partitions=4), tmp_path, slots=2) as driver:
+        driver.feed("calls", calls(*names))
+        driver.run_until_idle()
+        assert came(driver) == sorted((at, name, at) for name, at in names.items())
+
+
+def test_a_table_under_another_name_would_start_from_nothing_and_is_refused(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path) as driver:
+        driver.feed("positions", positions(ann=1))
+        driver.run_until_idle()
+    spec = app({"table": "position"}, table={"name": "position"})
+    spec["spec"]["steps"][0]["toTable"] = "position"
+    said = "table last-position is gone, and remember writes one of another name"
+    with pytest.raises(HoldfastError, match=said):
+        TestDriver(spec, tmp_path).close()
+
+
+def test_the_step_that_writes_a_table_may_be_renamed(tmp_path: Path) -> None:
+    with TestDriver(app(), tmp_path) as driver:
+        driver.feed("positions", positions(ann=1))
+        driver.run_until_idle()
+    spec = app()
+    spec["spec"]["steps"][0]["name"] = "memorise"
+    with TestDriver(spec, tmp_path) as driver:
+        driver.feed("calls", calls("ann"))
+        driver.run_until_idle()
+        assert came(driver) == [(0, "ann", 1)]

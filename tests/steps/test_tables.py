@@ -1,0 +1,91 @@
+"""`toTable` and `lookup` beside a dictionary: any batches, keys of any type, nulls, hashes that collide, merges."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.planning.join_columns import JoinColumn
+from holdfast_runtime.columns import key_columns
+from holdfast_runtime.state import runs
+from holdfast_runtime.steps.lookup import LookupPlan, LookupStep
+from holdfast_runtime.steps.tables.kept_table import TableShape
+from holdfast_runtime.steps.timed_rows import TimedRows
+from holdfast_runtime.steps.to_table import ToTableStep
+from tests.steps.memory import MemoryTables
+
+WRITTEN = pa.schema([("value", pa.int64()), ("k", pa.string()), ("j", pa.int32())])
+GIVEN = pa.schema([("J", pa.int32()), ("n", pa.int64()), ("K", pa.string())])
+COLUMNS = (JoinColumn("both", "K", "k"), JoinColumn("left", "n", "n"), JoinColumn("right", "value", "value"))
+SHAPE = TableShape(("k", "j"), WRITTEN)
+Key = tuple[str | None, int | None]
+keys = st.tuples(st.one_of(st.none(), st.sampled_from(["", "a", "b", "aa"])), st.one_of(st.none(), st.integers(0, 2)))
+
+
+class Task:
+    """One task with a table, from batch to batch."""
+
+    def __init__(self, *, inner: bool = False) -> None:
+        self.tables = MemoryTables()
+        self.writer = ToTableStep(SHAPE, "t.table", first=True)
+        self.lookup = LookupStep(LookupPlan(("J", "K"), inner, COLUMNS, GIVEN, SHAPE, "t.table"))
+
+    def write(self, rows: list[tuple[Key, int]]) -> None:
+        columns: list[list[Any]] = [
+            [value for _, value in rows],
+            [key[0] for key, _ in rows],
+            [key[1] for key, _ in rows],
+        ]
+        given = timed(columns, WRITTEN)
+        assert self.writer.run(given, self.tables) is given
+
+    def find(self, *wanted: Key) -> list[tuple[Any, ...]]:
+        columns: list[list[Any]] = [[key[1] for key in wanted], list(range(len(wanted))), [key[0] for key in wanted]]
+        found = self.lookup.run(timed(columns, GIVEN), self.tables)
+        assert found.times.to_pylist() == found.rows.column(1).to_pylist()
+        return list(zip(*(column.to_pylist() for column in found.rows.columns), strict=True))
+
+
+def timed(columns: list[list[Any]], schema: pa.Schema) -> TimedRows:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return TimedRows(rows, pa.array(range(rows.num_rows), pa.int64()))
+
+
+@pytest.mark.parametrize("collide", [False, True], ids=["hashes apart", "one hash"])
+@given(
+    batches=st.lists(st.tuples(st.lists(st.tuples(keys, st.integers()), max_size=8), st.lists(keys, max_size=6))),
+    inner=st.booleans(),
+)
+def test_a_look_up_gives_what_a_dictionary_gives(
+    collide: bool, batches: list[tuple[list[tuple[Key, int]], list[Key]]], inner: bool
+) -> None:
+    task, model = Task(inner=inner), dict[Key, int]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "FAN_IN", 2)
+        if collide:
+            patch.setattr(key_columns.KeyColumns, "hashes", lambda self: np.full(self.rows, 7, np.uint64))
+        for rows, wanted in batches:
+            task.write([(key, value % 2**62) for key, value in rows])
+            model |= {key: value % 2**62 for key, value in rows if None not in key}
+            assert task.find(*wanted) == [
+                (key[0], at, model.get(key)) for at, key in enumerate(wanted) if not inner or key in model
+            ]
+
+
+def test_a_key_is_kept_once_however_often_it_is_written() -> None:
+    task = Task()
+    for batch in range(200):
+        task.write([((str(number), 0), batch) for number in range(20)])
+    assert task.find(("7", 0)) == [("7", 0, 199)]
+    pieces = [key for table in task.tables.content().values() for key in table if key.startswith(b"p")]
+    assert len(pieces) < 25
+
+
+def test_nothing_is_found_in_a_table_that_nobody_has_written() -> None:
+    assert Task().find(("a", 0), (None, 1)) == [("a", 0, None), (None, 1, None)]
+    assert Task(inner=True).find(("a", 0)) == []
+    assert Task().find() == []
