@@ -146,6 +146,17 @@ def test_a_table_that_is_written_behind_spark_sql_is_looked_up_after_it(spark: S
         assert came(driver) == [(0, "ann", 2)]
 
 
+def test_a_table_that_is_written_before_spark_sql_is_merged_batch_by_batch(spark: SparkSession) -> None:
+    with TestDriver(app({"select": ["call", "driver", "lat * 1 AS lat"]}), spark=spark) as driver:
+        for batch in range(20):
+            driver.feed("positions", positions(ann=batch))
+            driver.feed("calls", calls("ann", since=batch))
+            driver.run_until_idle()
+        assert came(driver) == [(batch, "ann", batch) for batch in range(20)]
+        kept = [driver.tables(task).get("last-position.table", {}) for task in ("partition-0", "partition-1")]
+        assert 0 < sum(key.startswith(b"p") for table in kept for key in table) < 12
+
+
 def test_several_steps_may_write_one_table() -> None:
     steps = [
         {"name": name, "from": ["positions"], "toTable": "last-position"} for name in ("remember", "remember-again")
