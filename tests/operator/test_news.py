@@ -10,12 +10,12 @@ from holdfast_operator.decide.decision import Decision, LookAgain, StartDriver
 from tests.operator.apps import NOW, after, app, condition, decided, driver, report, seen, started
 
 REJECTED: dict[str, Any] = {"steps": [{"name": "written", "from": ["clicks"], "filter": "nothing = 1"}]}
-JOINED: dict[str, Any] = {
+NOT_BUILT: dict[str, Any] = {
     "steps": [
         {"name": "seen", "from": ["clicks"], "toTable": "latest"},
         {"name": "written", "from": ["seen"], "to": "out"},
     ],
-    "tables": [{"name": "latest", "key": ["k"], "schema": "k STRING"}],
+    "tables": [{"name": "latest", "key": ["k"], "schema": "k STRING", "persistent": False}],
 }
 PROCESSED: dict[str, Any] = {
     "steps": [
@@ -51,17 +51,17 @@ def test_a_spec_that_can_not_be_read_is_told_once() -> None:
     assert told(again(first, **broken)) == []
 
 
-def test_a_verb_this_release_does_not_run_is_said_before_a_driver_is_made() -> None:
-    first = decided(seen(app(**JOINED)))
+def test_what_this_release_does_not_run_is_said_before_a_driver_is_made() -> None:
+    first = decided(seen(app(**NOT_BUILT)))
     assert condition(first, "PlanValid") == ("False", "NotBuilt")
     assert not any(isinstance(action, StartDriver) for action in first.actions)
     assert told(first) == [("NotBuilt", True)]
-    assert "step seen: this release can plan toTable but not run it" in first.events[0].message
-    assert told(again(first, **JOINED)) == []
+    assert "table latest: this release keeps what toTable steps write" in first.events[0].message
+    assert told(again(first, **NOT_BUILT)) == []
 
 
-def test_a_verb_this_release_does_not_run_harms_no_running_attempt() -> None:
-    running = seen(app(started(), 2, **JOINED), driver=driver(), report=report())
+def test_what_this_release_does_not_run_harms_no_running_attempt() -> None:
+    running = seen(app(started(), 2, **NOT_BUILT), driver=driver(), report=report())
     first = decided(running)
     assert first.actions == ()
     assert told(first) == [("NotBuilt", True)]
