@@ -30,11 +30,13 @@ _GET_EPILOG = (
     """\
 Rows of `process` steps show key, state, timers and, with a ttl, the last touch (rounded up). Rows of `deduplicate`
 steps show key, event time and, with `within`, when the stretch of time begins that they are kept in (bucket); a key may
-have several. Of other tables keys and values are texts, or base64:... where they are not. With -o json each row is a
-line.
+have several. Rows of `join` and `aggregate` steps show what waits, and those of a table that `toTable` writes what a
+look-up would find. Of other tables keys and values are texts, or base64:... where they are not. With -o json each row
+is a line.
 
 examples:
   holdfast state get app.yaml --table changed --key sku-1
+  holdfast state get app.yaml --table last-position.table --key ann    toTable: last-position
   holdfast state get app.yaml --table visits --key '["shop-1",7]'     by: [shop, user]
 
 """
