@@ -146,11 +146,6 @@ def growth() -> Mapping[str, Benchmark]:
             WINDOWS,
         ),
     }
-    found["tasks-join"] = Benchmark(
-        "orders and payments",
-        [partial(holdfast.join, Orders(18, 204_800), "Inner", parts) for parts in (2, 16, 64)],
-        WINDOWS,
-    )
     waiting = Orders(102, 100_000, 110)
     found["restart-join"] = Benchmark(
         f"first batch of a new process, {waiting.all_rows:,} rows waiting",
