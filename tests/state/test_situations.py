@@ -368,10 +368,13 @@ def test_what_a_dead_writer_left_in_a_folder_is_removed_and_a_living_ones_is_not
     history(in_folder, snapshots=(1, 3, 6))
     litter = in_folder.objects / ".writing-delta-00000000000000000002-0000000001.abc"
     living = in_folder.objects / ".writing-delta-00000000000000000010-0000000001.abc"
-    litter.touch()
-    living.touch()
+    in_folder.durable.fence(3)
+    older = in_folder.objects / ".writing-fence-0000000002.abc"
+    newer = in_folder.objects / ".writing-fence-0000000004.abc"
+    for path in (litter, living, older, newer):
+        path.touch()
     in_folder.durable.collect()
-    assert (litter.exists(), living.exists()) == (False, True)
+    assert [path.exists() for path in (litter, living, older, newer)] == [False, True, False, True]
 
 
 @settings(max_examples=25)

@@ -1,13 +1,17 @@
 """Several processes on one log, some of them killed: every batch whole and once, its marker with it, order kept."""
 
+import mmap
 import multiprocessing
 import os
 import random
+import signal
+import struct
 import time
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from holdfast.tasks.partitions import StreamPartition
@@ -16,6 +20,7 @@ from holdfast_runtime.streams.records import Marker, OffsetBounds, OffsetRange, 
 
 HERE = StreamPartition("s", 0)
 DEADLINE = 180.0
+_NUMBER = struct.Struct("<Q")
 PER_BATCH = 50
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
@@ -95,6 +100,37 @@ def test_killed_appenders_leave_whole_batches_with_their_markers(log: EmbeddedLo
             assert batches == list(range(len(batches)))
             assert log.written(HERE, "app/1", task) == marker(task, batches[-1])
     assert log.append(HERE, written_batch([b"k"], [b"v"], 0)), "the lock of the dead is free"
+
+
+def test_a_writer_killed_before_it_told_the_others_of_its_commit_keeps_nobody_out(
+    log: EmbeddedLog, tmp_path: Path
+) -> None:
+    log.ensure("s", 1, now=0)
+    for batch in range(3):
+        log.append(HERE, written_batch([b"k"], [b"v"], 0), marker("a", batch))
+    killed = PROCESSES.Process(target=_die_with_an_older_transaction_told, args=(tmp_path / "log" / "s" / "0",))
+    killed.start()
+    killed.join(DEADLINE)
+    assert killed.exitcode == -signal.SIGKILL
+    with PROCESSES.Pool(1) as pool:
+        assert pool.map(_last_written, [tmp_path / "log"]) == [2]
+
+
+def _die_with_an_older_transaction_told(partition: Path) -> None:
+    """Leave what a kill leaves between a commit's meta page and the lock file, from which readers take their number."""
+    env = lmdb.open(str(partition), create=False)
+    told = env.info()["last_txnid"]
+    with (partition / "lock.mdb").open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        at = [at for at in range(0, 128, 8) if _NUMBER.unpack_from(content, at) == (told,)]
+        held = env.begin(write=True)
+        assert held
+        _NUMBER.pack_into(content, at[0], told - 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _last_written(folder: Path) -> int | None:
+    seen = EmbeddedLog(folder, sync=False).written(HERE, "app/1", "a")
+    return None if seen is None else seen.batch
 
 
 def test_processes_that_create_one_stream_at_once_agree(tmp_path: Path) -> None:

@@ -163,11 +163,13 @@ class DurableCopy:
         gone = list(obsolete(found))
         if found.snapshots and gone:
             horizon = max(one.batch for one in found.snapshots if one.name not in gone)
+            epoch = max((one.epoch for one in found.fences), default=0)
             for temporary, meant in self.storage.unfinished().items():
                 # Unfinished objects of older batches have no living writer: a living one writes batches after the last
-                # snapshot.
+                # snapshot. The writer of an older fence is shut out.
                 named = listing([meant])
-                if any(one.batch < horizon for one in (*named.deltas, *named.snapshots)):
+                older = any(one.batch < horizon for one in (*named.deltas, *named.snapshots))
+                if older or any(one.epoch < epoch for one in named.fences):
                     gone.append(temporary)
         self.at("listed")
         for _ in self.storage.delete(gone):

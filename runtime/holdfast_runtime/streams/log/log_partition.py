@@ -60,7 +60,7 @@ _SLACK_PAGES = 16
 """Pages at the end that LMDB took and returned in one transaction are counted but not in the file."""
 _DATA = "data.mdb"
 _HEAD = struct.Struct(">qq")  # first offset, highest timestamp
-_LOOKS = 100
+_LOOKS = 10
 
 
 class LogPartition:
@@ -236,8 +236,11 @@ class LogPartition:
         if pages + _SLACK_PAGES < info["last_pgno"] + 1:
             self._damaged(f"it was cut off: {pages} of {info['last_pgno'] + 1} pages are there")
         if not any(self._whole() for _ in range(_LOOKS)):
-            message = f"{self.partition}: {self.path} is written faster than it can be looked at; open it again"
-            raise WorldChangeError(message, code="LogUnavailableError")
+            # Others write faster than that, or one was killed as it committed: LMDB then lets nobody read its last
+            # transaction until somebody asks to write.
+            with self._writing():
+                if not self._whole():
+                    self._damaged("what can be read is not its last transaction")
         with self._reading() as txn:
             name = get_entry(txn, NAME_KEY)
         if name != str(self.partition).encode():
