@@ -116,8 +116,6 @@ class Reason(StrEnum):
     STREAM_CIRCLE = "StreamCircle", "Rows written to a stream come back to the steps that wrote them."
     CODE_INVALID = "CodeInvalid", "A module of runtime.code is not valid Python, or lacks a function a step names."
 
-    NOT_BUILT = "NotBuilt", "The app uses what this release can plan but not run."
-
     # Growth of inputs (record of the last run)
     NOT_A_MULTIPLE = "NotAMultiple", "A stream grew to a count that is not a multiple of what its tasks were built for."
     PARTITIONS_SHRANK = "PartitionsShrank", "A stream has fewer partitions than the last run recorded."
@@ -150,6 +148,12 @@ class Reason(StrEnum):
     ASSIGNED = "Assigned", "Every task has a processor."
     ALL_PLACED = "AllPlaced", "Every task runs where its state is."
     NOT_YET_KNOWN = "NotYetKnown", "Nothing has been seen that could be judged."
+    TABLES_LOADED = "TablesLoaded", "Every table that the app's inputs wait for is loaded."
+    TABLES_LOADING = "TablesLoading", "The app's inputs wait until its tables are loaded from their side inputs."
+    TABLE_INCOMPLETE = (
+        "TableIncomplete",
+        "A table lacks rows: they were read and are lost, or were gone from its side input before they were read.",
+    )
     SETTLED = "Settled", "Nothing is being changed."
     NOT_STALLED = "NotStalled", "Nothing waits for somebody to act."
     DRAINING = "Draining", "The attempt finishes its batch, commits it and ends."

@@ -75,6 +75,12 @@ class Progress:
     """Size of all local stores."""
     buffered: Mapping[str, BufferedRows] = field(default_factory=dict)
     """Step and side, `matched.left` -> the rows of all tasks that wait there for a partner."""
+    loading: Mapping[str, int] = field(default_factory=dict)
+    """Table that the app's inputs wait for -> records of its side inputs that are still to be read."""
+    incomplete: tuple[str, ...] = ()
+    """Tables that lack rows which were read before, or were gone before they could be."""
+    unkeyed: Mapping[str, int] = field(default_factory=dict)
+    """Side input, or table -> records and rows without a key, which no table keeps."""
     late: Mapping[str, int] = field(default_factory=dict)
     """Step -> rows that were late for it, or lacked the event time it needs."""
     ahead: int = 0

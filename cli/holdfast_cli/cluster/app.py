@@ -227,7 +227,16 @@ def _report(tree: Tree | None) -> OrMissing[DriverReport]:
     report = report_in(tree)
     if report is None:
         return Missing(f"ConfigMap {tree['metadata']['name']} holds no report that can be read")
-    return replace(report, held_back=None if report.held_back is None else one_line(report.held_back))
+    return replace(
+        report,
+        held_back=_on_one_line(report.held_back),
+        loading=_on_one_line(report.loading),
+        incomplete=_on_one_line(report.incomplete),
+    )
+
+
+def _on_one_line(text: str | None) -> str | None:
+    return None if text is None else one_line(text)
 
 
 def _handed(tree: Tree | None) -> OrMissing[VersionedAssignment]:

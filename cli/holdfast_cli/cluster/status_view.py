@@ -135,8 +135,9 @@ def _facts(found: AppDetail, now: int) -> Iterator[tuple[str, str]]:
     yield "tasks", f"{count(report.tasks)}, {placed}; {many(report.partitions, 'input partition')}"
     if report.waiting:
         yield "waiting", f"{many(report.waiting, 'row')} for partners in joins"
-    if report.held_back is not None:
-        yield "held back", report.held_back
+    incomplete = None if report.incomplete is None else f"tables that lack rows: {report.incomplete}"
+    said = {"loading": report.loading, "incomplete": incomplete, "held back": report.held_back}
+    yield from ((label, text) for label, text in said.items() if text is not None)
     yield "assignment", _applied(found.handed, report)
 
 

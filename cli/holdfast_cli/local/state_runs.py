@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import UserActionError
-from holdfast.spec.kept_state import row_tables
+from holdfast.spec.kept_state import kept_rows
 from holdfast_cli.local.local_app import LocalApp
 from holdfast_cli.local.state_rows import StepKeys, moment, plain
 from holdfast_runtime.state.offline import OfflineStore
@@ -31,7 +31,7 @@ def runs_size(store: OfflineStore, table: str) -> dict[str, Any]:
 
 def is_for_runs(logs: LocalApp, table: str) -> bool:
     """Whether the step of this table keeps runs, though none may be there yet."""
-    return any(table in row_tables(step).values() for step in logs.app.spec.steps)
+    return table in kept_rows(logs.app.spec).values()
 
 
 class RunsRows:

@@ -4,7 +4,7 @@ Shows which numbers were decided and why, what is wrong and where, and repairs t
 invalid file, as text and as JSON. Must not decide anything: all of it is in the plan.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -47,9 +47,6 @@ def print_plan(file: AppFile, plan: Plan, known: PlanningFacts, *, color: str, w
     _findings(console, file, "WARNINGS", plan.warnings, "yellow")
     _findings(console, file, "PROBLEMS", plan.problems, "red")
     console.print()
-    if plan.not_built:
-        what = ", ".join(_unbuilt(plan))
-        console.print(styled(("not run by this release", "yellow"), f": {what} (NotBuilt)"))
     console.print(_verdict(plan))
 
 
@@ -200,12 +197,6 @@ def _place(file: AppFile, problem: Problem) -> FilePlace | None:
             if name is not None and item.get("name") == name:
                 return file.document.place(("spec", field, i))
     return None
-
-
-def _unbuilt(plan: Plan) -> Iterator[str]:
-    verbs = {step.name: step.verb for step in plan.steps}
-    for problem in plan.not_built:
-        yield f"table {problem.stream}" if problem.step is None else f"{verbs[problem.step]} ({problem.step})"
 
 
 def _verdict(plan: Plan) -> Text:

@@ -53,6 +53,7 @@ _COUNTED: Sequence[tuple[str, str, Callable[[Progress], int]]] = (
 _COUNTED_BY: Sequence[tuple[str, str, str, Callable[[Progress], Mapping[str, int]]]] = (
     ("rows_out", "Rows written, by output stream.", "stream", lambda one: one.streams),
     ("failed_rows", "Rows on which a step failed and that became dead letters.", "step", lambda one: one.failed),
+    ("unkeyed_records", "Records and rows without a key, by side input or table.", "table", lambda one: one.unkeyed),
     (
         "misplaced_records",
         "Records that were put where their key was before their stream grew.",
@@ -89,6 +90,8 @@ class RunMetrics:
         self._tasks = self._gauge("tasks", "Tasks of the app.")
         self._buffered = self._gauge("buffered_rows", "Rows that wait in a join for a partner.", "side")
         self._buffered_bytes = self._gauge("buffered_bytes", "Their size, as they are stored.", "side")
+        self._loading = self._gauge("table_left_records", "Records to load before inputs are read.", "table")
+        self._incomplete = self._gauge("table_incomplete", "1 for a table that lacks rows.", "table")
         self._seconds = self._histogram("batch_seconds", "Time of a batch from its plan to its commit.")
         self._phases = self._histogram("batch_phase_seconds", "Time of the slowest slot in each phase.", "phase")
 
@@ -125,9 +128,17 @@ class RunMetrics:
         for side, waiting in progress.buffered.items():
             self._buffered.labels(*self._app, side).set(waiting.rows)
             self._buffered_bytes.labels(*self._app, side).set(waiting.bytes)
+        self._show_tables(progress)
         self._seconds.labels(*self._app).observe(progress.seconds)
         for phase, took in progress.phases.items():
             self._phases.labels(*self._app, phase).observe(took / 1000)
+
+    def _show_tables(self, progress: Progress) -> None:
+        incomplete = dict.fromkeys(progress.incomplete, 1)
+        for gauge, values in ((self._loading, progress.loading), (self._incomplete, incomplete)):
+            gauge.clear()
+            for table, number in values.items():
+                gauge.labels(*self._app, table).set(number)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"holdfast_{name}", what, (*_APP, *labels), registry=self.registry)

@@ -113,12 +113,6 @@ def _run(options: argparse.Namespace) -> int:
         if options.output == "text":
             print_plan(file, planned, PlanningFacts(), color=options.color, wide=False)
         return _refused("PlanRejected", f"the plan of {app.name} is rejected", planned.problems, options)
-    if planned.not_built:
-        for problem in planned.not_built:
-            sys.stderr.write(f"holdfast: {problem.message}\n")
-        return _refused(
-            "NotBuilt", f"{app.name} uses what this release can plan but not run", planned.not_built, options
-        )
     for warning in planned.warnings:
         sys.stderr.write(
             f"warning: {warning.reason.value} at {warning.step or warning.stream or 'the app'}: {warning.message}\n"

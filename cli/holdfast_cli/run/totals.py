@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast_cli.output.amounts import count, many
+from holdfast_cli.output.amounts import count, many, span
 from holdfast_runtime.progress import (
     AttemptStarted,
     BatchWaiting,
@@ -55,6 +55,10 @@ class RunTotals:
     said_at: dict[str, float] = field(default_factory=dict)
     """Kind of notable fact -> when it was last shown, as some occur in every batch."""
     recent: deque[ReportedBatch] = field(default_factory=deque)
+    loading_since: dict[tuple[int, str], tuple[int, float]] = field(default_factory=dict)
+    """Attempt and table -> how many records it had to load at first, and when."""
+    incomplete: set[str] = field(default_factory=set)
+    """Tables that lack rows, as far as shown."""
 
     def note(self, event: Event | None, now: float) -> None:
         """Add one event; None: only time has passed."""
@@ -84,6 +88,16 @@ class RunTotals:
         # Right after the start, a batch may have taken longer than the run has been watched.
         return counted / max(min(window, self.now - self.started_at), self.last.seconds, 0.001)
 
+    def loading(self) -> Iterator[str]:
+        """Yield what is left to load of each table that the app's inputs wait for."""
+        if self.last is None:
+            return
+        for table, left in self.last.loading.items():
+            first, since = self.loading_since[self.last.attempt, table]
+            done, took = first - left, self.now - since
+            more = f", {100 * done // first} %, about {span(took * left / done)}" if done and took else ""
+            yield f"{table}: {many(left, 'record')} left{more}"
+
     def _add(self, progress: Progress) -> None:
         self.last = progress
         self.batches += 1
@@ -97,17 +111,23 @@ class RunTotals:
                 "undecoded": progress.undecoded,
                 "tombstones": progress.tombstones,
                 "failed": sum(progress.failed.values()),
+                "without a key": sum(progress.unkeyed.values()),
                 "unwritable": progress.unwritable,
                 "misplaced": sum(progress.misplaced.values()),
                 "restored": len(progress.restored),
             }
         )
+        for table, left in progress.loading.items():
+            self.loading_since.setdefault((progress.attempt, table), (left, self.now))
         self.recent.append(ReportedBatch(self.now, progress))
         while self.recent[0].at <= self.now - max(_WINDOW, 2 * progress.seconds):
             self.recent.popleft()
 
     def _notable(self, progress: Progress) -> Iterator[str]:
         """Yield the facts of a batch that a user should know."""
+        if fresh := [table for table in progress.incomplete if table not in self.incomplete]:
+            self.incomplete.update(fresh)
+            yield (f"table {', '.join(fresh)} lacks rows: they are lost, or were gone before they were read")
         yield from (f"restored {task}" for task in progress.restored[:_LISTED])
         if len(progress.restored) > _LISTED:
             yield f"restored {many(len(progress.restored) - _LISTED, 'more task')}"

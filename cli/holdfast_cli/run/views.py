@@ -194,6 +194,8 @@ def _facts(seen: RunTotals, last: Progress) -> Iterator[tuple[str, str]]:
     yield "took", span(last.seconds)
     if last.watermark is not None:
         yield "watermark", moment(last.watermark)
+    if loading := "; ".join(seen.loading()):
+        yield "loading", loading
     if last.buffered:
         yield "waiting", count(sum(one.rows for one in last.buffered.values()))
 

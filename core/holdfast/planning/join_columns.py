@@ -1,10 +1,10 @@
-"""What a `join` or `lookup` puts out, taken apart: columns of its sides, and the Spark SQL behind them.
+"""What a `join` or `lookup` puts out, or a table keeps, taken apart: columns, and the Spark SQL behind them.
 
 `left.amount * right.rate AS worth` becomes two columns of the pairs and an expression over them. Where all items are
 columns, nothing is left for Spark SQL, and rows don't leave Python. Pure; must not know how rows are matched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -56,6 +56,48 @@ def split_join(verb: Join | Lookup, left: Sequence[str], right: Sequence[str]) -
         for text, one in items
     ]
     return JoinParts(tuple(split.columns.values()), tuple(after))
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """A column of a table that is computed for each look-up, from columns that are kept."""
+
+    text: str
+    """The expression, over the names below."""
+    given: tuple[tuple[str, str], ...]
+    """Name in the expression -> column that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """What a table keeps of a source's rows, and what look-ups see of it."""
+
+    kept: tuple[tuple[str, str], ...]
+    """Name -> column of the source."""
+    computed: Mapping[str, ComputedColumn]
+    seen: tuple[str, ...]
+    """All columns that look-ups see, in the order of `select`."""
+
+
+def split_table(items: Sequence[str], names: Sequence[str]) -> TableColumns:
+    """Return the parts of a table's `select` over rows with these columns. Only for one without findings."""
+    scope = Scope.of(RowType(tuple(Column(name, UNKNOWN) for name in names)))
+    found = [(text, one) for text in items for one in check_select([text], scope)]
+    kept = {str(one.name): one.source[1] for _, one in found if one.source is not None}
+    computed: dict[str, ComputedColumn] = {}
+    for text, one in found:
+        if one.source is None:
+            split = _Splitting(scope, {name.casefold() for name in names})
+            expression = split.rewritten(text)
+            given = []
+            for column in split.columns.values():
+                name = next((name for name, known in kept.items() if known == column.column), None)
+                if name is None:
+                    name = f"{column.column} of its source"
+                    kept[name] = column.column
+                given.append((column.name, name))
+            computed[str(one.name)] = ComputedColumn(expression, tuple(given))
+    return TableColumns(tuple(kept.items()), computed, tuple(str(one.name) for _, one in found))
 
 
 def _column(source: ColumnSource, name: str) -> JoinColumn:

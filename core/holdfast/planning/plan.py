@@ -33,7 +33,7 @@ from holdfast.planning.partition_counts import DecidedCount, JoinSet, KnownCount
 from holdfast.planning.problems import Problem, Repair, apply_repair, shown_problems
 from holdfast.planning.repair_search import PlanDraft
 from holdfast.planning.rows import flow_rows
-from holdfast.planning.run_checks import code_problems, given_up, not_built, state_problems
+from holdfast.planning.run_checks import code_problems, given_up, state_problems
 from holdfast.planning.state_growth import kept_for_ever, many_panes
 from holdfast.planning.task_plan import PlannedTask, TaskPlan, assign_tasks, plan_tasks
 from holdfast.planning.types.spark_types import OPEN, RowType
@@ -116,8 +116,6 @@ class Plan:
     """Tasks that would run at another location than their state."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
-    not_built: tuple[Problem, ...] = ()
-    """What this release can plan but not run: the plan is valid, but the app must not start."""
 
     @property
     def valid(self) -> bool:
@@ -206,7 +204,6 @@ def plan(app: StreamApp, known: PlanningFacts | None = None, *, mend_only: Menda
         moved=moved,
         problems=shown_problems(problems),
         warnings=shown_problems(warnings),
-        not_built=shown_problems(not_built(spec)),
     )
 
 

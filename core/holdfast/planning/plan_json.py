@@ -64,7 +64,6 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "moved": [{"task": move.task, "from": move.recorded, "to": move.now} for move in plan.moved],
         "warnings": [problem_json(warning) for warning in plan.warnings],
         "problems": [problem_json(problem) for problem in plan.problems],
-        "notBuilt": [problem_json(problem) for problem in plan.not_built],
     }
 
 

@@ -1,7 +1,6 @@
-"""Checks of an app against what will run it: the verbs this release runs, its Python modules, the state of its run.
+"""Checks of an app against what will run it: its Python modules, the state of its run.
 
-The verbs that this release runs are one list for planner, operator and engine, so that a step it can't run is refused
-before anything starts. Modules of `runtime.code` are parsed, never run or imported. Parsing takes up to a thousand
+Modules of `runtime.code` are parsed, never run or imported. Parsing takes up to a thousand
 times the memory of the text, and the operator parses what any user applies, so modules that are too long are not
 checked. Renaming a step with state is refused until the step says so with `was`; the check compares the app with the
 placement record of its run. Must not know how state is stored.
@@ -16,35 +15,6 @@ from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import TABLE, KeptState, state_change, state_name
 from holdfast.spec.steps import KEYED_VERBS
 from holdfast.suggest import did_you_mean
-
-BUILT_VERBS = (
-    "filter", "select", "apply", "process", "deduplicate", "aggregate", "join", "to", "repartition", "broadcast",
-    "merge", "lookup", "toTable",
-)  # fmt: skip
-
-
-def not_built(spec: AppSpec) -> Iterator[Problem]:
-    """A problem for each step and table that this release can plan but not run."""
-    for step in spec.steps:
-        if step.verb not in BUILT_VERBS:
-            message = (
-                f"step {step.name}: this release can plan {step.verb} but not run it; it runs {', '.join(BUILT_VERBS)}"
-            )
-            yield Problem(Reason.NOT_BUILT, message, step=step.name)
-    for table in spec.tables:
-        if table.sources is not None:
-            message = (
-                f"table {table.name}: this release can plan tables with sources but not run them; it runs tables that "
-                "toTable steps write"
-            )
-            yield Problem(Reason.NOT_BUILT, message, stream=table.name)
-        elif not table.persistent or table.max_age is not None:
-            message = (
-                f"table {table.name}: this release keeps what toTable steps write with the state of the run, on disk "
-                "and for ever; leave out persistent and maxAge"
-            )
-            yield Problem(Reason.NOT_BUILT, message, stream=table.name)
-
 
 _MOST_PARSED = 64_000
 """Characters parsed of all modules together: far more than people write by hand, and at most 64 MB of memory."""

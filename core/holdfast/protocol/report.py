@@ -45,6 +45,10 @@ class DriverReport:
     """Rows that wait in joins for a partner."""
     held_back: str | None = None
     """What holds the watermark back, as a sentence."""
+    loading: str | None = None
+    """What is still to be read of tables that inputs wait for, in words; None: they are loaded, or there are none."""
+    incomplete: str | None = None
+    """The tables that lack rows."""
 
     @property
     def begun(self) -> bool:
@@ -66,6 +70,8 @@ class DriverReport:
                 "assignment": self.assignment,
                 "waiting": self.waiting,
                 "heldBack": self.held_back,
+                "loading": self.loading,
+                "incomplete": self.incomplete,
             }
         )
 
@@ -83,14 +89,16 @@ def read_report(text: object) -> DriverReport | None:
         return None
     if not isinstance(said, dict):
         return None
-    held, done = said.get("heldBack"), said.get("progressed")
+    done = said.get("progressed")
     numbers = {name: _number(said.get(name, 0)) for name in _NUMBERS}
     progressed = None if done is None else _number(done)
     if not {"attempt", "at"} <= said.keys() or None in numbers.values() or (done is not None and progressed is None):
         return None
     return DriverReport(
         progressed=progressed,
-        held_back=None if held is None else _sentence(str(held)),
+        held_back=_sentence(said.get("heldBack")),
+        loading=_sentence(said.get("loading")),
+        incomplete=_sentence(said.get("incomplete")),
         **{name: number for name, number in numbers.items() if number is not None},
     )
 
@@ -104,6 +112,8 @@ def _number(value: object) -> int | None:
     return number if 0 <= number <= _LARGEST else None
 
 
-def _sentence(text: str) -> str:
-    """The text for a status: short and without terminal control characters."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_SHOWN])
+def _sentence(said: object) -> str | None:
+    """The text for a status, if there is one: short and without terminal control characters."""
+    if said is None:
+        return None
+    return "".join(letter if letter.isprintable() else " " for letter in str(said)[:_MOST_SHOWN])

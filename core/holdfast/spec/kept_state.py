@@ -44,12 +44,16 @@ def table_name(table: str) -> str:
 
 
 def row_tables(step: "Step") -> dict[str, str]:
-    """Where a step keeps rows and not a state by key: what people call it -> the name of the table."""
+    """Where a step keeps rows and not a state by key: what people call it -> the name of the state table."""
     if step.join is not None:
         return {f"{step.name}.{side}": f"{state_name(step)}.{side}" for side in ("left", "right")}
-    if step.to_table is not None:
-        return {state_name(step): state_name(step)}
     return {step.name: state_name(step)} if step.deduplicate or step.aggregate else {}
+
+
+def kept_rows(spec: "AppSpec") -> dict[str, str]:
+    """Where an app keeps rows: what people call them, a table by its name -> the name of the state table."""
+    tables = {table.name: table_name(table.name) for table in spec.tables if table.distribution == "Partitioned"}
+    return tables | {name: table for step in spec.steps for name, table in row_tables(step).items()}
 
 
 def kept_state(spec: "AppSpec") -> dict[str, str]:

@@ -203,7 +203,14 @@ def parents_of_new(
     record: PlacementRecord, partitions: Iterable[StreamPartition], expansion: ExpansionRules
 ) -> dict[StreamPartition, StreamPartition]:
     """Return new partition -> the partition of the same stream that held its keys in the record."""
-    partitions, before = sorted(partitions), record.counts()
+    return new_partitions(record.counts(), partitions, expansion)
+
+
+def new_partitions(
+    before: Mapping[str, int], partitions: Iterable[StreamPartition], expansion: ExpansionRules
+) -> dict[StreamPartition, StreamPartition]:
+    """Return the same for streams that had these counts."""
+    partitions = sorted(partitions)
     now, parent_of = counts_of(partitions), expansion.mapping()
     return {
         part: StreamPartition(part.stream, parent_of(part.partition, before[part.stream], now[part.stream]))

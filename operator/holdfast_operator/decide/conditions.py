@@ -30,6 +30,7 @@ CONDITION_TYPES = (
     "LocalityHonoured",
     "DriverRunning",
     "StateCompatible",
+    "TablesLoaded",
 )
 _LONGEST = 4000
 _TRUTH: Mapping[bool | None, str] = {True: "True", False: "False", None: "Unknown"}
@@ -103,9 +104,6 @@ def plan_conditions(judged: StartVerdict) -> ConditionUpdates:
         return {"PlanValid": (False, judged.against.reason, judged.against.message)}
     if judged.plan is None:
         return {}
-    if judged.plan.valid and judged.plan.not_built:
-        told = "; ".join(one.message for one in judged.plan.not_built)
-        return {"PlanValid": (False, Reason.NOT_BUILT, told)}
     if judged.plan.valid:
         warnings = len(judged.plan.warnings)
         said = f"{len(judged.plan.tasks)} tasks; {warnings} warning{'' if warnings == 1 else 's'}"
@@ -143,6 +141,17 @@ def locality_conditions(report: DriverReport) -> ConditionUpdates:
         if away <= 0
         else (False, Reason.TASKS_AWAY, f"{away} of {report.tasks} tasks run away from their state"),
     }
+
+
+def table_conditions(report: DriverReport) -> ConditionUpdates:
+    """Return whether the app's tables are as its inputs want them."""
+    if report.incomplete is not None:
+        return {"TablesLoaded": (False, Reason.TABLE_INCOMPLETE, f"these tables lack rows: {report.incomplete}")}
+    if report.loading is not None:
+        return {"TablesLoaded": (False, Reason.TABLES_LOADING, report.loading)}
+    if report.progressed is None:
+        return {"TablesLoaded": (None, Reason.NOT_YET_KNOWN, "no batch of this attempt is done")}
+    return {"TablesLoaded": (True, Reason.TABLES_LOADED, Reason.TABLES_LOADED.sentence)}
 
 
 def unreadable(condition: str, why: str) -> ConditionUpdates:
@@ -191,6 +200,7 @@ _BAD: Mapping[str, str] = {
     "Stalled": "True",
     "DriverRunning": "False",
     "Ready": "False",
+    "TablesLoaded": "False",
 }
 """Condition -> its status when something is wrong. The first of these gives the event's message. `Assigned` gives no
 events, as executors come and go."""
@@ -203,6 +213,7 @@ _NO_FAULT = PENDING_REASONS | {
     Reason.DELETING,
     Reason.WAITING_TO_RESTART,
     Reason.PREVIOUS_ATTEMPT_ALIVE,
+    Reason.TABLES_LOADING,
 }
 """Reasons for not being ready that are no problem, unless the app is stalled."""
 

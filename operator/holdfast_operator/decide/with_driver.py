@@ -18,6 +18,7 @@ from holdfast_operator.decide.conditions import (
     plan_conditions,
     running_conditions,
     status_with,
+    table_conditions,
 )
 from holdfast_operator.decide.decision import (
     CollectAttempts,
@@ -117,7 +118,8 @@ def _living(case: Case, driver: PodState) -> Decision:
     elif mine is None or mine.progressed is None:
         said |= not_ready(Reason.STARTING, f"waiting for the first batch of {driver.name}", moving=True)
     else:
-        said |= locality_conditions(mine) | running_conditions(case.judged, case.status, mine)
+        said |= locality_conditions(mine) | table_conditions(mine)
+        said |= running_conditions(case.judged, case.status, mine)
     healthy = mine is not None and mine.progressed is not None and found is None
     proven = healthy and case.now - driver.created >= millis(case.restart.reset_after)
     applied = case.judged.against is None or not case.judged.differs(case.status)

@@ -102,14 +102,6 @@ def _plan_valid(case: _Case) -> AppFinding | None:
     return AppFinding(case.plan.problems[0].reason, "; ".join(told) + (f"; and {more} more" if more else ""))
 
 
-def _built(case: _Case) -> AppFinding | None:
-    if case.plan is None or not case.plan.not_built:
-        return None
-    told = [one.message for one in case.plan.not_built]
-    more = f"; and {len(told) - _SHOWN_PROBLEMS} more" if len(told) > _SHOWN_PROBLEMS else ""
-    return AppFinding(Reason.NOT_BUILT, "; ".join(told[:_SHOWN_PROBLEMS]) + more)
-
-
 def _objects_there(case: _Case) -> AppFinding | None:
     missing = case.seen.missing
     if isinstance(missing, Unknown) or not missing:
@@ -135,7 +127,6 @@ START_CHECKS: tuple[Callable[[_Case], AppFinding | None], ...] = (
     _pods,
     _readable,
     _plan_valid,
-    _built,
     _objects_there,
     _storage_class,
 )

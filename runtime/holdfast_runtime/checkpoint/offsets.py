@@ -68,6 +68,12 @@ class Offsets:
     """How far the batch clock is ahead of the host's clock: see `clocks`."""
     record_bytes: Mapping[str, int] = field(default_factory=dict)
     """Stream -> average size of its records: an attempt's first batch must not read more than fits in memory."""
+    tables: Mapping[str, int] = field(default_factory=dict)
+    """Table with side inputs -> the batch in which it was started (anew)."""
+    incomplete: tuple[str, ...] = ()
+    """Those that lack rows."""
+    table_inputs: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Partition that each location reads for itself -> where it was first read for its tables as they are now."""
 
     @property
     def time(self) -> BatchTime:
@@ -88,7 +94,7 @@ class Offsets:
             "ids": dict(sorted(self.ids.items())),
         }
         # Left out if empty: to Spark, a text with an added entry would mean new offsets.
-        if self.jump:
+        if self.jump or self.jumped:
             tree |= {"jumped": _tree(self.jumped), "jump": self.jump}
         if self.noticed:
             tree["noticed"] = {
@@ -98,6 +104,12 @@ class Offsets:
             tree["skew"] = self.skew
         if self.record_bytes:
             tree["recordBytes"] = dict(sorted(self.record_bytes.items()))
+        if self.tables:
+            tree |= {
+                "tables": dict(sorted(self.tables.items())),
+                "incomplete": list(self.incomplete),
+                "tableInputs": _tree(self.table_inputs),
+            }
         return sealed(tree)
 
     @classmethod
@@ -138,6 +150,9 @@ class Offsets:
                 noticed=noticed,
                 skew=int(tree.get("skew", 0)),
                 record_bytes={str(stream): int(size) for stream, size in tree.get("recordBytes", {}).items()},
+                tables={str(table): int(batch) for table, batch in tree.get("tables", {}).items()},
+                incomplete=tuple(map(str, tree.get("incomplete", ()))),
+                table_inputs=_read(tree.get("tableInputs", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = (

@@ -130,6 +130,8 @@ def _picture(report: DriverReport) -> tuple[object, ...]:
         report.placed,
         report.progressed is None,
         report.held_back is None,
+        report.loading is None,
+        report.incomplete,
     )
 
 
@@ -170,8 +172,15 @@ class Reporter:
         """Report a finished batch."""
         held_back = shortened(progress.held_back)
         waiting = sum(side.rows for side in progress.buffered.values())
+        left = ", ".join(f"{table}: {records} records left" for table, records in sorted(progress.loading.items()))
         self._change(
-            batch=progress.batch, progressed=progress.at, lag=progress.lag, waiting=waiting, held_back=held_back
+            batch=progress.batch,
+            progressed=progress.at,
+            lag=progress.lag,
+            waiting=waiting,
+            held_back=held_back,
+            loading=shortened(left or None),
+            incomplete=shortened(", ".join(progress.incomplete) or None),
         )
 
     def placed(self, version: int, tasks: int, partitions: int, placed: int) -> None:

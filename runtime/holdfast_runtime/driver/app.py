@@ -42,7 +42,7 @@ from holdfast_runtime.loop.source import serve_offsets
 from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import AttemptStarted, EndCause, Event, Listener, RunEnded
 from holdfast_runtime.segments.catalyst import select_schema
-from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_graph, require_built
+from holdfast_runtime.segments.graph import SQL_VERBS, CompiledGraph, compile_graph
 from holdfast_runtime.slot.batch_plan import BatchPlan
 from holdfast_runtime.spark.located import by_processor, registered
 from holdfast_runtime.spark.session import open_session, stopped_after
@@ -93,7 +93,6 @@ def run_at(site: Site, app: StreamApp, until: StopCondition, listen: Listener, d
         listen(event)
 
     # Starting a JVM takes seconds, so problems that need none are reported first.
-    require_built(app.spec)
     require_functions(app.spec)
     outside, attempt = _Outside(until, tell, drain), Attempt(app, site.places, site.coordinator, steady)
     with _session(app, site) as spark:

@@ -21,11 +21,12 @@ from holdfast.reasons import Reason
 from holdfast.spec.app import StreamApp
 from holdfast.spec.kept_state import KeptState
 from holdfast.spec.values import millis
-from holdfast.tasks.grouping import ExpansionRules, child_after, parents_of_new
-from holdfast.tasks.partitions import StreamPartition
+from holdfast.tasks.grouping import ExpansionRules, child_after, new_partitions, parents_of_new
+from holdfast.tasks.partitions import StreamPartition, counts_of, partitions_of
 from holdfast.tasks.record import ParentEnd, PlacementRecord
 from holdfast_runtime.checkpoint.life import take_up
 from holdfast_runtime.checkpoint.offset_log import OffsetLogState
+from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.checkpoint.places import Places
 from holdfast_runtime.coordination.coordinator import Coordinator, Placement, RunPlacement
 from holdfast_runtime.loop.joined_sides import joined_sides
@@ -61,8 +62,9 @@ class Attempt:
         self._child_after: Mapping[StreamPartition, ParentEnd] = {}
         self.plan = _accepted(app, PlanningFacts(topics=topics or coordinator.topics, record=self._record))
         self.tasks = {task.name: task.inputs for task in self.plan.tasks}
-        self._read = sorted({partition.stream for inputs in self.tasks.values() for partition in inputs})
-        self._before, self._life = EarlierWrites(), ""
+        self._shared = _shared(app, self.plan)
+        self._read = sorted({one.stream for inputs in (*self.tasks.values(), self._shared) for one in inputs})
+        self._before, self._life, self._last = EarlierWrites(), "", Offsets()
         now = clock()
         rates = {one.name: one.generator.rows_per_second for one in app.spec.systems if one.generator is not None}
         self._where = StreamsEnvironment(places.log, coordinator.paces(rates, now), secrets=places.secrets)
@@ -109,7 +111,8 @@ class Attempt:
         Call it after `shut_out` and before anything is planned.
         """
         last = None if logged is None else logged.planned or logged.done
-        turns = {} if last is None else last.turns
+        self._last = last or Offsets()
+        turns = self._last.turns
         self._life = take_up(self._places.shared, number, self._before.markers, turns, secrets.token_hex(8))
 
     def is_written(self, task: str, turn: int) -> bool:
@@ -119,14 +122,25 @@ class Attempt:
 
     def begin(self, placement: Placement, compiled: CompiledGraph) -> AttemptInputs:
         """Record where tasks run; return what the attempt reads. Call it after `take_up`."""
-        spec, self._child_after = self._app.spec, self._order()
+        spec = self._app.spec
+        self._child_after, shared_after = self._order()
         self.move(placement)
         self._coordinator.applied(placement)
         bounded = frozenset(stream.name for stream in spec.streams if stream.bounded)
         limits = BatchLimits(spec.runtime.trigger.max_records_per_partition, _BYTES_PER_BATCH)
         grace = millis(spec.expansion.grace)
         own = frozenset(stream.name for stream in self.plan.streams if stream.role == "intermediate")
-        return AttemptInputs(self.tasks, bounded, limits, self._child_after, grace, own, joined_sides(compiled))
+        return AttemptInputs(
+            self.tasks,
+            bounded,
+            limits,
+            {**self._child_after, **shared_after},
+            grace,
+            own,
+            joined_sides(compiled),
+            compiled.tables,
+            self._shared,
+        )
 
     def move(self, placement: Placement) -> None:
         """Record where tasks run, before their first batch there."""
@@ -149,15 +163,30 @@ class Attempt:
         """Let streams delete what lies before these positions: it is processed for good."""
         self._streams.tidy(positions)
 
-    def _order(self) -> dict[StreamPartition, ParentEnd]:
-        """Return which new partitions wait for which old ones, and up to which offset."""
-        if self._record is None:
-            return {}
-        expansion = self._app.spec.expansion
-        read = {partition for inputs in self.tasks.values() for partition in inputs}
-        parents = parents_of_new(self._record, read, ExpansionRules(enabled=expansion.enabled, parent=expansion.parent))
+    def _order(self) -> tuple[dict[StreamPartition, ParentEnd], dict[StreamPartition, ParentEnd]]:
+        """Return which new partitions wait for which old ones, and up to which offset: those of tasks, and shared ones.
+
+        The record knows what tasks read. What no task reads is known by the offsets.
+        """
+        expansion, last = self._app.spec.expansion, self._last
+        rules = ExpansionRules(enabled=expansion.enabled, parent=expansion.parent)
         ends = {partition: bounds.end for partition, bounds in self.bounds().items()}
-        return child_after(self._record, parents, ends)
+        of_tasks: dict[StreamPartition, ParentEnd] = {}
+        if self._record is not None:
+            read = {partition for inputs in self.tasks.values() for partition in inputs}
+            of_tasks = child_after(self._record, parents_of_new(self._record, read, rules), ends)
+        known = frozenset(one for one in last.positions if one in self._shared)
+        waiting = {one: ParentEnd(new.parent, new.end or 0) for one, new in last.noticed.items() if one in known}
+        fresh = new_partitions(counts_of(known), self._shared, rules)
+        return of_tasks, waiting | {one: ParentEnd(parent, ends[parent]) for one, parent in fresh.items()}
+
+
+def _shared(app: StreamApp, found: Plan) -> frozenset[StreamPartition]:
+    """Return the side inputs of Broadcast tables, which are no task's."""
+    tables = [table for table in app.spec.tables if table.distribution == "Broadcast"]
+    counts = {one.name: one.count.actual for one in found.streams if one.count is not None}
+    streams = {source: counts[source] for table in tables for source in table.sources or () if source in counts}
+    return frozenset(partitions_of(streams))
 
 
 def _problems(found: Plan) -> str:

@@ -8,17 +8,19 @@ the same plan. Must not read streams or clocks: bounds and time are arguments.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast.tasks.record import ParentEnd
 from holdfast_runtime.checkpoint.offsets import Jump, Offsets, jumped
 from holdfast_runtime.clocks import BatchTime
+from holdfast_runtime.loop.fed_tables import TableStarts, loading_tables, table_starts, unchanged, waiting_inputs
 from holdfast_runtime.loop.joined_sides import JoinedSides, JoinedTasks, held_partitions
 from holdfast_runtime.loop.lost_positions import find_lost, lost_error, recreated_error
 from holdfast_runtime.loop.ranges import Backlog, BatchLimits, after_grace, noticed_now, plan_ranges, settled
 from holdfast_runtime.progress import BufferedRows
+from holdfast_runtime.segments.graph import FedTable
 from holdfast_runtime.slot.batch_plan import BatchPlan, SettledPartition, Turn
 from holdfast_runtime.slot.report import TaskReport
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
@@ -44,6 +46,8 @@ class LoopSnapshot:
     skew: int = 0
     """How far the batch clock is ahead of the host's clock."""
     joined: JoinedTasks = field(default_factory=JoinedTasks)
+    began: Mapping[StreamPartition, int] = field(default_factory=dict)
+    """Partition -> where it ended when the attempt began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +66,27 @@ class AttemptInputs:
     own: frozenset[str] = frozenset()
     """Intermediate streams: records that exist before a run begins are those of an earlier run."""
     joins: tuple[JoinedSides, ...] = ()
+    tables: tuple[FedTable, ...] = ()
+    shared: frozenset[StreamPartition] = frozenset()
+    """Side inputs that each location reads for itself."""
 
     @property
     def partitions(self) -> frozenset[StreamPartition]:
         """All partitions that are read."""
-        return frozenset(partition for inputs in self.inputs.values() for partition in inputs)
+        return self.shared.union(*self.inputs.values())
 
 
 def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, jump: Jump | None = None) -> Offsets:
     """Return the offsets after the next batch; `before` itself if there is none. `jump`: the batch makes it."""
     found = before if jump is None else jumped(before, jump, reading.partitions)
     _check_same(found, seen)
+    now = max(seen.now, before.now)
+    if seen.first and reading.tables:
+        tables = table_starts(found, reading.tables, reading.partitions, seen.bounds, now)
+    else:
+        tables = unchanged(found)
+    stood = {one: found.positions[one] for one in tables.moves}
+    found = replace(found, positions={**found.positions, **tables.moves})
     fresh = {one: _first(one, before, reading, seen) for one in reading.partitions if one not in found.positions}
     positions = {**found.positions, **fresh}
     ends = dict(found.ends)
@@ -81,15 +95,19 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
             ends[partition] = seen.bounds[partition].end
     sizes = {**found.record_bytes, **{stream: ceil(size) for stream, size in seen.record_bytes.items()}}
     backlogs = _backlogs(reading, seen, positions, ends, {**seen.assumed_bytes, **sizes, **seen.record_bytes})
-    now = max(seen.now, before.now)
     new = {child: first for child, first in reading.after.items() if child in fresh}
     noticed = noticed_now(before.noticed, new, seen.bounds, now, reading.grace)
     after = after_grace(reading.after, noticed, ends)
     # A jump gets a range even if nothing is read there: the tasks' state must follow it in this batch.
-    jumps = {} if jump is None else {partition: (to, to) for partition, to in jump.to.items()}
+    moved = {**tables.moves, **({} if jump is None else jump.to)}
+    jumps = {partition: (to, to) for partition, to in moved.items()}
     held = _held(reading, seen, backlogs)
     ranges = {**jumps, **plan_ranges(backlogs, reading.limits, after, held)}
-    taking_part = [task for task, inputs in reading.inputs.items() if _takes_part(task, inputs, ranges, seen, now)]
+    # A location without a task in this batch reads shared partitions when it has one.
+    everyone = seen.first or not reading.shared.isdisjoint(ranges)
+    taking_part = [
+        task for task, inputs in reading.inputs.items() if everyone or _takes_part(task, inputs, ranges, seen, now)
+    ]
     if not taking_part:
         return before
     return Offsets(
@@ -101,29 +119,53 @@ def next_offsets(before: Offsets, reading: AttemptInputs, seen: LoopSnapshot, ju
         starts={partition: start for partition, (start, _) in ranges.items()},
         taking_part=tuple(taking_part),
         ids={**found.ids, **seen.ids},
-        jumped={} if jump is None else jump.found,
+        jumped=stood if jump is None else {**stood, **jump.found},
         jump=before.jump if jump is None else jump.id,
         noticed=noticed,
         skew=seen.skew,
         record_bytes=sizes,
+        tables=tables.generations,
+        incomplete=tables.incomplete,
+        table_inputs=_table_inputs(before, reading, tables, positions),
     )
 
 
+def _table_inputs(
+    before: Offsets, reading: AttemptInputs, tables: TableStarts, positions: Mapping[StreamPartition, int]
+) -> dict[StreamPartition, int]:
+    """Return where each location has to start with its side inputs, if it holds nothing or less."""
+    begun = {table.name for table in reading.tables if tables.generations[table.name] == before.batch + 1}
+    renewed = {source for table in reading.tables if table.name in begun for source in table.sources}
+    known = before.table_inputs
+    return {
+        one: positions[one] if one.stream in renewed or one in tables.moves else known.get(one, positions[one])
+        for one in sorted(reading.shared)
+    }
+
+
 def held_inputs(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> list[str]:
-    """Return which streams are not read on for now because of joins, and why, one sentence each."""
-    if not reading.joins:
+    """Return which streams are not read on for now because of joins or tables, and why, one sentence each."""
+    if not reading.joins and not reading.tables:
         return []
     positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
     held = _held(reading, seen, _backlogs(reading, seen, positions, after.ends, {}))
     return sorted(set(held.values()))
 
 
+def tables_left(after: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> dict[str, int]:
+    """Return table that inputs wait for -> how many records of its side inputs are to be read after a batch."""
+    positions = {**dict.fromkeys(reading.partitions, 0), **after.positions}
+    return {name: one.left for name, one in loading_tables(reading.tables, positions, seen.began).items()}
+
+
 def _held(
     reading: AttemptInputs, seen: LoopSnapshot, backlogs: Mapping[StreamPartition, Backlog]
 ) -> Mapping[StreamPartition, str]:
-    """Return the partitions of joined streams that are not read on, each with the reason."""
+    """Return the partitions that are not read on, because of joins or of tables, each with the reason."""
     unread = {partition for partition, backlog in backlogs.items() if backlog.lag}
-    return held_partitions(reading.joins, reading.inputs, seen.joined, unread)
+    at = {partition: backlog.position for partition, backlog in backlogs.items()}
+    waiting = waiting_inputs(loading_tables(reading.tables, at, seen.began), reading.tables, backlogs)
+    return {**held_partitions(reading.joins, reading.inputs, seen.joined, unread), **waiting}
 
 
 def _first(partition: StreamPartition, before: Offsets, reading: AttemptInputs, seen: LoopSnapshot) -> int:
@@ -158,7 +200,7 @@ def _takes_part(
     now: int,
 ) -> bool:
     wake = seen.wakes.get(task)
-    return seen.first or (wake is not None and wake <= now) or any(partition in ranges for partition in inputs)
+    return (wake is not None and wake <= now) or any(partition in ranges for partition in inputs)
 
 
 def _backlogs(
@@ -193,7 +235,8 @@ def batch_to(end: Offsets, inputs: Mapping[str, Sequence[StreamPartition]], epoc
         )
         for task in end.taking_part
     }
-    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew)
+    shared = {one: (start, end.positions[one]) for one, start in end.table_inputs.items()}
+    return BatchPlan(end.batch, epoch, end.now, first, turns, end.skew, end.tables, shared)
 
 
 def _settled(end: Offsets) -> dict[StreamPartition, SettledPartition]:
@@ -237,6 +280,8 @@ class TaskLedger:
     """Task -> step -> rows that a join has put aside."""
     marks: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
     """Task -> its watermark, and what holds it back."""
+    began: dict[StreamPartition, int] = field(default_factory=dict)
+    """Partition -> where it ended when the attempt looked first."""
 
     def seen(
         self,
@@ -246,6 +291,7 @@ class TaskLedger:
         assumed: Mapping[str, float] | None = None,
     ) -> LoopSnapshot:
         """Return what the decision about the next batch is based on."""
+        self.began = self.began or {partition: one.end for partition, one in bounds.items()}
         return LoopSnapshot(
             bounds,
             time.now,
@@ -256,6 +302,7 @@ class TaskLedger:
             ids=ids or {},
             skew=time.skew,
             joined=JoinedTasks(self.stream_marks, self.unjoined),
+            began=self.began,
         )
 
     def note(self, tasks: Iterable[TaskReport], now: int, *, replay: bool) -> None:

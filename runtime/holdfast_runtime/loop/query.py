@@ -35,6 +35,7 @@ from holdfast_runtime.loop.next_batch import (
     held_inputs,
     lag,
     next_offsets,
+    tables_left,
 )
 from holdfast_runtime.loop.source import OffsetServer
 from holdfast_runtime.loop.stopping import StopCondition, Totals, WaitEndedError, patiently
@@ -115,6 +116,7 @@ class _Runner:
         """The planner's last answer, until its batch is run."""
         self._lag = 0
         self._held: list[str] = []
+        self._loading: Mapping[str, int] = {}
         self._planned_in = 0.0
         self._ran = False
         """Whether Spark has run a batch of this query."""
@@ -203,10 +205,11 @@ class _Runner:
     def _next(self, before: Offsets, seen: LoopSnapshot, jump: Jump | None) -> Offsets:
         after = next_offsets(before, self._loop.reading, seen, jump)
         idle = after is before
-        if idle and self._loop.reading.inputs.keys() <= self._standing.ended:
+        if self._loop.reading.inputs.keys() <= self._standing.ended and (idle or self._only_tables(after)):
             return self._over(EndCause.COMPLETED, before)
         totals, self._lag = self._totals, lag(self._loop.reading, seen, after)
         self._held = held_inputs(after, self._loop.reading, seen)
+        self._loading = tables_left(after, self._loop.reading, seen)
         # Unread new partitions that wait for their parents count as work, though nothing is read meanwhile.
         done = idle and not self._lag
         ending = self._loop.until.reached(batches=totals.batches, seconds=totals.seconds, idle=done)
@@ -214,6 +217,11 @@ class _Runner:
             return self._over(ending, before)
         self._answered = None if idle else after
         return after
+
+    def _only_tables(self, after: Offsets) -> bool:
+        """Whether a batch would do nothing but change tables."""
+        fed = {source for table in self._loop.reading.tables for source in table.sources}
+        return bool(after.starts) and all(partition.stream in fed for partition in after.starts)
 
     def _waits(self, error: AwayError) -> None:
         """Report what the batch waits for, but not at each try."""
@@ -260,11 +268,13 @@ class _Runner:
         self, offsets: Offsets, slots: Sequence[SlotReport], tasks: Sequence[TaskReport], seconds: float
     ) -> Progress:
         streams, late, misplaced, failed = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        unkeyed = Counter[str]()
         for task in tasks:
             streams.update(task.rows_out)
             late.update(task.late)
             misplaced.update(task.misplaced)
             failed.update(task.failed)
+            unkeyed.update(task.unkeyed)
         slowest = max((slot.phases for slot in slots), key=lambda phases: sum(phases.values()), default={})
         spark = max(0.0, seconds * 1000 - self._planned_in - sum(slowest.values()))
         rows_in, rows_out = sum(task.rows_in for task in tasks), streams.total()
@@ -285,6 +295,9 @@ class _Runner:
             held_back="; ".join([*self._held, *([] if held_back is None else [held_back])]) or None,
             state_bytes=sum(self._standing.state_bytes.values()),
             buffered=self._standing.buffered(),
+            loading=self._loading,
+            incomplete=offsets.incomplete,
+            unkeyed=dict(unkeyed),
             late=dict(late),
             ahead=sum(task.ahead for task in tasks),
             first_ahead=next((task.first_ahead for task in tasks if task.first_ahead is not None), None),

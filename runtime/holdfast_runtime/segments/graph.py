@@ -16,23 +16,24 @@ import pyarrow as pa
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import split_compute
 from holdfast.planning.graph import makes_stream
-from holdfast.planning.join_columns import split_join
+from holdfast.planning.join_columns import JoinColumn, TableColumns, split_join, split_table
 from holdfast.planning.plan import Plan
-from holdfast.planning.run_checks import not_built
+from holdfast.planning.sql.items import quoted
 from holdfast.planning.types.ddl import parse_schema
 from holdfast.spec.app import AppSpec
 from holdfast.spec.kept_state import table_name
 from holdfast.spec.partial_aggregates import partial_aggregates
 from holdfast.spec.steps import Aggregate, Join, Lookup, Step
 from holdfast.spec.streams import Table
+from holdfast.spec.values import millis
 from holdfast_runtime.columns.key_columns import check_key_types
 from holdfast_runtime.segments.union import UnionLayout
 from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.failures import FailedRow
 from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.joins.join_plan import JoinPlan
-from holdfast_runtime.steps.lookup import LookupPlan
-from holdfast_runtime.steps.tables.kept_table import TableShape
+from holdfast_runtime.steps.lookup import FOUND, LookupPlan
+from holdfast_runtime.steps.tables.kept_table import GONE, SET, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
 from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
@@ -106,6 +107,23 @@ class GraphNode:
 
 
 @dataclass(frozen=True, slots=True)
+class FedTable:
+    """A table with side inputs, or one that attempts may start anew."""
+
+    name: str
+    sources: tuple[str, ...]
+    """Its side inputs; none if steps write it."""
+    shape: TableShape
+    broadcast: bool
+    """One copy per location, which slots keep beside the tasks' stores; otherwise each task writes its own rows."""
+    bootstrap: bool
+    anew: bool
+    """Whether each attempt starts it anew."""
+    max_age: int | None
+    """Milliseconds after which an attempt starts it anew; None: never."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledGraph:
     """All nodes with their levels."""
 
@@ -114,6 +132,12 @@ class CompiledGraph:
     """The last level, where sinks are. Always even."""
     dropped: tuple[str, ...] = ()
     """Steps without a node: their rows are never written, and they keep no state."""
+    tables: tuple[FedTable, ...] = ()
+
+    @property
+    def side_inputs(self) -> frozenset[str]:
+        """The streams that feed tables."""
+        return frozenset(source for table in self.tables for source in table.sources)
 
     @property
     def sources(self) -> tuple[GraphNode, ...]:
@@ -168,23 +192,22 @@ class CompiledGraph:
 
 def compile_graph(spec: AppSpec, plan: Plan, select_schema: SelectSchema) -> CompiledGraph:
     """Compile a valid app. `select_schema` is called once per `select`, in order of flow."""
-    require_built(spec)
     flow = _Flow({step.name: step for step in spec.steps}, plan, select_schema, partial=partial_aggregates(spec))
     flow.tables = {table.name: table for table in spec.tables}
     needed = _needed(flow.steps)
     for name in sorted({source for step in spec.steps for source in step.inputs}):
         if name not in flow.steps or makes_stream(flow.steps[name]):
             flow.add_source(name)
+    for table in spec.tables:
+        if table.sources is not None:
+            flow.add_fed_table(table, table.sources)
     for planned in plan.steps:
         if planned.name in needed:
             flow.add_step(flow.steps[planned.name])
+    for table in spec.tables:
+        if table.sources is None and (not table.persistent or table.max_age is not None):
+            flow.fed[table.name] = flow.fed_table(table, (), flow.table_shape(table.name))
     return flow.compiled(tuple(planned.name for planned in plan.steps if planned.name not in needed))
-
-
-def require_built(spec: AppSpec) -> None:
-    """Raise `NotBuiltError` if the app uses what this release can plan but not run."""
-    for problem in not_built(spec):
-        raise UserActionError(problem.message, code="NotBuiltError")
 
 
 def _needed(steps: Mapping[str, Step]) -> set[str]:
@@ -217,6 +240,49 @@ class _Flow:
     sent: dict[str, AggregatePlan] = field(default_factory=dict)
     """Aggregate to which partials are sent -> what it computes."""
     tables: Mapping[str, Table] = field(default_factory=dict)
+    fed: dict[str, FedTable] = field(default_factory=dict)
+    computed: dict[str, TableColumns | None] = field(default_factory=dict)
+    """Broadcast table -> what its look-ups have to compute."""
+
+    def add_fed_table(self, table: Table, sources: tuple[str, ...]) -> None:
+        """Add a table with side inputs, and how its tasks write it."""
+        shapes = [self._add_side_input(table, source) for source in sources]
+        self.fed[table.name] = self.fed_table(table, sources, shapes[0])
+
+    def fed_table(self, table: Table, sources: tuple[str, ...], shape: TableShape) -> FedTable:
+        return FedTable(
+            name=table.name,
+            sources=sources,
+            shape=shape,
+            broadcast=table.distribution == "Broadcast",
+            bootstrap=table.bootstrap,
+            anew=not table.persistent,
+            max_age=None if table.max_age is None else millis(table.max_age),
+        )
+
+    def _add_side_input(self, table: Table, source: str) -> TableShape:
+        columns = arrow_schema(self.plan.stream(source).rows)
+        given, items = pa.schema([*columns, GONE, *([SET] if table.versioned else [])]), table.select
+        parts = None if items is None else split_table(items, columns.names)
+        shape = TableShape(table.key, given, None if parts is None else parts.kept)
+        if table.distribution == "Broadcast":
+            # Locations read side inputs for themselves, without Spark: what it has to compute is so for each look-up.
+            self.computed[table.name] = parts
+            check_key_types([shape.kept.field(name) for name in shape.kept.names[: len(table.key)]], table.name)
+            return shape
+        if source not in self.read_as:
+            node = GraphNode(len(self.nodes), source, SOURCE, (), 0, given)
+            self.nodes.append(node)
+            self.read_as[source] = node.index
+        at = self.read_as[source]
+        step = Step.model_construct(name=f"{source} to {table.name}", inputs=(source,), to_table=table.name)
+        if items is not None and parts is not None and parts.computed:
+            at = self._add(_select(step, (*items, *map(quoted, given.names[len(columns.names) :]))), (at,)).index
+            shape = TableShape(table.key, self.nodes[at].schema)
+        self._check_key(step, at, table.key)
+        level = _level("toTable", [self.nodes[at]])
+        self.nodes.append(GraphNode(len(self.nodes), step.name, "toTable", (at,), level, given, step, table=shape))
+        return shape
 
     def add_source(self, name: str) -> None:
         made = name in self.steps
@@ -263,7 +329,7 @@ class _Flow:
         if step.to_table is not None:
             self._check_key(step, inputs[0], self.tables[step.to_table].key)
             written = bool(self._writers(step.to_table) or self.tables[step.to_table].schema_)
-            table = self._table(step.to_table) if written else TableShape(self.tables[step.to_table].key, schema)
+            table = self.table_shape(step.to_table) if written else TableShape(self.tables[step.to_table].key, schema)
         node = GraphNode(len(self.nodes), step.name, step.verb, inputs, level, schema, step, plan, join, table=table)
         self.nodes.append(node)
         if step.on_error == "DeadLetter" and step.verb in SQL_VERBS:
@@ -289,22 +355,32 @@ class _Flow:
 
     def _add_lookup(self, step: Step, verb: Lookup, given: int) -> GraphNode:
         """Add the step itself, behind the writers of its table, and a select behind it where it needs one."""
-        rows, table = self.nodes[given].schema, self._table(verb.table)
+        rows, table = self.nodes[given].schema, self.table_shape(verb.table)
         self._check_key(step, given, verb.on)
-        parts = split_join(verb, tuple(rows.names), tuple(table.given.names))
-        plan = LookupPlan(verb.on, verb.type == "Inner", parts.columns, rows, table, table_name(verb.table))
+        computed = self.computed.get(verb.table)
+        seen = table.columns if computed is None else computed.seen
+        parts = split_join(verb, tuple(rows.names), seen)
+        columns, select = (parts.columns, ()) if computed is None else _looked_up(parts.columns, computed)
+        shared = self.tables[verb.table].distribution == "Broadcast"
+        kept_as = verb.table if shared else table_name(verb.table)
+        plan = LookupPlan(verb.on, verb.type == "Inner", columns, rows, table, kept_as, shared)
         writers = [node.level for node in self._writers(verb.table)]
         level = max(_level(step.verb, [self.nodes[given]]), *writers, 0)
         node = GraphNode(len(self.nodes), step.name, step.verb, (given,), level, plan.schema, step, lookup=plan)
         self.nodes.append(node)
-        return self._add(_select(step, parts.after), (node.index,)) if parts.after else node
+        for items in (select, parts.after):
+            if items:
+                node = self._add(_select(step, items), (node.index,))
+        return node
 
     def _writers(self, table: str) -> list[GraphNode]:
         """Return the steps so far that write a table: those of a circle come behind their look-up."""
         return [node for node in self.nodes if node.step is not None and node.step.to_table == table]
 
-    def _table(self, name: str) -> TableShape:
-        """Return the columns of a table: as declared, or of its writers."""
+    def table_shape(self, name: str) -> TableShape:
+        """Return the columns of a table: those of its side inputs, as declared, or of its writers."""
+        if name in self.fed:
+            return self.fed[name].shape
         declared = self.tables[name]
         if declared.schema_ is not None:
             return TableShape(declared.key, arrow_schema(parse_schema(declared.schema_)))
@@ -340,7 +416,7 @@ class _Flow:
         last = deepest + deepest % 2
         ends = (*SINK_VERBS, FAILURES)
         nodes = [replace(node, level=last) if node.verb in ends else node for node in self.nodes]
-        return CompiledGraph(_merged_late(nodes), last, dropped)
+        return CompiledGraph(_merged_late(nodes), last, dropped, tuple(self.fed.values()))
 
     def _schema(self, step: Step, given: list[GraphNode]) -> pa.Schema:
         schema: pa.Schema = given[0].schema
@@ -355,6 +431,26 @@ class _Flow:
         for other in given[1:]:
             _check_columns(step, given[0], other)
         return schema
+
+
+def _looked_up(wanted: tuple[JoinColumn, ...], table: TableColumns) -> tuple[tuple[JoinColumn, ...], tuple[str, ...]]:
+    """Return what to look up for these columns, and the select that computes those that the table does not keep."""
+    columns, items = list[JoinColumn](), list[str]()
+    for one in wanted:
+        made = table.computed.get(one.column) if one.side == "right" else None
+        if made is None:
+            columns.append(one)
+            items.append(quoted(one.name))
+        else:
+            text, at = made.text, len(columns)
+            for number, (name, kept) in enumerate(made.given):
+                columns.append(JoinColumn("right", kept, f"{name}_{at + number}"))
+                text = text.replace(quoted(name), quoted(columns[-1].name))
+            # Where nothing was found, there is no row to compute anything of.
+            items.append(f"CASE WHEN {quoted(FOUND)} THEN {text} END AS {quoted(one.name)}")
+    if len(columns) == len(items) and all(item.startswith("`") for item in items):
+        return tuple(columns), ()
+    return (*columns, JoinColumn("right", FOUND, FOUND)), tuple(items)
 
 
 def _select(step: Step, items: tuple[str, ...]) -> Step:

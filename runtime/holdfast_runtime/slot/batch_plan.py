@@ -63,6 +63,10 @@ class BatchPlan:
     """Task that takes part -> its turn."""
     skew: int = 0
     """How far the batch clock is ahead of the host's clock."""
+    tables: Mapping[str, int] = field(default_factory=dict)
+    """Table with side inputs -> its generation: what is held of another one is dropped."""
+    table_inputs: Mapping[StreamPartition, tuple[int, int]] = field(default_factory=dict)
+    """Partition that each location reads for its tables -> where this generation began, and how far this batch goes."""
 
     @property
     def wall(self) -> int:
@@ -81,12 +85,14 @@ class BatchPlan:
             ]
             for task, turn in self.turns.items()
         }
-        return json.dumps([self.batch, self.epoch, self.now, self.skew, self.first, turns], separators=(",", ":"))
+        shared = [[str(partition), *bounds] for partition, bounds in self.table_inputs.items()]
+        head = [self.batch, self.epoch, self.now, self.skew, self.first]
+        return json.dumps([*head, turns, dict(self.tables), shared], separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> "BatchPlan":
         """Return the plan from the text that `text` made."""
-        batch, epoch, now, skew, first, tree = json.loads(text)
+        batch, epoch, now, skew, first, tree, tables, shared = json.loads(text)
         turns = {
             task: Turn(
                 number,
@@ -97,7 +103,8 @@ class BatchPlan:
             )
             for task, (number, ranges, ended, jumped, gave) in tree.items()
         }
-        return cls(batch, epoch, now, first, turns, skew)
+        table_inputs = {parse_partition(name): (start, end) for name, start, end in shared}
+        return cls(batch, epoch, now, first, turns, skew, tables, table_inputs)
 
 
 def check_offsets(store: TaskStore, turn: Turn) -> None:

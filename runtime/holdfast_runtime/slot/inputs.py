@@ -75,17 +75,29 @@ class RangeInput:
     rows: TimedRows
     deliveries: list[Delivery] = field(default_factory=list)
     """Control messages among the records."""
+    delivered_at: list[int] = field(default_factory=list)
+    """The offset of each of them."""
+    ends: list[int] = field(default_factory=list)
+    """The offsets of records that end a data set, where such records are looked for."""
     latest: int | None = None
     """The latest event time that is not too far ahead."""
     letters: pa.RecordBatch | None = None
     """Dead letters for records that could not be decoded, if the stream wants them."""
+    nulls: pa.RecordBatch | None = None
+    """The records without a value, if there are any."""
 
 
 class InputReader:
     """Reads and decodes one stream."""
 
-    def __init__(self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool) -> None:
-        """`typed`: records start with a type byte, because the stream carries control messages."""
+    def __init__(
+        self, name: str, declared: Stream | None, schema: pa.Schema, *, typed: bool, ends: bool = False
+    ) -> None:
+        """`typed`: records start with a type byte, because the stream carries control messages.
+
+        `ends`: records with the header `DATASET_END` are not rows.
+        """
+        self._ends = ends
         self._name, self._declared, self._schema, self._typed = name, declared, schema, typed
         self._codec: Codec = codec_for(declared.format if declared is not None else "json", schema)
         self._mode = declared.on_decode_error if declared is not None else "Fail"
@@ -124,20 +136,21 @@ class InputReader:
         report.bytes_read[self._name] = report.bytes_read.get(self._name, 0) + records.nbytes
         if settled is not None:
             self._count_misplaced(wanted.partition, records, settled, report)
-        deliveries: list[Delivery] = []
+        deliveries, delivered_at, ends = list[Delivery](), list[int](), list[int]()
+        if self._ends:
+            records, ends = _without_ends(records)
         if self._typed:
-            records, deliveries = _split(records, wanted.partition)
+            records, deliveries, delivered_at = _split(records, wanted.partition)
         decoded = self._codec.decode(records.column("value"))
-        report.tombstones += len(decoded.nulls)
+        nulls = records.take(pa.array(decoded.nulls)) if len(decoded.nulls) else None
         offsets = records.column("offset").take(pa.array(decoded.good))
         if self._column is None and self._typed:
             letters = self._bad(wanted.partition, records, decoded.bad, report)
             times = records.column("timestamp").take(pa.array(decoded.good))
             unknown = pc.equal(times, NO_TIME)
             origins = (RowOrigin(wanted.partition, offsets),)
-            return RangeInput(
-                TimedRows(decoded.rows, pc.if_else(unknown, None, times), origins), deliveries, letters=letters
-            )
+            rows = TimedRows(decoded.rows, pc.if_else(unknown, None, times), origins)
+            return RangeInput(rows, deliveries, delivered_at, ends, letters=letters, nulls=nulls)
         timed, bad = self._timed(decoded.rows, wanted.partition, offsets), decoded.bad
         ahead = far_ahead(timed.times, self._event_time, now)
         _say_ahead(ahead, wanted.partition, lambda row: offsets[row].as_py(), report)
@@ -148,7 +161,7 @@ class InputReader:
             timed = timed.where(np.isin(decoded.good, list(first), invert=True))
             report.undecoded -= len(first)
         letters = self._bad(wanted.partition, records, sorted(bad, key=lambda one: one.index), report)
-        return RangeInput(timed, deliveries, ahead.latest, letters)
+        return RangeInput(timed, deliveries, delivered_at, ends, ahead.latest, letters, nulls)
 
     def _count_misplaced(
         self, at: StreamPartition, records: pa.RecordBatch, settled: SettledPartition, report: TaskReport
@@ -218,18 +231,31 @@ def _say_ahead(ahead: FarAheadRows, at: StreamPartition, offset: Callable[[int],
         report.ahead += len(ahead.rows) - 1
 
 
-def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery]]:
-    """Return user records without their type byte, and the control messages."""
+DATASET_END = ("holdfast-dataset", b"end")
+"""The header of a record that ends a data set."""
+
+
+def _without_ends(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
+    """Return records without those that end a data set, and the offsets of these."""
+    if "headers" not in records.schema.names:
+        return records, []
+    headers = records.column("headers").to_pylist()
+    ends = np.array([DATASET_END in [(one["key"], one["value"]) for one in some or ()] for some in headers], bool)
+    return records.filter(pa.array(~ends)), records.column("offset").filter(pa.array(ends)).to_pylist()
+
+
+def _split(records: pa.RecordBatch, at: StreamPartition) -> tuple[pa.RecordBatch, list[Delivery], list[int]]:
+    """Return user records without their type byte, the control messages, and the offsets of these."""
     values = records.column("value")
     kinds = pc.binary_slice(values, 0, 1)
     users = pc.fill_null(pc.equal(kinds, b"\0"), False)  # noqa: FBT003 - Arrow's own
-    deliveries = []
+    deliveries, offsets = [], []
     for place in np.flatnonzero(~users.to_numpy(zero_copy_only=False)):
-        where = f"{at} at offset {records.column('offset')[place].as_py()}"
-        message = decode(values[place].as_py(), where)
+        offsets.append(records.column("offset")[place].as_py())
+        message = decode(values[place].as_py(), f"{at} at offset {offsets[-1]}")
         assert not isinstance(message, UserRecord)  # noqa: S101 - its type byte says so
         deliveries.append(Delivery(at, message))
     if deliveries:
         records = records.filter(users)
     bare = pc.binary_slice(records.column("value"), 1, _LONGEST)
-    return records.set_column(records.schema.get_field_index("value"), "value", bare), deliveries
+    return records.set_column(records.schema.get_field_index("value"), "value", bare), deliveries, offsets

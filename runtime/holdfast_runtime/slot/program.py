@@ -23,6 +23,9 @@ from holdfast_runtime.state.storage import Storage
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
 
+TABLES = "tables"
+"""The folder of Broadcast tables beside the stores of tasks."""
+
 
 @dataclass(frozen=True, slots=True)
 class StatePlaces:
@@ -157,6 +160,8 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
     farthest = max((millis(one.max_ahead) for one in times), default=millis(MAX_AHEAD))
     sources = {}
     for node in compiled.sources:
+        if node.name in compiled.side_inputs:
+            continue  # tables have no event time, and no end
         stream = declared.get(node.name)
         event_time = None if stream is None else stream.event_time
         idle = None if event_time is None or event_time.idle_after is None else millis(event_time.idle_after)
@@ -179,7 +184,8 @@ def clock_plan(program: Program, task: str) -> ClockPlan:
             told[stream_name] = ClockTarget(count_of(plan, stream_name), before | reach[node.index], writers)
             behind[stream_name] = behind.get(stream_name, frozenset()) | timers[node.index]
     asking = {node.name: reach[node.index] for node in compiled.nodes if node.verb in TIMED_VERBS}
-    return ClockPlan(task, program.tasks[task], sources, asking, told, behind, farthest, _delays(compiled))
+    inputs = tuple(one for one in program.tasks[task] if one.stream not in compiled.side_inputs)
+    return ClockPlan(task, inputs, sources, asking, told, behind, farthest, _delays(compiled))
 
 
 def kept_event_time(compiled: CompiledGraph, node: GraphNode, declared: Mapping[str, Stream]) -> str | None:

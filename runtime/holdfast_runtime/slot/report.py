@@ -17,9 +17,11 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserActionError, WorldChangeError
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.slot.task_clock import PendingMessages
 from holdfast_runtime.steps.context import StepClock
+from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 
 _LISTED = 8
 """How many tasks a message names."""
@@ -48,7 +50,9 @@ class TaskReport:
     undecoded: int = 0
     unwritable: int = 0
     tombstones: int = 0
-    """Records whose value is null."""
+    """Records of main inputs whose value is null."""
+    unkeyed: dict[str, int] = field(default_factory=dict)
+    """Side input, or table -> records and rows without a key, which no table keeps."""
     misplaced: dict[str, int] = field(default_factory=dict)
     """Stream -> records whose key belongs to another partition since the stream grew."""
     failed: dict[str, int] = field(default_factory=dict)
@@ -75,6 +79,11 @@ class TaskReport:
         """Count rows that were late for a step."""
         if rows:
             self.late[step] = self.late.get(step, 0) + rows
+
+    def note_unkeyed(self, name: str, rows: int) -> None:
+        """Count records of a side input, or rows for a table, that have no key."""
+        if rows:
+            self.unkeyed[name] = self.unkeyed.get(name, 0) + rows
 
     def note_ahead(self, said: Sequence[str]) -> None:
         """Count records or watermarks that are too far ahead, given as one sentence each."""
@@ -208,6 +217,10 @@ class TurnNote:
     letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     """Dead letter stream -> the dead letters of this turn."""
     phases: dict[str, float] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    """Table with side inputs -> its generation."""
+    dataset_ends: Mapping[StreamPartition, Sequence[DatasetEnd]] = field(default_factory=dict)
+    """Partition of a side input -> the ends of data sets in it."""
 
     def add_letters(self, stream: str, letters: pa.RecordBatch) -> None:
         """Add dead letters of this turn to those of a stream."""

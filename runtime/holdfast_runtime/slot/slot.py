@@ -141,7 +141,8 @@ class Slot:
 
     def _read(self, store: TaskStore, report: TaskReport) -> tuple[TurnNote, Rows]:
         """Read the ranges of a task's turn, and advance its event time."""
-        turn, plan, note = self._turns[store.task], self._plan, TurnNote(report)
+        turn, plan = self._turns[store.task], self._plan
+        note = TurnNote(report, generations=plan.tables)
         with self._trusting(store.task):
             check_offsets(store, turn)
         with self._phases.measured("fetch"):
@@ -157,6 +158,7 @@ class Slot:
             for step, mark in now.watermarks.items()
         }
         note.telling, note.letters, report.wake = now.telling, fetched.letters, now.wake
+        note.dataset_ends = fetched.dataset_ends
         report.stream_marks = dict(now.streams)
         report.note_ahead(now.disbelieved)
         _put(store, CONTROL, now.control)
@@ -175,6 +177,8 @@ class Slot:
         return note, made
 
     def _stepped(self, level: int, note: TurnNote, rows: Rows, tables: TaskTables) -> Rows:
+        with self._phases.measured("tables"):
+            self._shop.shared_tables.bring_up(self._plan, note.report, self._at)
         with self._phases.measured("steps"), self._trusting(note.report.task):
             return self._shop.run_steps(level, rows, note, tables)
 

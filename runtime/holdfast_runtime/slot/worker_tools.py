@@ -29,6 +29,8 @@ from holdfast_runtime.slot.inputs import InputReader
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
 from holdfast_runtime.slot.program import ClockPlan, Program, clock_plan, count_of, kept_event_time, typed_streams
 from holdfast_runtime.slot.report import TaskReport, TurnNote
+from holdfast_runtime.slot.shared_tables import SharedTables
+from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
 from holdfast_runtime.slot.task_clock import held, waits
 from holdfast_runtime.steps.aggregate import AggregateStep
 from holdfast_runtime.steps.apply import UserFunction, apply_apart, apply_or_name
@@ -39,8 +41,9 @@ from holdfast_runtime.steps.join import JoinStep
 from holdfast_runtime.steps.late_rows import LeavesOutLateRows, late_letters
 from holdfast_runtime.steps.lookup import LookupStep
 from holdfast_runtime.steps.process import InheritedNames, ProcessStep
+from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
-from holdfast_runtime.steps.to_table import ToTableStep
+from holdfast_runtime.steps.to_table import DatasetInputs, ToTableStep
 from holdfast_runtime.steps.windows.partial_aggregate import PartialAggregateStep
 from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
@@ -60,6 +63,8 @@ class TurnInput:
     deliveries: list[Delivery] = field(default_factory=list)
     latest: dict[StreamPartition, int] = field(default_factory=dict)
     letters: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    dataset_ends: dict[StreamPartition, list[DatasetEnd]] = field(default_factory=dict)
+    """Partition of a side input -> the ends of data sets in it."""
 
 
 class WorkerTools:
@@ -78,12 +83,9 @@ class WorkerTools:
         """The nodes whose rows travel from each level to the next."""
         self._declared = {stream.name: stream for stream in spec.streams}
         self._typed = typed_streams(spec, plan)
-        self._readers = {
-            node.name: InputReader(
-                node.name, self._declared.get(node.name), node.schema, typed=node.name in self._typed
-            )
-            for node in compiled.sources
-        }
+        self._side_inputs = compiled.side_inputs
+        self._readers = {node.name: self._reader(node) for node in compiled.sources}
+        self.shared_tables = SharedTables(program, streams, self._shared_readers())
         self._letter_targets = {name: self._letter_target(name) for name in spec.dead_letters}
         self._targets = {node.index: self._target(node) for node in compiled.sinks}
         self._runs = {node.index: self._prepared(node) for node in compiled.nodes if node.verb not in _RUN_ELSEWHERE}
@@ -99,7 +101,11 @@ class WorkerTools:
             stream = wanted.partition.stream
             arrived = self._readers[stream].read(wanted, self.streams, now, report, turn.settled.get(wanted.partition))
             parts.setdefault(stream, []).append(arrived.rows)
-            fetched.deliveries += arrived.deliveries
+            if stream in self._side_inputs:
+                fetched.dataset_ends[wanted.partition] = dataset_ends(arrived)
+            else:
+                fetched.deliveries += arrived.deliveries
+                report.tombstones += 0 if arrived.nulls is None else arrived.nulls.num_rows
             if arrived.latest is not None:
                 fetched.latest[wanted.partition] = arrived.latest
             if arrived.letters is not None:
@@ -145,6 +151,19 @@ class WorkerTools:
         for stream, partitions, message in note.says:
             outbox.say(stream, partitions, message)
         return outbox
+
+    def _reader(self, node: GraphNode) -> InputReader | SideInputReader:
+        typed, declared = node.name in self._typed, self._declared.get(node.name)
+        if declared is not None and node.name in self._side_inputs:
+            return SideInputReader(declared, node.schema, typed=typed)
+        return InputReader(node.name, declared, node.schema, typed=typed)
+
+    def _shared_readers(self) -> dict[str, SideInputReader]:
+        given = {one: table.shape.given for table in self.program.compiled.tables for one in table.sources}
+        return {
+            name: SideInputReader(self._declared[name], schema, typed=name in self._typed)
+            for name, schema in given.items()
+        }
 
     def _put_aside(self, node: GraphNode, failed: TimedRows, note: TurnNote) -> None:
         """Turn rows on which Spark SQL failed into dead letters."""
@@ -202,12 +221,15 @@ class WorkerTools:
         """Return how a step that writes or looks up a table runs; None for other verbs."""
         if node.lookup is not None:
             lookup = LookupStep(node.lookup)
+            if node.lookup.shared:
+                return lambda rows, _, __: lookup.run(rows[0], self.shared_tables)
             return lambda rows, _, tables: lookup.run(rows[0], tables)
         if node.table is not None:
-            before = self.program.compiled.nodes[: node.index]
-            first = all(one.step is None or one.step.to_table != step.to_table for one in before)
-            writer = ToTableStep(node.table, state_name(step), first=first)
-            return lambda rows, _, tables: writer.run(rows[0], tables)
+            nodes = self.program.compiled.nodes
+            writers = [one.index for one in nodes if one.step is not None and one.step.to_table == step.to_table]
+            first, last = node.index == writers[0], node.index == writers[-1]
+            writer = ToTableStep(node.table, state_name(step), first=first, last=last)
+            return lambda rows, note, tables: self._stored(writer, step, rows[0], note, tables)
         return None
 
     def _clock(self, step: str, note: TurnNote) -> StepClock:
@@ -275,6 +297,21 @@ class WorkerTools:
         if process.unfired is not None:
             note.unfired[process.name] = process.unfired
         return made
+
+    def _stored(
+        self, writer: ToTableStep, step: Step, rows: TimedRows, note: TurnNote, tables: TaskTables
+    ) -> TimedRows:
+        table, task = str(step.to_table), note.report.task
+        fed = next((one for one in self.program.compiled.tables if one.name == table), None)
+        generation = note.generations.get(table)
+        if fed is not None and fed.shape.versioned:
+            partitions = [one for one in self.program.tasks[task] if one.stream in fed.sources]
+            ends = {at.partition: some for at, some in note.dataset_ends.items() if at.stream == step.inputs[0]}
+            writer.run_versioned(rows, tables, generation, DatasetInputs(step.inputs[0], partitions, ends))
+        else:
+            writer.run(rows, tables, generation)
+        note.report.note_unkeyed(table, writer.unkeyed)
+        return rows
 
     def _target(self, node: GraphNode) -> OutputStream:
         step = node.step

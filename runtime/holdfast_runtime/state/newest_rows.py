@@ -1,19 +1,44 @@
 """Runs of which the newest row of a key is the one that counts, as in tables.
 
-Merges keep it, and who reads such rows without their step finds in their schema that they are of this kind.
+Merges keep it, and who reads such rows without their step finds in their schema that they are of this kind. The newest
+row of a key may say that the key was deleted.
 """
 
+import json
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.key_columns import KeyColumns, Words
 from holdfast_runtime.state.runs import Combine, HashedRows
 from holdfast_runtime.state.runs_schema import OWN
 
+
+class VersionedTable(Protocol):
+    """What is needed of a table."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of these keys, None for missing ones."""
+
+
 _KIND = {b"holdfast": b"newest"}
+DELETED = f"{OWN}{OWN}deleted"
+"""The column that is true in rows of deleted keys, where keys can be deleted."""
+
+
+VERSIONS = b"v"
+"""The key under which a table whose data set is replaced as a whole says which buckets are which versions."""
+
+
+def served_bucket(table: VersionedTable) -> int | None:
+    """Return the bucket with the version that is looked up; None if none is whole. Only of tables with versions."""
+    (value,) = table.get_many([VERSIONS])
+    serving = None if value is None else json.loads(bytes(value))["serving"]
+    return None if serving is None else int(serving)
 
 
 def with_newest(schema: pa.Schema) -> pa.Schema:
@@ -27,6 +52,11 @@ def newest_in(schema: pa.Schema) -> Combine | None:
         return None
     keys = [at for at, name in enumerate(schema.names) if not name.startswith(OWN)]
     return lambda rows: newest(rows.rows, rows.hashes, keys)
+
+
+def alive(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of keys that are not deleted."""
+    return rows.filter(pc.invert(rows.column(DELETED))) if DELETED in rows.schema.names else rows
 
 
 def newest(rows: pa.RecordBatch, hashes: Words, keys: Sequence[int]) -> HashedRows:

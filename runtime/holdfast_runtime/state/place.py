@@ -26,6 +26,14 @@ _SIDECAR = "store.json"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+def boot_id(file: Path = _BOOT_ID) -> str:
+    """Return the boot id of the running kernel; nothing where it can't be read."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
 def quota_for(size: str) -> int:
     """Return how large a store may grow on a disk of this `state.size`, rounded to what LMDB can map."""
     return min(_LARGEST, max(_SMALLEST, in_bytes(size))) // _PAGE * _PAGE
@@ -64,10 +72,7 @@ class StorePlace:
 
     def boot_id(self) -> str:
         """Return the boot id of the running kernel. Without one, every store counts as from before a power cut."""
-        try:
-            return self.boot_id_file.read_text().strip()
-        except OSError:
-            return ""
+        return boot_id(self.boot_id_file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ _SHIFT = 2**63
 ASIDE = 2**62
 """A bucket behind all times, for rows that are not of a stretch of time."""
 _NEXT, _TRASH = b"n", b"t"
+PIECE = b"p"
+"""What the keys of pieces begin with, the only large values here."""
 
 
 class RunsTable(Protocol):
@@ -392,7 +394,7 @@ class Runs:
 
 
 def _piece_key(bucket: int, run: int, piece: int) -> bytes:
-    return b"p" + _NUMBERS.pack(bucket + _SHIFT, run, piece)
+    return PIECE + _NUMBERS.pack(bucket + _SHIFT, run, piece)
 
 
 def _mark_keys(pieces: Sequence[bytes]) -> list[bytes]:

@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import KeyColumns, same_keys
-from holdfast_runtime.state.newest_rows import newest_in
+from holdfast_runtime.state.newest_rows import DELETED, VERSIONS, alive, newest_in, served_bucket
 from holdfast_runtime.state.runs import ASIDE, HashedRows, Runs, as_they_are
 from holdfast_runtime.state.runs_schema import OWN, RunsSchema, is_time
 
@@ -51,12 +51,12 @@ class RunsView:
     """The runs in one table of a store."""
 
     def __init__(self, table: ReadableTable, schema: RunsSchema) -> None:
-        self._newest = newest_in(schema.rows)
+        self._table, self._newest = table, newest_in(schema.rows)
         self._runs = Runs(_Unchanged(table), schema.rows, self._newest or as_they_are)
         self._width = schema.width
         names = schema.rows.names
         self._key = [at for at, name in enumerate(names) if not name.startswith(OWN)]
-        self._own = [at for at, name in enumerate(names) if name.startswith(OWN)]
+        self._own = [at for at, name in enumerate(names) if name.startswith(OWN) and name != DELETED]
         self.key = pa.schema([schema.rows.field(at) for at in self._key])
         """The columns of the key."""
         own = [schema.rows.field(at) for at in self._own]
@@ -87,11 +87,14 @@ class RunsView:
 
         `key`: one row with the columns of the key; only its rows are read.
         """
-        for bucket in self._runs.buckets():
+        served = list(self._runs.buckets())
+        if self._table.get_many([VERSIONS]) != [None]:
+            served = [bucket for bucket in served if bucket == served_bucket(self._table)]
+        for bucket in served:
             chunks: Iterable[HashedRows] = self._runs.read([bucket]) if key is None else self._found(bucket, key)
             for chunk in chunks:
-                if len(chunk.hashes):
-                    yield self._start(bucket), self._shown(chunk.rows)
+                if (rows := alive(chunk.rows)).num_rows:
+                    yield self._start(bucket), self._shown(rows)
 
     def _found(self, bucket: int, key: pa.RecordBatch) -> list[HashedRows]:
         found: list[HashedRows] = []

@@ -5,13 +5,17 @@ Must not write anything.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
 from holdfast.planning.join_columns import JoinColumn
-from holdfast_runtime.steps.context import TaskTables
-from holdfast_runtime.steps.tables.kept_table import KeptTable, TableShape
+from holdfast_runtime.state.runs import RunsTable
+from holdfast_runtime.steps.tables.kept_table import FoundRows, KeptTable, TableShape
 from holdfast_runtime.steps.timed_rows import TimedRows, find_column
+
+FOUND = "__found"
+"""A column of the table that says whether there is a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class LookupPlan:
     given: pa.Schema
     table: TableShape
     kept_as: str
+    shared: bool = False
+    """Whether the table is one of the location, not one of the task."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -37,9 +43,18 @@ class LookupPlan:
         return at
 
     def _type(self, one: JoinColumn) -> pa.DataType:
+        if one.column == FOUND:
+            return pa.bool_()
         if one.side == "right":
             return self.table.kept.field(self.table.place(one.column)).type
         return self.given.field(self.place(one.column)).type
+
+
+class LookedUp(Protocol):
+    """The tables of a task, or those of a location."""
+
+    def table(self, name: str) -> RunsTable:
+        """Return a table by name."""
 
 
 class LookupStep:
@@ -49,17 +64,19 @@ class LookupStep:
         self._plan = plan
         self.schema = plan.schema
 
-    def run(self, rows: TimedRows, tables: TaskTables) -> TimedRows:
+    def run(self, rows: TimedRows, tables: LookedUp) -> TimedRows:
         """Run one batch of one task."""
         plan = self._plan
         # The table has its key in its own order.
         keys = [rows.rows.column(plan.place(name)) for name in plan.table.key]
         found = KeptTable(tables.table(plan.kept_as), plan.table).find(keys, rows.count)
-        columns = [
-            found.column(plan.table.place(one.column))
-            if one.side == "right"
-            else rows.rows.column(plan.place(one.column))
-            for one in plan.columns
-        ]
+        columns = [self._column(one, rows, found) for one in plan.columns]
         made = TimedRows(pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.times)
         return made.where(found.piece_of >= 0) if plan.inner else made
+
+    def _column(self, one: JoinColumn, rows: TimedRows, found: FoundRows) -> pa.Array:
+        if one.side != "right":
+            return rows.rows.column(self._plan.place(one.column))
+        if one.column == FOUND:
+            return pa.array(found.piece_of >= 0)
+        return found.column(self._plan.table.place(one.column))

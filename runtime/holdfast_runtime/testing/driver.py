@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +28,7 @@ from holdfast_runtime.coordination.local import LocalCoordinator
 from holdfast_runtime.driver.attempt import Attempt
 from holdfast_runtime.loop.next_batch import TaskLedger, batch_to, next_offsets
 from holdfast_runtime.segments.graph import compile_graph
+from holdfast_runtime.slot.program import TABLES
 from holdfast_runtime.slot.report import TaskReport, read_reports
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.state.place import drop
@@ -163,6 +165,11 @@ class TestDriver:
         return tuple(self._program.tasks)
 
     @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Tables that lack rows which were read before, or were gone before they could be."""
+        return self._done.incomplete
+
+    @property
     def completed(self) -> bool:
         """Whether all inputs have ended, so that no task can get another row."""
         return set(self.tasks) <= self._standing.ended
@@ -235,9 +242,11 @@ class TestDriver:
         self._app = grown(self._app, stream, partitions)
 
     def lose_local_state(self, task: str | None = None) -> None:
-        """Remove the local store of a task, or of all tasks, as if their disk were lost."""
+        """Remove the local store of a task, or of all tasks with Broadcast tables, as if their disk were lost."""
         for one in (self._task(task),) if task is not None else self.tasks:
             drop(self._program.state.place(self._program.identity(one)))
+        if task is None:
+            rmtree(self._program.state.local / TABLES, ignore_errors=True)
 
     def rows(self, stream: str) -> list[dict[str, Any]]:
         """Return all rows of a stream, by partition and offset."""

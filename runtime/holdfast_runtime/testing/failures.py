@@ -10,10 +10,14 @@ from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.durable import COLLECT_STEPS, SNAPSHOT_STEPS
 from holdfast_runtime.state.opening import RESTORE_STEPS
+from holdfast_runtime.state.shared_table import SHARED_STEPS
 
 DRIVER_STEPS = ("offsets durable", "slots done")
 """The driver's own steps in a batch: the planned offsets are durable; all slots are done, which is not noted yet."""
-ALL_STEPS = (*DRIVER_STEPS, *RESTORE_STEPS, *COMMIT_STEPS, *WRITE_STEPS, *SNAPSHOT_STEPS, *COLLECT_STEPS)
+TASK_STEPS = (*DRIVER_STEPS, *RESTORE_STEPS, *COMMIT_STEPS, *WRITE_STEPS, *SNAPSHOT_STEPS, *COLLECT_STEPS)
+"""The steps of every app with state."""
+ALL_STEPS = (*TASK_STEPS, *SHARED_STEPS)
+"""Those of Broadcast tables too."""
 
 
 class Crashed(Exception):  # noqa: N818 - it is what happened, not an error

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.control.bookkeeping import Bookkeeping
-from holdfast.spec.kept_state import row_tables, state_name
+from holdfast.spec.kept_state import kept_rows, state_name
 from holdfast.spec.steps import Process, Step
 from holdfast.spec.values import millis
 from holdfast.suggest import did_you_mean
@@ -103,12 +103,12 @@ class TaskStates:
     def _row_table(self, step: str) -> str:
         tables = self._row_tables()
         if step not in tables:
-            message = f"there is no deduplicate, aggregate or side of a join {step}{did_you_mean(step, tables)}"
+            message = f"there is no table, deduplicate, aggregate or side of a join {step}{did_you_mean(step, tables)}"
             raise TestMisuseError(message)
         return tables[step]
 
     def _row_tables(self) -> dict[str, str]:
-        return {name: table for step in self._program.spec.steps for name, table in row_tables(step).items()}
+        return kept_rows(self._program.spec)
 
     @contextmanager
     def _tables(self, task: str) -> Iterator[TaskStore]:

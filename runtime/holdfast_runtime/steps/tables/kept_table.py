@@ -11,13 +11,19 @@ import pyarrow as pa
 
 from holdfast_runtime.columns.key_columns import KeyColumns, Rows, Words, same_keys
 from holdfast_runtime.columns.sorted_hashes import sort_hashes
-from holdfast_runtime.state.newest_rows import newest, with_newest
+from holdfast_runtime.state.newest_rows import DELETED, newest, served_bucket, with_newest
 from holdfast_runtime.state.runs import HashedRows, Runs, RunsTable
 from holdfast_runtime.state.runs_schema import OWN
 from holdfast_runtime.steps.timed_rows import find_column
 
+_GENERATION = b"g"
 _BUCKET = 0
-"""The one bucket of a table."""
+"""The one bucket of a table without versions."""
+GONE = pa.field(DELETED.removeprefix(OWN), pa.bool_())
+"""A column of rows of side inputs: true in those that delete their key."""
+SET = pa.field(f"{GONE.name} in set", pa.int64())
+"""A column behind it where data sets are replaced as a whole: to which one a row belongs."""
+_SIDE = (GONE.name, SET.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,49 +32,87 @@ class TableShape:
 
     key: tuple[str, ...]
     given: pa.Schema
+    copied: tuple[tuple[str, str], ...] | None = None
+    """The columns that are kept, each with its name in rows that are written; None: all, under their names."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that look-ups see."""
+        if self.copied is not None:
+            return tuple(name for name, _ in self.copied)
+        return tuple(name for name in self.given.names if name not in _SIDE)
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the data set is replaced as a whole."""
+        return SET.name in self.given.names
 
     @property
     def kept(self) -> pa.Schema:
         """What is kept of a row."""
-        key = [self.given.field(_place(self.given, name)) for name in self.key]
-        others = [field for field in self.given if field.name not in {one.name for one in key}]
+        taken = self._taken
+        key = [taken.field(_place(taken, name)) for name in self.key]
+        others = [field for field in taken if field.name not in {SET.name, *(one.name for one in key)}]
         return with_newest(pa.schema([*key, *(pa.field(f"{OWN}{field.name}", field.type) for field in others)]))
 
     def place(self, column: str) -> int:
         """Return the place of a column among those that are kept."""
-        kept = self.kept
-        name = self.given.field(_place(self.given, column)).name
+        kept, taken = self.kept, self._taken
+        name = taken.field(_place(taken, column)).name
         return int(kept.get_field_index(name if name in kept.names[: len(self.key)] else f"{OWN}{name}"))
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as they are kept."""
-        kept = self.kept
-        columns = [rows.column(_place(rows.schema, name.removeprefix(OWN))) for name in kept.names]
+        kept, source = self.kept, dict(self.copied or ())
+        names = [name.removeprefix(OWN) for name in kept.names]
+        columns = [rows.column(_place(rows.schema, source.get(name, name))) for name in names]
         return pa.RecordBatch.from_arrays(columns, schema=kept)
+
+    @property
+    def _taken(self) -> pa.Schema:
+        """The columns that are kept, under their names in the table."""
+        if self.copied is None:
+            return self.given
+        found = [self.given.field(_place(self.given, column)).with_name(name) for name, column in self.copied]
+        return pa.schema([*found, *(field for field in (GONE, SET) if field.name in self.given.names)])
 
 
 class KeptTable:
     """A table during one batch of one task."""
 
     def __init__(self, table: RunsTable, shape: TableShape) -> None:
-        self._keys = len(shape.key)
-        self._schema = shape.kept
+        self._table, self._keys = table, len(shape.key)
+        self._schema, self._versioned = shape.kept, shape.versioned
+        self._deleted = self._schema.get_field_index(DELETED) if DELETED in self._schema.names else None
         self._runs = Runs(table, self._schema, lambda rows: self._newest(rows.rows, rows.hashes))
 
-    def purge(self) -> None:
-        """Delete what earlier batches have thrown away; once in a batch, before anything is written."""
-        self._runs.purge()
+    def begin(self, generation: int | None = None) -> bool:
+        """Begin a batch: delete what earlier ones have thrown away, and drop rows of another generation, if any.
 
-    def put(self, rows: pa.RecordBatch) -> None:
-        """Write rows, of one key the last; those without a key are left out."""
-        keyed = self._key(rows).without_nulls()
+        Return whether the table starts anew.
+        """
+        self._runs.purge()
+        if generation is None or self._table.get_many([_GENERATION]) == [b"%d" % generation]:
+            return False
+        for bucket in list(self._runs.buckets()):
+            self._runs.drop(bucket)
+        self._table.put_many([_GENERATION], [b"%d" % generation])
+        return True
+
+    def drop(self, bucket: int) -> None:
+        """Drop the rows of a version."""
+        self._runs.drop(bucket)
+
+    def put(self, rows: pa.RecordBatch, bucket: int = _BUCKET) -> int:
+        """Write rows, of one key the last; those without a key are left out. Return how many these are."""
+        keyed, given = self._key(rows).without_nulls(), rows.num_rows
         if keyed is not None:
             rows = rows.filter(pa.array(keyed))
-        if not rows.num_rows:
-            return
-        written = self._newest(rows, self._key(rows).hashes())
-        self._runs.append(_BUCKET, written)
-        self._runs.tidy_after([_BUCKET], len(written.hashes))
+        if rows.num_rows:
+            written = self._newest(rows, self._key(rows).hashes())
+            self._runs.append(bucket, written)
+            self._runs.tidy_after([bucket], len(written.hashes))
+        return int(given - rows.num_rows)
 
     def find(self, keys: Sequence[pa.Array], many: int) -> "FoundRows":
         """Look keys up."""
@@ -77,13 +121,17 @@ class KeptTable:
         without = wanted.without_nulls()
         piece_of, row_of = np.full(many, -1), np.zeros(many, np.int64)
         pieces: list[pa.RecordBatch] = []
-        for held, matches in self._runs.find(_BUCKET, sought.hashes):
+        bucket = served_bucket(self._table) if self._versioned else _BUCKET
+        for held, matches in () if bucket is None else self._runs.find(bucket, sought.hashes):
             there = self._key(held.rows)
             for mine, theirs in matches.pairs():
                 places = sought.order[mine]
                 hit = same_keys(wanted, places, there, theirs)
                 # Older runs come first, so the newest row of a key is the last that is found.
                 piece_of[places[hit]], row_of[places[hit]] = len(pieces), theirs[hit]
+                if self._deleted is not None:
+                    gone = held.rows.column(self._deleted).to_numpy(zero_copy_only=False)[theirs[hit]]
+                    piece_of[places[hit][gone]] = -1
             pieces.append(held.rows)
         if without is not None:
             piece_of[~without] = -1

@@ -1,0 +1,121 @@
+"""Tables with side inputs, as the loop sees them: which start anew, what is left to load, and what waits for that.
+
+A table has a generation: the number of the batch in which it was started. Tasks and locations drop what they hold of
+another generation, so a table starts anew everywhere at once, in a batch that reads its side inputs from there again.
+What decides it is the table of the design (`holdfast.tables.recovery`), where the state of a task is its store and its
+durable copy in one. Main inputs wait until tables with `bootstrap` hold what their side inputs held when the attempt
+began. Pure: bounds, positions and clocks are arguments. Must not know how rows are kept.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.tables.recovery import (
+    LocalStore,
+    SourceBounds,
+    SourceStart,
+    StoreFacts,
+    StoreRequirement,
+    TableFacts,
+    TableLoading,
+    TableRecovery,
+    recover,
+    starting_offset,
+    store_fault,
+)
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.offsets import Offsets
+from holdfast_runtime.segments.graph import FedTable
+from holdfast_runtime.streams.records import OffsetBounds
+
+Positions = Mapping[StreamPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStarts:
+    """How an attempt takes up its tables."""
+
+    generations: Mapping[str, int]
+    """Table -> its generation."""
+    moves: Positions = field(default_factory=dict)
+    """Partition of a side input that is read from elsewhere -> from where."""
+    incomplete: tuple[str, ...] = ()
+    """Tables that lack rows which were read before, or were gone before they were."""
+
+
+def unchanged(before: Offsets) -> TableStarts:
+    """Return how a batch takes up tables that its attempt has taken up."""
+    return TableStarts(before.tables, incomplete=before.incomplete)
+
+
+def table_starts(
+    before: Offsets,
+    tables: Iterable[FedTable],
+    read: Iterable[StreamPartition],
+    bounds: Mapping[StreamPartition, OffsetBounds],
+    now: int,
+) -> TableStarts:
+    """Return how a new attempt takes its tables up; `now`: the batch clock."""
+    fed, partitions = list(tables), list(read)
+    found = {table.name: _recovery(table, before, partitions, now) for table in fed}
+    generations, moves, incomplete = dict[str, int](), dict[StreamPartition, int](), list[str]()
+    # A side input that is read again is so for all that it feeds, or their newer rows would be followed by older ones.
+    again = {source for one in fed if _from_oldest(found[one.name]) for source in one.sources}
+    for table in fed:
+        own = [one for one in partitions if one.stream in table.sources]
+        renewed = found[table.name].start is not SourceStart.STORED or not again.isdisjoint(table.sources)
+        generations[table.name] = before.batch + 1 if renewed else before.tables[table.name]
+        lacks = found[table.name].incomplete and again.isdisjoint(table.sources)
+        for one in own:
+            stands = before.positions.get(one)
+            if stands is None:
+                continue
+            start = starting_offset(stands - 1, bounds[one].oldest)
+            to = bounds[one].oldest if one.stream in again else start.offset
+            lacks = lacks or (start.gone > 0 and one.stream not in again)
+            if to != stands:
+                moves[one] = to
+        if lacks:
+            incomplete.append(table.name)
+    return TableStarts(generations, moves, tuple(sorted(incomplete)))
+
+
+def _recovery(table: FedTable, before: Offsets, partitions: Iterable[StreamPartition], now: int) -> TableRecovery:
+    own = frozenset(one for one in partitions if one.stream in table.sources)
+    known, lacking = table.name in before.tables, table.name in before.incomplete
+    # App, run and partitions fit: offsets are of this run, and grown side inputs leave keys with their tasks.
+    store = StoreFacts("", "", table.name, own, before.now, checksums_good=True, incomplete=lacking)
+    wanted = StoreRequirement("", "", table.name, own, table.max_age, now, bootstrap=table.bootstrap)
+    valid = known and store_fault(store, wanted) is None
+    local = LocalStore.VALID if valid else LocalStore.INVALID if known else LocalStore.ABSENT
+    # Under a new name, a table has read nothing yet, even where its side inputs were read for another.
+    facts = TableFacts(table.bootstrap, not table.anew, local, read_before=known, lacking=lacking)
+    return recover(facts)
+
+
+def _from_oldest(found: TableRecovery) -> bool:
+    return found.start is SourceStart.OLDEST
+
+
+def loading_tables(tables: Iterable[FedTable], positions: Positions, ends: Positions) -> dict[str, TableLoading]:
+    """Return what is left to load of tables for which main inputs wait; `ends`: when the attempt began."""
+    found = {}
+    for table in tables:
+        if table.bootstrap:
+            own = {one: at for one, at in positions.items() if one.stream in table.sources and one in ends}
+            loading = TableLoading.noted({one: SourceBounds(at, ends[one]) for one, at in own.items()})
+            if not loading.loaded:
+                found[table.name] = loading
+    return found
+
+
+def waiting_inputs(
+    loading: Mapping[str, TableLoading], tables: Iterable[FedTable], partitions: Iterable[StreamPartition]
+) -> dict[StreamPartition, str]:
+    """Return the partitions that wait for tables, each with the reason."""
+    if not loading:
+        return {}
+    side_inputs = {source for table in tables for source in table.sources}
+    left = ", ".join(f"{name} ({one.left} records left)" for name, one in sorted(loading.items()))
+    said = f"the app's inputs wait until its tables are loaded: {left}"
+    return {one: said for one in partitions if one.stream not in side_inputs}

@@ -1,0 +1,133 @@
+"""Broadcast tables in one process: brought to where a batch wants them, by whichever process of a location comes first.
+
+The plan of a batch says how far side inputs are applied. Who finds the table there reads it; who does not takes its
+lock, looks again, and applies what is missing, or starts from the durable copy or the side inputs where the location
+holds nothing that fits. So each look-up of a batch, on every location, sees the same rows. Must not commit anything of
+tasks.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pyarrow as pa
+
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.places import folder_name
+from holdfast_runtime.segments.graph import FedTable
+from holdfast_runtime.slot.batch_plan import BatchPlan
+from holdfast_runtime.slot.inputs import RangeInput
+from holdfast_runtime.slot.program import TABLES, Program
+from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.slot.side_inputs import SideInputReader, dataset_ends
+from holdfast_runtime.state.durable import CrashHook
+from holdfast_runtime.state.place import TaskIdentity, boot_id
+from holdfast_runtime.state.runs import PIECE
+from holdfast_runtime.state.shared_table import SharedTable
+from holdfast_runtime.state.table_copy import TableCopy
+from holdfast_runtime.steps.tables.kept_table import KeptTable
+from holdfast_runtime.steps.tables.kept_versions import KeptVersions
+from holdfast_runtime.streams.app_streams import StreamAccess
+from holdfast_runtime.streams.records import OffsetRange
+
+_CHUNK, _AHEAD = 100_000, 8
+"""Records that are read at a time, and how often before they are applied."""
+_AT_ONCE = 300_000
+"""Rows that become a run, where there are so many: fewer runs are merged less often."""
+
+
+class SharedTables:
+    """All Broadcast tables of an app, in one process."""
+
+    def __init__(self, program: Program, streams: StreamAccess, readers: Mapping[str, SideInputReader]) -> None:
+        self._program, self._streams, self._readers = program, streams, readers
+        self._shapes = {table.name: table for table in program.compiled.tables if table.broadcast}
+        folder, boot = program.state.local / TABLES, boot_id()
+        self._tables = {
+            name: SharedTable(folder / folder_name(name), self._identity(name), boot, _nothing, PIECE)
+            for name in self._shapes
+        }
+        self._copies = {name: TableCopy(program.state.durable, self._identity(name)) for name in self._shapes}
+        self._batch = (0, 0)
+
+    def table(self, name: str) -> SharedTable:
+        """Return a table by its name, as the batch wants it."""
+        return self._tables[name]
+
+    def bring_up(self, plan: BatchPlan, report: TaskReport, at: CrashHook) -> None:
+        """Bring all tables to where this batch wants them; what is read is added to the report."""
+        if self._batch == (plan.epoch, plan.batch) or not self._tables:
+            return
+        for name, table in self._shapes.items():
+            self._tables[name].at = at
+            self._bring_up(table, plan, report)
+            # One location is enough, and each has tasks of its own.
+            if next(iter(plan.turns)) == report.task and self._copies[name].due(self._tables[name].manifest):
+                self._copies[name].upload(self._tables[name])
+        self._batch = plan.epoch, plan.batch
+
+    def _bring_up(self, fed: FedTable, plan: BatchPlan, report: TaskReport) -> None:
+        table, generation = self._tables[fed.name], plan.tables[fed.name]
+        wanted = {one: bounds for one, bounds in plan.table_inputs.items() if one.stream in fed.sources}
+        ends = {str(one): end for one, (_, end) in wanted.items()}
+        if table.read(generation, ends):
+            return
+        with table.changing():
+            if table.read(generation, ends):
+                return  # another process was first
+            known, copy = table.manifest, self._copies[fed.name]
+            ahead = any(known.offsets.get(name, 0) > end for name, end in ends.items())
+            if known.generation != generation or ahead or not known.offsets.keys() <= ends.keys():
+                table.drop()
+                copy.restore(table, generation, ends)
+            reached = {one: max(table.manifest.offsets.get(str(one), 0), start) for one, (start, _) in wanted.items()}
+            versions = KeptVersions(table, fed.shape, wanted) if fed.shape.versioned else None
+            kept = KeptTable(table, fed.shape)
+            kept.begin()
+            ranges = [one for at, start in reached.items() for one in _chunks(OffsetRange(at, start, wanted[at][1]))]
+            several: list[pa.RecordBatch] = []
+            for at, arrived in self._read_ahead(ranges, plan.now, report):
+                rows = arrived.rows.rows
+                if versions is not None:
+                    over = {at.partition: dataset_ends(arrived)}
+                    report.note_unkeyed(fed.name, versions.put(at.stream, rows, over))
+                    continue
+                several.append(fed.shape.stored(rows))
+                if sum(one.num_rows for one in several) >= _AT_ONCE:
+                    report.note_unkeyed(fed.name, kept.put(pa.concat_batches(several)))
+                    several = []
+            if several:
+                report.note_unkeyed(fed.name, kept.put(pa.concat_batches(several)))
+            if versions is not None:
+                versions.switch()
+            table.commit(plan.batch, generation, ends)
+
+    def _read_ahead(
+        self, ranges: Iterable[OffsetRange], now: int, report: TaskReport
+    ) -> Iterator[tuple[StreamPartition, RangeInput]]:
+        """Yield what is in these ranges; the next ones are read and decoded while the last one is applied."""
+
+        def read(wanted: OffsetRange) -> tuple[StreamPartition, RangeInput]:
+            reader = self._readers[wanted.partition.stream]
+            return wanted.partition, reader.read(wanted, self._streams, now, report)
+
+        with ThreadPoolExecutor(1) as thread:
+            coming = deque[Future[tuple[StreamPartition, RangeInput]]]()
+            for wanted in ranges:
+                coming.append(thread.submit(read, wanted))
+                if len(coming) > _AHEAD:
+                    yield coming.popleft().result()
+            for one in coming:
+                yield one.result()
+
+    def _identity(self, table: str) -> TaskIdentity:
+        return self._program.identity(table)
+
+
+def _chunks(wanted: OffsetRange) -> Iterator[OffsetRange]:
+    for start in range(wanted.start, wanted.end, _CHUNK):
+        yield OffsetRange(wanted.partition, start, min(start + _CHUNK, wanted.end))
+
+
+def _nothing(_: str) -> None:
+    pass

@@ -1,0 +1,115 @@
+"""Side inputs of a slot: their records as changes of tables, rows to keep and keys to delete, in the order of records.
+
+A record without a value deletes the row of its key, which is read from the key of the record; one whose key can't be
+read, or has none, is counted and skipped. Event times mean nothing here. Must not know tables but by their columns.
+"""
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.control.messages import EndOfStreamMessage
+from holdfast.spec.streams import Stream
+from holdfast_runtime.slot.batch_plan import SettledPartition
+from holdfast_runtime.slot.inputs import InputReader, RangeInput
+from holdfast_runtime.slot.report import TaskReport
+from holdfast_runtime.steps.tables.kept_table import GONE, SET
+from holdfast_runtime.steps.tables.kept_versions import DatasetEnd, with_sets
+from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows, find_column
+from holdfast_runtime.streams.app_streams import StreamAccess
+from holdfast_runtime.streams.codecs import codec_for
+from holdfast_runtime.streams.records import OffsetRange
+
+
+class SideInputReader:
+    """Reads one side input."""
+
+    def __init__(self, declared: Stream, schema: pa.Schema, *, typed: bool) -> None:
+        """`schema`: its columns, `GONE` behind them, and `SET` if the data set is replaced as a whole."""
+        self._schema, self._versioned = schema, SET.name in schema.names
+        self._columns = pa.schema([field for field in schema if field.name not in (GONE.name, SET.name)])
+        timeless = declared.model_copy(update={"event_time": None})
+        self._reader = InputReader(declared.name, timeless, self._columns, typed=typed, ends=self._versioned)
+        places = [find_column(self._columns, name) for name in declared.key or ()]
+        self._key = pa.schema([self._columns.field(at) for at in places if at is not None])
+        self._keys = codec_for("json", self._key)
+
+    def read(
+        self,
+        wanted: OffsetRange,
+        streams: StreamAccess,
+        now: int,
+        report: TaskReport,
+        settled: SettledPartition | None = None,
+    ) -> RangeInput:
+        """Read the changes of a range."""
+        arrived = self._reader.read(wanted, streams, now, report, settled)
+        (origin,) = arrived.rows.origins
+        parts = [_with(arrived.rows.rows, self._schema, gone=False)]
+        offsets = [origin.offsets.to_numpy()]
+        if arrived.nulls is not None:
+            keys, found = self._deleted(arrived.nulls)
+            report.note_unkeyed(wanted.partition.stream, arrived.nulls.num_rows - keys.num_rows)
+            parts.append(_with(keys, self._schema, gone=True))
+            offsets.append(found)
+        rows, at = pa.concat_batches(parts), np.concatenate(offsets)
+        if len(parts) > 1:
+            order = np.argsort(at, kind="stable")
+            rows, at = rows.take(pa.array(order)), at[order]
+        if self._versioned:
+            sets = with_sets(wanted.partition.partition, at, dataset_ends(arrived))
+            rows = rows.set_column(rows.schema.get_field_index(SET.name), SET, sets)
+        untimed = pa.nulls(rows.num_rows, pa.int64())
+        arrived.rows = TimedRows(rows, untimed, (RowOrigin(wanted.partition, pa.array(at)),))
+        return arrived
+
+    def _deleted(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, "np.typing.NDArray[np.int64]"]:
+        """Return the keys that records delete, and their offsets."""
+        texts = pa.array([self._as_row(key) for key in records.column("key").to_pylist()], pa.binary())
+        decoded = self._keys.decode(texts)
+        whole = np.ones(decoded.rows.num_rows, bool)
+        for column in decoded.rows.columns:
+            whole &= column.is_valid().to_numpy(zero_copy_only=False)
+        offsets = records.column("offset").to_numpy()[decoded.good]
+        return decoded.rows.filter(pa.array(whole)), offsets[whole]
+
+    def _as_row(self, key: bytes | None) -> bytes | None:
+        """Return the key of a record as a JSON object; None if it can't be one."""
+        names = self._key.names
+        if key is None or not names:
+            return None
+        try:
+            if len(names) > 1:
+                return json.dumps(dict(zip(names, json.loads(key), strict=True))).encode()
+            return json.dumps({names[0]: _single(key, self._key.field(0).type)}).encode()
+        except (ValueError, TypeError):
+            return None
+
+
+def dataset_ends(arrived: RangeInput) -> list[DatasetEnd]:
+    """Return the ends of data sets in a range, in the order of offsets."""
+    said = zip(arrived.deliveries, arrived.delivered_at, strict=True)
+    ended = [
+        DatasetEnd(at, one.message.task, one.message.task_count)
+        for one, at in said
+        if isinstance(one.message, EndOfStreamMessage)
+    ]
+    return sorted([*ended, *map(DatasetEnd, arrived.ends)], key=lambda end: end.offset)
+
+
+def _single(key: bytes, kind: pa.DataType) -> Any:
+    """Return the key of one column as the value of a field in JSON."""
+    if pa.types.is_string(kind):
+        return key.decode()
+    return base64.b64encode(key).decode() if pa.types.is_binary(kind) else json.loads(key)
+
+
+def _with(rows: pa.RecordBatch, schema: pa.Schema, *, gone: bool) -> pa.RecordBatch:
+    """Return rows with all columns of a side input, null where they have none."""
+    there = {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
+    there[GONE.name] = pa.array(np.full(rows.num_rows, gone))
+    columns = [there.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

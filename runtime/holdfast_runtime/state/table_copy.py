@@ -1,0 +1,113 @@
+"""The durable copy of a table that locations share: manifests and the files they name, below the checkpoint of the run.
+
+One location uploads, now and then, what is new since the last time; any location without a copy of its own takes the
+newest manifest that is not ahead of its batch, and reads on from the offsets in it. Must not know rows or streams.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from urllib.parse import quote
+from zlib import crc32
+
+from holdfast_runtime.state.place import TaskIdentity
+from holdfast_runtime.state.shared_table import Manifest, RunFile, SharedTable, manifest_name
+from holdfast_runtime.state.storage import Storage
+
+_PREFIX = "manifest-"
+_MANY_BATCHES = 100
+_LEAST_BYTES = 32 << 20
+_AT_ONCE = 4
+_BESIDE = 32 << 20
+"""Bytes from which on an upload does not keep a batch waiting."""
+
+
+class TableCopy:
+    """The durable copy of one table."""
+
+    def __init__(self, root: Storage, identity: TaskIdentity) -> None:
+        self._storage = root.below(*(quote(part, safe="") for part in (identity.app, identity.run, "tables")))
+        self._storage = self._storage.below(quote(identity.task, safe=""))
+        self._identity = identity
+        self._last: Manifest | None = None
+        """The last manifest that is known to be there."""
+        self._thread = ThreadPoolExecutor(1)
+        self._beside: Future[None] | None = None
+        """What is written at present."""
+
+    def restore(self, table: SharedTable, generation: int, offsets: Mapping[str, int]) -> bool:
+        """Fill an empty table from the newest copy of this generation that is not ahead; return whether there is."""
+        for found in self._manifests():
+            behind = all(found.offsets.get(name, 0) <= end for name, end in offsets.items())
+            if (found.table, found.generation) != (self._identity, generation) or not behind:
+                continue
+            # Threads, as reading, checking and writing each leave the others something to do.
+            with ThreadPoolExecutor(_AT_ONCE) as threads:
+                whole = all(threads.map(partial(self._fetched, table), found.files.values()))
+            if whole:
+                table.take(found)
+                return True
+            table.drop()
+        return False
+
+    def _fetched(self, table: SharedTable, one: RunFile) -> bool:
+        content = self._storage.read(one.name)
+        if content is None or len(content) != one.size or crc32(content) != one.crc:
+            return False
+        table.put_file(one, content)
+        return True
+
+    def due(self, manifest: Manifest) -> bool:
+        """Whether a table has changed enough since it was uploaded."""
+        if self._last is None:
+            self._last = next(self._manifests(), None) or Manifest(self._identity, 0)
+        if self._last.generation != manifest.generation:
+            return True
+        known = {one.name for one in self._last.files.values()}
+        new = sum(one.size for one in manifest.files.values() if one.name not in known)
+        return new >= max(_LEAST_BYTES, manifest.bytes // 2) or manifest.batch - self._last.batch >= _MANY_BATCHES
+
+    def upload(self, table: SharedTable) -> None:
+        """Write what is new of a table, then its manifest, and remove what that makes obsolete.
+
+        Much of it is written beside later batches, and what was in the way of it is raised with the next upload.
+        """
+        if self._beside is not None:
+            if not self._beside.done():
+                return
+            beside, self._beside = self._beside, None
+            beside.result()
+            return
+        manifest, before = table.manifest, next(self._manifests(), Manifest(self._identity, 0))
+        known = {one.name for one in before.files.values()}
+        # Maps of files stay, though their names may go meanwhile.
+        keys = [key for key, one in manifest.files.items() if one.name not in known]
+        contents = dict(zip(keys, table.get_many(keys), strict=True))
+        if sum(map(len, contents.values())) < _BESIDE:
+            self._write(manifest, before, contents)
+        else:
+            self._beside = self._thread.submit(self._write, manifest, before, contents)
+
+    def _write(self, manifest: Manifest, before: Manifest, contents: Mapping[bytes, memoryview]) -> None:
+        there, known = set(self._storage.names()), {one.name: one for one in before.files.values()}
+        files = {key: known.get(one.name, one) for key, one in manifest.files.items()}
+        for key, content in contents.items():
+            files[key] = replace(files[key], crc=crc32(content))
+            self._storage.write(files[key].name, [content])
+        written = replace(manifest, files=files)
+        self._storage.write(manifest_name(manifest.batch), [written.text().encode()], replace=True)
+        self._last = written
+        # Whoever restores the copy before this one can still do so.
+        kept = (written, before)
+        used = {one.name for some in kept for one in some.files.values()} | {manifest_name(some.batch) for some in kept}
+        for _ in self._storage.delete(there - used):
+            pass
+
+    def _manifests(self) -> Iterator[Manifest]:
+        for name in sorted((one for one in self._storage.names() if one.startswith(_PREFIX)), reverse=True):
+            content = self._storage.read(name)
+            with suppress(ValueError, KeyError, TypeError):
+                if content is not None:
+                    yield Manifest.parse(content.decode(errors="replace"))

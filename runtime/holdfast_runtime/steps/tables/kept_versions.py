@@ -1,0 +1,120 @@
+"""Versions of a table's data set in one copy of the table: each in a bucket of its own, and which of them is looked up.
+
+A row belongs to the version that its partition has reached, which is known by the ends of data sets before it: marked
+records, or end-of-stream messages of all producers. Rows are stored and versions switched together, so that whatever
+dies, a version is seen whole or not at all. What a version is, the core decides. Must not read streams.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.tables.versions import PartitionVersion, Versions
+from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast_runtime.state.errors import parsing_state
+from holdfast_runtime.state.newest_rows import VERSIONS
+from holdfast_runtime.state.runs import RunsTable
+from holdfast_runtime.steps.tables.kept_table import SET, KeptTable, TableShape
+
+_SHIFT = 32
+_BEFORE = (1 << _SHIFT) - 1
+
+
+class DatasetEnd(NamedTuple):
+    """Somebody says that a data set ends here."""
+
+    offset: int
+    task: str | None = None
+    """The producer that has ended; None: all of them have."""
+    producers: int | None = None
+
+
+def with_sets(partition: int, offsets: np.typing.NDArray[np.int64], ends: Sequence[DatasetEnd]) -> pa.Array:
+    """Return for each row of a range what `put` has to know: its partition, and how many ends come before it."""
+    before = np.searchsorted(np.array([end.offset for end in ends], np.int64), offsets)
+    return pa.array((partition << _SHIFT) | before.astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    versions: Versions
+    heard: Mapping[str, tuple[str, ...]]
+    """Partition -> producers that have ended in its present data set."""
+
+
+class KeptVersions:
+    """A versioned table during one batch."""
+
+    def __init__(self, table: RunsTable, shape: TableShape, partitions: Iterable[StreamPartition]) -> None:
+        self._table, self._kept = table, KeptTable(table, shape)
+        self._shape, self._partitions = shape, tuple(partitions)
+
+    def begin(self, generation: int | None = None) -> None:
+        """Begin a batch: see `KeptTable.begin`."""
+        if self._kept.begin(generation):
+            self._table.put_many([VERSIONS], [None])
+
+    def put(self, source: str, rows: pa.RecordBatch, ends: Mapping[int, Sequence[DatasetEnd]]) -> int:
+        """Write rows of a side input with `SET`, and the ends among them; return how many rows have no key."""
+        known = self._known()
+        sets = rows.column(rows.schema.get_field_index(SET.name)).to_numpy()
+        partitions, before = sets >> _SHIFT, sets & _BEFORE
+        unkeyed = 0
+        for partition in sorted({*np.unique(partitions).tolist(), *ends}):
+            at = StreamPartition(source, partition)
+            first = known.versions.version_for(at)
+            known, whole = _ended(known, at, ends.get(partition, ()))
+            mine = np.flatnonzero(partitions == partition)
+            version_of = first + np.cumsum([0, *whole])[before[mine]]
+            for version in np.unique(version_of).tolist():
+                some = rows.take(pa.array(mine[version_of == version]))
+                unkeyed += self._kept.put(self._shape.stored(some), version)
+        self._keep(known)
+        return unkeyed
+
+    def switch(self) -> None:
+        """Look up the newest version that is whole from now on, and drop those before it."""
+        known = self._known()
+        switched = known.versions.at_boundary()
+        for version in switched.removed:
+            self._kept.drop(version)
+        self._keep(_Known(switched.versions, known.heard))
+
+    def _known(self) -> _Known:
+        (value,) = self._table.get_many([VERSIONS])
+        if value is None:
+            return _Known(Versions.empty(self._partitions), {})
+        with parsing_state(f"the versions of table {self._table.name}"):
+            tree: dict[str, Any] = json.loads(bytes(value))
+            parts = {parse_partition(name): PartitionVersion(*one) for name, one in tree["parts"].items()}
+            heard = {name: tuple(tasks) for name, tasks in tree["heard"].items()}
+            # A partition that is new begins with the data set that the others are at.
+            newest = max((one.version for one in parts.values()), default=1)
+            new = {one: PartitionVersion(newest) for one in self._partitions if one not in parts}
+            return _Known(Versions({**parts, **new}, tree["serving"]), heard)
+
+    def _keep(self, known: _Known) -> None:
+        tree = {
+            "serving": known.versions.serving,
+            "parts": {str(at): [one.version, one.marker] for at, one in sorted(known.versions.parts.items())},
+            "heard": {name: list(tasks) for name, tasks in known.heard.items()},
+        }
+        value = json.dumps(tree).encode()
+        if self._table.get_many([VERSIONS]) != [value]:
+            self._table.put_many([VERSIONS], [value])
+
+
+def _ended(known: _Known, at: StreamPartition, ends: Sequence[DatasetEnd]) -> tuple[_Known, list[int]]:
+    """Return what is known after these ends, and for each whether it ends the data set of this partition."""
+    versions, heard, whole = known.versions, dict(known.heard), []
+    for end in ends:
+        tasks = {*heard.get(str(at), ()), *([] if end.task is None else [end.task])}
+        complete = end.task is None or len(tasks) >= (end.producers or 1)
+        heard[str(at)] = () if complete else tuple(sorted(tasks))
+        versions = versions.marked(at, end.offset) if complete else versions
+        whole.append(int(complete))
+    return _Known(versions, heard), whole
