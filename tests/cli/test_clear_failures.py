@@ -31,25 +31,6 @@ def failed_before_spark(ran: Ran, code: int = 3) -> str:
     return line
 
 
-def test_what_this_release_does_not_run_starts_nothing(holdfast: Holdfast) -> None:
-    ran = holdfast("run", "app.yaml")
-    assert ran.code == 1
-    assert "table campaign-info: this release can plan tables with sources but not run them" in ran.err
-    assert not Path(".holdfast").exists()
-    failed = json.loads(holdfast("run", "app.yaml", "-o", "json").out)
-    assert (failed["event"], failed["error"]) == ("failed", "NotBuilt")
-
-
-def test_a_plan_says_what_this_release_does_not_run(holdfast: Holdfast) -> None:
-    ran = holdfast("plan", "app.yaml")
-    assert ran.code == 0
-    assert "not run by this release: table campaign-info (NotBuilt)" in ran.out
-    tree = json.loads(holdfast("plan", "app.yaml", "-o", "json").out)
-    assert {problem["reason"] for problem in tree["notBuilt"]} == {"NotBuilt"}
-    write()
-    assert "not run by this release" not in holdfast("plan", "app.yaml").out
-
-
 @pytest.mark.parametrize(
     "master",
     [

@@ -78,7 +78,7 @@ def test_a_file_that_breaks_its_schema_is_not_compared(holdfast: Holdfast) -> No
     changed(("window: 1m", "window: one minute"))
     ran = holdfast("diff", "app.yaml", "new.yaml")
     assert (ran.code, ran.out) == (1, "")
-    assert "new.yaml:56:33: spec.steps[4].aggregate.window: must be a duration" in ran.err
+    assert "new.yaml:55:33: spec.steps[4].aggregate.window: must be a duration" in ran.err
 
 
 def test_a_column_that_state_holds_cannot_change_its_type(holdfast: Holdfast) -> None:

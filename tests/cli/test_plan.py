@@ -31,7 +31,7 @@ def test_a_rejected_plan_exits_1_and_shows_line_numbers_counts_paths_and_repair(
     ran = holdfast("plan", "app.yaml", "--partitions", "clicks=8")
     assert ran.code == 1
     for part in (
-        "PartitionCountMismatch at matched (app.yaml:45:5)",
+        "PartitionCountMismatch at matched (app.yaml:44:5)",
         "clicks -> valid -> matched",
         "- {name: valid-by-ad-id, from: [valid], repartition: {by: [ad_id]}}",
         "rejected: 1 problem",
@@ -89,11 +89,11 @@ def test_schema_errors_are_all_reported_with_line_column_path_and_cure(holdfast:
     lines = ran.out.splitlines()
     assert (
         lines[0]
-        == "app.yaml:25:29: spec.streams[1].eventTime.latenes: there is no field latenes here; did you mean lateness?"
+        == "app.yaml:24:29: spec.streams[1].eventTime.latenes: there is no field latenes here; did you mean lateness?"
     )
-    assert lines[1] == 'app.yaml:28:5: spec.streams[2].partitions: must be a whole number without quotes; found "4"'
+    assert lines[1] == 'app.yaml:27:5: spec.streams[2].partitions: must be a whole number without quotes; found "4"'
     assert lines[2].startswith(
-        "app.yaml:58:12: spec.steps[5].from[0]: there is no stream or step count; did you mean counts?"
+        "app.yaml:57:12: spec.steps[5].from[0]: there is no stream or step count; did you mean counts?"
     )
     assert lines[-1] == "rejected: InvalidSpec: 3 errors in app.yaml"
 
@@ -104,7 +104,7 @@ def test_schema_errors_in_json_carry_reason_path_and_place(holdfast: Holdfast) -
     tree = json.loads(ran.out)
     assert (ran.code, tree["app"], tree["valid"]) == (1, "ad-clicks", False)
     problem = tree["problems"][0]
-    assert (problem["reason"], problem["path"], problem["line"]) == ("InvalidSpec", "spec.runId", 9)
+    assert (problem["reason"], problem["path"], problem["line"]) == ("InvalidSpec", "spec.runId", 8)
 
 
 @pytest.mark.parametrize(

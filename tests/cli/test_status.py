@@ -43,6 +43,7 @@ FINE = {
     "LocalityHonoured": ("True", "AllPlaced", "4 of 4 tasks"),
     "DriverRunning": ("True", "Running", "pod ads-2"),
     "StateCompatible": ("True", "StateFits", "What the app is now can go on with the state of its run."),
+    "TablesLoaded": ("True", "TablesLoaded", "Every table that the app's inputs wait for is loaded."),
 }
 
 
@@ -140,6 +141,7 @@ Assigned          True    3 min 20 s  Assigned      4 tasks
 LocalityHonoured  True    3 min 20 s  AllPlaced     4 of 4 tasks
 DriverRunning     True    3 min 20 s  Running       pod ads-2
 StateCompatible   True    3 min 20 s  StateFits     What the app is now can go on with the state of its run.
+TablesLoaded      True    3 min 20 s  TablesLoaded  Every table that the app's inputs wait for is loaded.
 
 attempt     2 of run 1, 1 restart; pod {attempt_name("ads", "1", 2)}
 report      1.0 s ago

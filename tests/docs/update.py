@@ -1,13 +1,12 @@
 """`python -m tests.docs.update`: what of the pages is made from what the product does.
 
-The output of every command that a page shows, and the line that says what of a page this release does not run. Run it
-after a change of what `holdfast` prints or runs, and read the difference. Must not touch anything else.
+The output of every command that a page shows. Run it after a change of what `holdfast` prints, and read the difference.
+Must not touch anything else.
 """
 
 import sys
 from pathlib import Path
 
-from tests.docs.notices import noted_files, with_notice
 from tests.docs.pages import ROOT, all_pages
 from tests.docs.running import shown
 
@@ -26,20 +25,8 @@ def update(page: Path) -> bool:
     return True
 
 
-def note(path: Path) -> bool:
-    """Write or remove the line about what is not run; whether there was anything to do."""
-    after = with_notice(path)
-    if after == path.read_text(encoding="utf-8"):
-        return False
-    path.write_text(after, encoding="utf-8")
-    return True
-
-
 def main() -> None:
-    """Rewrite examples and pages."""
-    for path in noted_files():
-        if note(path):
-            sys.stdout.write(f"noted: {path.relative_to(ROOT)}\n")
+    """Rewrite the pages."""
     for page in all_pages():
         if update(page):
             sys.stdout.write(f"rewritten: {page.relative_to(ROOT)}\n")

@@ -2,8 +2,8 @@
 
 Rows get a random stamp before they are sent from task to task, so what is computed twice shows. Then totals per
 customer, a bell once per customer (processing time), and a sum per customer and ten seconds (event time). The same
-sums by `aggregate`, behind a stream of partial ones; sessions; rows through a `deduplicate` that drops none; and each
-row joined with the sum of its window, if it came in the last seconds of it.
+sums by `aggregate`, behind a stream of partial ones; sessions; rows through a `deduplicate` that drops none; each row
+joined with the sum of its window, if it came in the last seconds of it; and looked up in tables of both kinds.
 """
 
 import os
@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from holdfast_runtime.state import shared_table
 from holdfast_runtime.state.durable import SnapshotPolicy
 from holdfast_runtime.steps import join
 from holdfast_runtime.testing import Lab, TestDriver
@@ -55,6 +56,7 @@ def total(customer, rows, state):
                "total": state["total"], "count": state["count"]}
 """
 ROW = "n BIGINT, customer STRING, amount BIGINT, ts TIMESTAMP"
+PERSON = "customer STRING, name STRING"
 SUMS = ["count(*) AS n", "sum(amount) AS amount"]
 APP: dict[str, Any] = {
     "apiVersion": "holdfast.dev/v1alpha1",
@@ -78,6 +80,13 @@ APP: dict[str, Any] = {
             {"name": "sessions", "system": "shop", "partitions": 2, "key": ["customer"]},
             {"name": "singles", "system": "shop", "partitions": 2, "key": ["customer"]},
             {"name": "closings", "system": "shop", "partitions": 2, "key": ["customer"]},
+            {"name": "notes", "system": "shop", "partitions": 2, "key": ["n"], "schema": "n BIGINT, note STRING"},
+            {"name": "people", "system": "shop", "partitions": 2, "key": ["customer"], "schema": PERSON},
+            {"name": "described", "system": "shop", "partitions": 2, "key": ["n"]},
+        ],
+        "tables": [
+            {"name": "note", "sources": ["notes"], "key": ["n"]},
+            {"name": "person", "sources": ["people"], "key": ["customer"], "distribution": "Broadcast"},
         ],
         "steps": [
             {
@@ -120,6 +129,13 @@ APP: dict[str, Any] = {
                 },
             },
             {"name": "closings-out", "from": ["closed"], "to": "closings"},
+            {"name": "noted", "from": ["orders"], "lookup": {"table": "note", "on": ["n"]}},
+            {
+                "name": "named",
+                "from": ["noted"],
+                "lookup": {"table": "person", "on": ["customer"], "select": ["n", "note", "name"]},
+            },
+            {"name": "described-out", "from": ["named"], "to": "described"},
         ],
         "planning": {"intermediatePartitions": 3},
         "runtime": {"code": {"stamped": CODE}, "trigger": {"maxRecordsPerPartition": 6}},
@@ -148,6 +164,22 @@ def rows_of(seed: int, count: int) -> list[dict[str, Any]]:
     ]
 
 
+def feed(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
+    """Write orders, and what they look up: notes of which some are changed and some deleted, and people."""
+    notes = [{"n": row["n"], "note": "first"} for row in rows]
+    driver.feed("notes", [*notes, *({"n": n, "note": "second"} for n in range(0, len(rows), 3))])
+    for n in range(0, len(rows), 7):
+        driver.feed_bytes("notes", [None], key=b"%d" % n)
+    customers = [f"customer-{number}" for number in range(CUSTOMERS)]
+    driver.feed("people", [{"customer": one, "name": name} for name in ("old", "older", "new") for one in customers])
+    driver.feed("orders", rows)
+
+
+def described(rows: list[dict[str, Any]]) -> list[tuple[int, str | None, str]]:
+    """What orders find."""
+    return [(n, None if n % 7 == 0 else "first" if n % 3 else "second", "new") for n in range(len(rows))]
+
+
 def opened(directory: Path, fate: Fate | None = None) -> TestDriver:
     left = 0 if fate is None else fate.occurrence
 
@@ -163,8 +195,9 @@ def opened(directory: Path, fate: Fate | None = None) -> TestDriver:
 
 
 def run(directory: Path, fate: Fate, ready: Connection) -> None:
-    """Go on to the end of the app, with so few pairs in a commit that rows are put aside for the next."""
+    """Go on to the end of the app; few pairs make a commit, so that rows are put aside, and small runs a file."""
     vars(join)["_MOST_PAIRS"] = 3
+    vars(shared_table)["_LARGE"] = 256
     with opened(directory, fate) as driver:
         ready.send("ready")
         for _ in stages(driver):

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import ALL_STEPS, TestDriver
+from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.engine.clicks import app, came, counted, drawn, fed
 from tests.engine.log_apps import survived
 
@@ -21,7 +22,7 @@ from tests.engine.log_apps import survived
     ],
     ids=["tumbling", "behind a repartition, store lost", "hopping, behind a repartition", "sessions, store lost"],
 )
-@pytest.mark.parametrize("step", ALL_STEPS)
+@pytest.mark.parametrize("step", TASK_STEPS)
 def test_whatever_step_dies_each_window_comes_out_once_and_whole(
     tmp_path: Path, verb: dict[str, Any], step: str, lose: bool, repartitioned: bool
 ) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import ALL_STEPS, TestDriver, TestMisuseError
+from holdfast_runtime.testing import TestDriver, TestMisuseError
+from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.engine.log_apps import survived
 from tests.error_codes import has_code
 
@@ -131,7 +132,7 @@ def test_a_late_row_becomes_a_dead_letter_that_says_why_and_counts_as_late_only(
         assert (driver.late, driver.failed) == (3, 0)
 
 
-@pytest.mark.parametrize("step", ALL_STEPS)
+@pytest.mark.parametrize("step", TASK_STEPS)
 def test_whatever_step_dies_each_late_row_becomes_one_dead_letter(tmp_path: Path, step: str) -> None:
     with TestDriver(keeping_late_rows(), tmp_path, slots=2) as driver:
         driver.feed("payments", payments(*range(20), first=60))
@@ -146,7 +147,7 @@ def test_whatever_step_dies_each_late_row_becomes_one_dead_letter(tmp_path: Path
 
 
 @pytest.mark.parametrize("lose", [False, True], ids=["local store there", "local store lost"])
-@pytest.mark.parametrize("step", ALL_STEPS)
+@pytest.mark.parametrize("step", TASK_STEPS)
 def test_whatever_step_dies_each_payment_comes_out_once(tmp_path: Path, step: str, lose: bool) -> None:
     random_numbers = random.Random(step)  # noqa: S311 - the same numbers each time
     fed: list[int] = []
@@ -218,9 +219,9 @@ def test_what_it_keeps_can_be_looked_at_also_after_the_local_store_is_lost(tmp_p
         (lambda driver: driver.state("once", "p1"), r"step once keeps rows, .* kept_rows\('once', key\)"),
         (
             lambda driver: driver.kept_rows("onse"),
-            "there is no deduplicate, aggregate or side of a join onse; did you mean once",
+            "there is no table, deduplicate, aggregate or side of a join onse; did you mean once",
         ),
-        (lambda driver: driver.kept_rows("out"), "there is no deduplicate, aggregate or side of a join out"),
+        (lambda driver: driver.kept_rows("out"), "there is no table, deduplicate, aggregate or side of a join out"),
         (lambda driver: driver.kept_rows("once", 7), "7 is no key of step once"),
         (lambda driver: driver.kept_rows("once", ("p1", "c1")), "is no key of step once"),
     ],

@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.steps import join
-from holdfast_runtime.testing import ALL_STEPS, SparkNeededError, TestDriver
+from holdfast_runtime.testing import SparkNeededError, TestDriver
+from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.engine.log_apps import survived
 from tests.engine.pairs import START, WITHIN, app, came, drawn, fed, paired
 from tests.segments.conftest import small_session
@@ -275,7 +276,7 @@ class Life:
     [Life("Inner", lose=True), Life(), Life(repartitioned=True, lose=True, pairs=5)],
     ids=["inner, store lost", "outer", "outer, behind a repartition, few pairs in a commit, store lost"],
 )
-@pytest.mark.parametrize("step", ALL_STEPS)
+@pytest.mark.parametrize("step", TASK_STEPS)
 def test_whatever_step_dies_each_pair_and_each_row_without_one_comes_out_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, life: Life, step: str
 ) -> None:

@@ -24,6 +24,7 @@ import pytest
 from holdfast.control.messages import WatermarkMessage
 from holdfast_runtime.state.commit import COMMIT_STEPS
 from holdfast_runtime.state.opening import RESTORE_STEPS
+from holdfast_runtime.state.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, TestDriver
 from tests.engine import child
 
@@ -63,7 +64,7 @@ class Kills:
                 self.queue = [*fates, *([None] * len(ALL_STEPS))]
                 self.draw.shuffle(self.queue)
             for at, fate in enumerate(self.queue):
-                if batches >= FEW_BATCHES or fate is None or fate.step in COMMIT_STEPS:
+                if batches >= FEW_BATCHES or fate is None or fate.step in (*COMMIT_STEPS, *SHARED_STEPS):
                     return self.queue.pop(at)
             return None
 
@@ -110,7 +111,7 @@ def story(root: Path, seed: int, kills: Kills) -> None:
             return
         directory, rows = root / str(number), child.rows_of(draw.randrange(1 << 30), ROWS)
         with child.opened(directory) as driver:
-            driver.feed("orders", rows)
+            child.feed(driver, rows)
         ended = False
         while not ended:
             enough = kills.left <= 0
@@ -128,7 +129,7 @@ def story(root: Path, seed: int, kills: Kills) -> None:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDriver]:
     directory = tmp_path_factory.mktemp("undisturbed")
     with child.opened(directory) as driver:
-        driver.feed("orders", child.rows_of(1, ROWS))
+        child.feed(driver, child.rows_of(1, ROWS))
         for _ in child.stages(driver):
             while driver.run():
                 driver.advance(0.1)
@@ -161,6 +162,8 @@ def check(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     check_totals(driver, rows, seen)
     check_timers(rows, totals)
     check_windows(driver, rows)
+    described = sorted((row["n"], row["note"], row["name"]) for row in driver.rows("described"))
+    assert described == child.described(rows)
     check_control(driver)
     check_state(driver, rows)
 
@@ -255,7 +258,9 @@ def check_control(driver: TestDriver) -> None:
 
 def check_state(driver: TestDriver, rows: list[dict[str, Any]]) -> None:
     """Offsets are at the ends, and the durable copy alone gives the same as the local stores."""
-    ends = Counter(f"{name}/{one.partition}" for name in ("orders", "moved", "carried") for one in driver.records(name))
+    ends = Counter(
+        f"{name}/{one.partition}" for name in ("orders", "notes", "moved", "carried") for one in driver.records(name)
+    )
     kept = {task: driver.tables(task) for task in driver.tasks}
     offsets = {key.decode(): int(at) for tables in kept.values() for key, at in tables[".offsets"].items()}
     assert offsets == dict(ends)

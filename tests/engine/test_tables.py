@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError
-from holdfast_runtime.testing import ALL_STEPS, TestDriver
+from holdfast_runtime.testing import TestDriver
+from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.engine.log_apps import survived
 from tests.segments.conftest import small_session
 
@@ -83,7 +84,7 @@ def test_rows_find_what_was_written_before_them_and_in_their_batch() -> None:
             (4, "ann", 4),
             (5, "bob", 2),
         ]
-        assert sorted((row["driver"], row["lat"]) for row in driver.kept_rows("last-position.table")) == [
+        assert sorted((row["driver"], row["lat"]) for row in driver.kept_rows("last-position")) == [
             ("ann", 4),
             ("bob", 2),
         ]
@@ -103,7 +104,7 @@ def test_a_null_in_a_key_is_not_written_and_finds_nothing() -> None:
         driver.feed("calls", calls(None))
         driver.run_until_idle()
         assert came(driver) == [(0, None, None)]
-        assert driver.kept_rows("last-position.table") == []
+        assert driver.kept_rows("last-position") == []
 
 
 def test_a_look_up_in_a_table_that_its_own_rows_write_sees_the_batch_before() -> None:
@@ -171,7 +172,7 @@ def test_several_steps_may_write_one_table() -> None:
 
 
 @pytest.mark.parametrize("lose", [False, True], ids=["store kept", "store lost"])
-@pytest.mark.parametrize("step", ALL_STEPS)
+@pytest.mark.parametrize("step", TASK_STEPS)
 def test_whatever_step_dies_each_row_finds_its_keys_last(tmp_path: Path, step: str, lose: bool) -> None:
     expected = []
     with TestDriver(app(), tmp_path, slots=2) as driver:

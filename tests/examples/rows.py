@@ -94,11 +94,45 @@ def positions_and_calls() -> Mapping[str, Rows]:
     }
 
 
+def orders_and_products() -> Mapping[str, Rows]:
+    """Three of a product that is known, and one of one that is not."""
+    products = [{"sku": "mug", "title": "A mug", "price": Decimal("4.50"), "weight_g": 300}]
+    orders = [
+        {"order_id": f"of {sku}", "sku": sku, "quantity": many, "ts": START} for sku, many in (("mug", 3), ("jug", 1))
+    ]
+    return {"products": products, "orders": orders}
+
+
+def transfers_and_accounts() -> Mapping[str, Rows]:
+    """One within the limit of its account, one above it, and one of an account that does not exist."""
+    account = {"account": "A1", "owner": "ann", "country": "AT", "daily_limit": Decimal(100), "opened": START.date()}
+    transfers = [
+        {"transfer": name, "account": one, "amount": Decimal(amount), "ts": START}
+        for name, one, amount in (("small", "A1", 99), ("large", "A1", 101), ("lost", "A2", 1))
+    ]
+    return {"account-changes": [account], "transfers": transfers}
+
+
+def clicks_of_campaigns() -> Mapping[str, Rows]:
+    """Two clicks of one user and one of another on the ad of a campaign; later ones in all partitions."""
+    shown = [{"ad_id": "a", "campaign": "spring", "ts": at(0)}]
+    clicked = [{"ad_id": "a", "user": user, "ts": at(minute)} for user, minute in (("u", 1), ("u", 1.1), ("v", 1.2))]
+    later = [f"later-{number}" for number in range(400)]
+    return {
+        "campaigns": [{"campaign": "spring", "owner": "ann"}],
+        "impressions": [*shown, *({"ad_id": one, "campaign": one, "ts": at(60)} for one in later)],
+        "clicks": [*clicked, *({"ad_id": one, "user": "w", "ts": at(60)} for one in later)],
+    }
+
+
 FED = {
+    "account-limits": transfers_and_accounts,
+    "ad-clicks": clicks_of_campaigns,
     "card-fraud": card_payments,
     "cold-chain": readings_and_limits,
     "listening-sessions": plays,
     "paid-orders": orders_and_payments,
+    "priced-orders": orders_and_products,
     "taxi-pickups": positions_and_calls,
 }
 """Example -> its rows by stream, of those that are particular about them."""

@@ -1,4 +1,4 @@
-"""The examples with tables that they write themselves run as they stand."""
+"""The examples with tables run as they stand."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast_runtime.testing import TestDriver
-from tests.examples.rows import positions_and_calls
+from tests.examples.rows import clicks_of_campaigns, orders_and_products, positions_and_calls, transfers_and_accounts
 from tests.examples.test_examples import app_of
 from tests.segments.conftest import small_session
 
@@ -25,3 +25,34 @@ def test_taxi_pickups_tells_how_far_away_the_drivers_are_that_it_knows(spark: Sp
         driver.feed("calls", rows["calls"])
         driver.run_until_idle()
         assert [(row["call"], round(row["km"], 3)) for row in driver.rows("distances")] == [("from ann", 111.0)]
+
+
+def test_priced_orders_tells_what_orders_are_worth_and_which_products_nobody_knows(spark: SparkSession) -> None:
+    with TestDriver(app_of("priced-orders"), spark=spark) as driver:
+        for stream, rows in orders_and_products().items():
+            driver.feed(stream, rows)
+        driver.run_until_idle()
+        assert [(row["order_id"], row["title"], str(row["total"])) for row in driver.rows("priced")] == [
+            ("of mug", "A mug", "13.50")
+        ]
+        assert [row["order_id"] for row in driver.rows("unknown-products")] == ["of jug"]
+
+
+def test_account_limits_refuses_what_is_too_much_and_what_has_no_account(spark: SparkSession) -> None:
+    with TestDriver(app_of("account-limits"), spark=spark) as driver:
+        for stream, rows in transfers_and_accounts().items():
+            driver.feed(stream, rows)
+        driver.run_until_idle()
+        assert {row["transfer"]: row["reason"] for row in driver.rows("refused")} == {
+            "large": "above the limit",
+            "lost": "no such account",
+        }
+
+
+def test_ad_clicks_counts_the_clicks_of_a_campaign_and_who_made_them(spark: SparkSession) -> None:
+    with TestDriver(app_of("ad-clicks"), spark=spark) as driver:
+        for stream, rows in clicks_of_campaigns().items():
+            driver.feed(stream, rows)
+        driver.run_until_idle()
+        found = [row for row in driver.rows("attributed") if row["campaign"] == "spring"]
+        assert [(row["n"], row["users"]) for row in found] == [(3, 2)]

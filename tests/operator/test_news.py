@@ -10,13 +10,6 @@ from holdfast_operator.decide.decision import Decision, LookAgain, StartDriver
 from tests.operator.apps import NOW, after, app, condition, decided, driver, report, seen, started
 
 REJECTED: dict[str, Any] = {"steps": [{"name": "written", "from": ["clicks"], "filter": "nothing = 1"}]}
-NOT_BUILT: dict[str, Any] = {
-    "steps": [
-        {"name": "seen", "from": ["clicks"], "toTable": "latest"},
-        {"name": "written", "from": ["seen"], "to": "out"},
-    ],
-    "tables": [{"name": "latest", "key": ["k"], "schema": "k STRING", "persistent": False}],
-}
 PROCESSED: dict[str, Any] = {
     "steps": [
         {"name": "totals", "from": ["clicks"], "process": {"function": "f:count", "by": ["k"], "keeps": ["k"]}},
@@ -49,23 +42,6 @@ def test_a_spec_that_can_not_be_read_is_told_once() -> None:
     first = decided(seen(app(**broken)))
     assert told(first) == [("InvalidSpec", True)]
     assert told(again(first, **broken)) == []
-
-
-def test_what_this_release_does_not_run_is_said_before_a_driver_is_made() -> None:
-    first = decided(seen(app(**NOT_BUILT)))
-    assert condition(first, "PlanValid") == ("False", "NotBuilt")
-    assert not any(isinstance(action, StartDriver) for action in first.actions)
-    assert told(first) == [("NotBuilt", True)]
-    assert "table latest: this release keeps what toTable steps write" in first.events[0].message
-    assert told(again(first, **NOT_BUILT)) == []
-
-
-def test_what_this_release_does_not_run_harms_no_running_attempt() -> None:
-    running = seen(app(started(), 2, **NOT_BUILT), driver=driver(), report=report())
-    first = decided(running)
-    assert first.actions == ()
-    assert told(first) == [("NotBuilt", True)]
-    assert condition(first, "Stalled") == ("True", "NotBuilt")
 
 
 def test_a_failed_driver_is_told_once_for_each_attempt() -> None:

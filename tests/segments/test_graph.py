@@ -102,22 +102,6 @@ def test_a_step_with_state_stays_though_its_rows_go_nowhere() -> None:
     assert (graph.dropped, graph.last, [node.name for node in graph.at(2)]) == ((), 2, ["p"])
 
 
-def test_a_table_with_sources_is_refused_by_name() -> None:
-    tables = [{"name": "t", "sources": ["b"], "key": ["k"]}]
-    said = "table t: this release can plan tables with sources but not run them"
-    with pytest.raises(UserActionError, match=said, check=has_code("NotBuiltError")):
-        compiled([read("a"), read("b"), written()], [step("x", "a", filter="v > 0"), OUT], tables=tables)
-
-
-@pytest.mark.parametrize("setting", [{"persistent": False}, {"maxAge": "1h"}])
-def test_a_written_table_that_is_to_be_forgotten_is_refused(setting: dict[str, object]) -> None:
-    tables = [{"name": "t", "key": ["k"], **setting}]
-    with pytest.raises(
-        UserActionError, match=r"table t: .* leave out persistent and maxAge", check=has_code("NotBuiltError")
-    ):
-        compiled([read("a", key=["k"]), written()], [step("x", "a", toTable="t"), OUT], tables=tables)
-
-
 def test_a_look_up_runs_behind_the_writers_of_its_table() -> None:
     steps = [
         step("late", "a", filter="v > 0"),
