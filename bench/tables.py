@@ -1,0 +1,258 @@
+"""What Broadcast tables cost a location: loading, restoring, memory of the processes that read them, and changes.
+
+`python bench/tables.py [--quick]`. Loading is an app of its own, from records in the embedded log to a loaded table, on
+two cores. All else is one table as slots use it: restored from a durable copy on this disk; looked up in four
+processes at once, whose memory is what the kernel says of mapped files; and batches that each apply changes and look
+keys up, a hundred of them measured after twenty. Look-ups are checked before a figure is printed.
+"""
+
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.spec.parse import parse_app
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.checkpoint.places import DataDir
+from holdfast_runtime.driver.app import RunOptions, run_app
+from holdfast_runtime.loop.stopping import StopCondition
+from holdfast_runtime.progress import Event, Progress
+from holdfast_runtime.state.place import TaskIdentity, boot_id
+from holdfast_runtime.state.runs import PIECE
+from holdfast_runtime.state.shared_table import SharedTable
+from holdfast_runtime.state.storage import FolderStorage
+from holdfast_runtime.state.table_copy import TableCopy
+from holdfast_runtime.steps.tables.kept_table import GONE, KeptTable, TableShape
+from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_all
+from holdfast_runtime.streams.records import written_batch
+
+PARTITIONS, AT_ONCE, PROCESSES = 4, 200_000, 4
+WARM, COUNTED, PER_SECOND = 20, 100, 10
+UPDATES, LOOK_UPS = 10_000, 100_000
+"""A second."""
+COLUMNS = pa.schema([("key", pa.string()), ("payload", pa.string()), ("n", pa.int64())])
+SHAPE = TableShape(("key",), pa.schema([*COLUMNS, GONE]))
+TABLE = TaskIdentity("bench", "1", "products")
+BROADCAST: dict[str, Any] = {"name": "products", "sources": ["changes"], "key": ["key"], "distribution": "Broadcast"}
+STREAMS: list[dict[str, Any]] = [
+    {"name": "changes", "schema": "key STRING, payload STRING, n BIGINT", "key": ["key"]},
+    {"name": "orders", "schema": "key STRING"},
+    {"name": "priced"},
+]
+APP: dict[str, Any] = {
+    "apiVersion": "holdfast.dev/v1alpha1",
+    "kind": "StreamApp",
+    "metadata": {"name": "bench"},
+    "spec": {
+        "systems": [{"name": "here", "log": {}}],
+        "streams": [{**stream, "system": "here", "partitions": PARTITIONS} for stream in STREAMS],
+        "tables": [BROADCAST],
+        "steps": [
+            {"name": "with-product", "from": ["orders"], "lookup": {"table": "products", "on": ["key"]}},
+            {"name": "out", "from": ["with-product"], "to": "priced"},
+        ],
+        "runtime": {"trigger": {"interval": "0s", "maxRecordsPerPartition": 250_000}},
+    },
+}
+
+
+def check(true: object) -> None:
+    """No figure without it."""
+    if not true:
+        sys.exit("a result is wrong")
+
+
+def keys_of(numbers: np.ndarray) -> pa.Array:
+    """The keys with these numbers."""
+    return pc.binary_join_element_wise("key-", pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 9, "0"), "")
+
+
+def rows_of(numbers: np.ndarray, add: int = 0) -> pa.RecordBatch:
+    """About 80 bytes each."""
+    keys = keys_of(numbers)
+    payloads = pc.binary_join_element_wise("payload of ", keys, " and what else is in a row of it", "")
+    columns = [keys, payloads, pa.array(numbers + add), pa.array(np.zeros(len(numbers), bool))]
+    return pa.RecordBatch.from_arrays(columns, schema=SHAPE.given)
+
+
+def fill(folder: Path, rows: int) -> None:
+    """Write the records that the table is loaded from, JSON."""
+    log = EmbeddedLog(folder, sync=False)
+    for stream in ("changes", "orders"):
+        log.ensure(stream, PARTITIONS, now=0)
+    for number, first in enumerate(range(0, rows, AT_ONCE)):
+        made = rows_of(np.arange(first, min(first + AT_ONCE, rows)))
+        keys, payloads, numbers, _ = made.columns
+        parts = ['{"key":"', keys, '","payload":"', payloads, '","n":', numbers.cast(pa.string()), "}"]
+        values = pc.binary_join_element_wise(*parts, "").cast(pa.binary())
+        log.append(StreamPartition("changes", number % PARTITIONS), written_batch(keys.cast(pa.binary()), values, 0))
+    asked = pa.array([b'{"key":"key-000000007"}'])
+    log.append(StreamPartition("orders", 0), written_batch(pa.array([b"7"]), asked, 0))
+
+
+def loading(folder: Path, rows: int) -> None:
+    """From the first batch's plan to the table that is loaded."""
+    data = DataDir(folder)
+    fill(data.log, rows)
+    ends, seen = list[float](), list[Progress]()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Progress):
+            ends.append(time.perf_counter())
+            seen.append(event)
+
+    options = RunOptions(data, StopCondition(idle=True), "local[2]", ui=False)
+    run_app(parse_app(APP), options, listen, threading.Event())
+    check(sum(one.rows_out for one in seen) == 1)
+    loads = [one for one in seen if one.rows_in > 1]
+    # The first batch also starts Python processes.
+    took = ends[len(loads) - 1] - ends[0]
+    counted = sum(one.rows_in for one in loads[1:])
+    print(f"loading {rows:,} rows of JSON in {len(loads)} batches: {counted / max(took, 1e-9):,.0f} rows/s")
+    close_all()
+
+
+def opened(folder: Path) -> SharedTable:
+    """A table there, as a process sees it."""
+    return SharedTable(folder, TABLE, boot_id(), lambda _: None, PIECE)
+
+
+@contextmanager
+def changed(table: SharedTable, batch: int) -> Iterator[KeptTable]:
+    """A change of a batch."""
+    with table.changing():
+        kept = KeptTable(table, SHAPE)
+        kept.begin()
+        yield kept
+        table.commit(batch, 1, {"changes/0": batch})
+
+
+def filled(folder: Path, rows: int) -> SharedTable:
+    """A table with so many rows."""
+    table = opened(folder)
+    for batch, first in enumerate(range(0, rows, AT_ONCE), 1):
+        with changed(table, batch) as kept:
+            kept.put(SHAPE.stored(rows_of(np.arange(first, min(first + AT_ONCE, rows)))))
+    return table
+
+
+def looked_up(table: SharedTable, numbers: np.ndarray) -> pa.Array:
+    """The numbers in the rows of these keys."""
+    found = KeptTable(table, SHAPE).find([keys_of(numbers)], len(numbers))
+    return found.column(SHAPE.place("n"))
+
+
+def restoring(folder: Path, table: SharedTable) -> None:
+    """From a copy to a table that can be read."""
+    copy = TableCopy(FolderStorage(folder / "copy", sync=False), TABLE)
+    copy.upload(table)
+    took = []
+    for number in range(3):
+        other = opened(folder / f"restored-{number}")
+        began = time.perf_counter()
+        with other.changing():
+            check(copy.restore(other, 1, table.manifest.offsets))
+            other.commit(table.manifest.batch, 1, table.manifest.offsets)
+        took.append(time.perf_counter() - began)
+        shutil.rmtree(folder / f"restored-{number}")
+    size = table.manifest.bytes
+    print(f"restoring {size / 1e6:,.0f} MB: {size / statistics.median(took) / 1e6:,.0f} MB/s, median of 3")
+
+
+def mapped(folder: Path) -> Mapping[str, int]:
+    """Bytes of this process's maps of files there: all, and its share of those that others have too."""
+    sums, mine = {"Rss": 0, "Pss": 0}, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if "-" in name.split()[0]:
+            mine = str(folder) in line
+        elif mine and name in sums:
+            sums[name] += int(rest.split()[0]) << 10
+    return sums
+
+
+def reader(folder: Path, rows: int, pipe: Connection) -> None:
+    """Look every row up, and say what that takes while all others have done so too."""
+    table = opened(folder)
+    offsets = next(table._manifests()).offsets  # noqa: SLF001 - as a batch would tell it
+    check(table.read(1, offsets))
+    for first in range(0, rows, AT_ONCE):
+        numbers = np.arange(first, min(first + AT_ONCE, rows))
+        check(looked_up(table, numbers).to_numpy().tolist() == numbers.tolist())
+    pipe.send("done")
+    pipe.recv()
+    pipe.send(mapped(folder))
+
+
+def memory(folder: Path, table: SharedTable, rows: int) -> None:
+    """What processes hold that have all looked up all of it."""
+    spawned = get_context("spawn")
+    pipes = [spawned.Pipe() for _ in range(PROCESSES)]
+    started = [spawned.Process(target=reader, args=(folder, rows, there)) for _, there in pipes]
+    for process in started:
+        process.start()
+    for here, _ in pipes:
+        check(here.recv() == "done")
+    for here, _ in pipes:
+        here.send("go on")
+    said = [here.recv() for here, _ in pipes]
+    rss, pss = (sum(one[name] for one in said) / 1e6 for name in ("Rss", "Pss"))
+    print(
+        f"{PROCESSES} processes with {table.manifest.bytes / 1e6:,.0f} MB mapped: RSS {rss:,.0f} MB, PSS {pss:,.0f} MB"
+    )
+    for process in started:
+        process.join()
+
+
+def changing(table: SharedTable, rows: int) -> None:
+    """Batches of a tenth of a second's changes and look-ups."""
+    draw, took = np.random.default_rng(7), []
+    begun = table.manifest.batch
+    for number in range(WARM + COUNTED):
+        changes = draw.integers(0, rows, UPDATES // PER_SECOND)
+        wanted = draw.integers(0, rows, LOOK_UPS // PER_SECOND)
+        began = time.perf_counter()
+        with changed(table, begun + 1 + number) as kept:
+            kept.put(SHAPE.stored(rows_of(changes, rows)))
+        found = looked_up(table, wanted).to_numpy()
+        took.append(time.perf_counter() - began)
+        check((found % rows == wanted).all())
+    times = sorted(one * 1e3 for one in took[WARM:])
+    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100 - 1]
+    print(
+        f"{UPDATES // PER_SECOND:,} changes and {LOOK_UPS // PER_SECOND:,} look-ups a batch, table of {rows:,} rows: "
+        f"p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+    )
+
+
+def main() -> None:
+    """Print a line for each figure."""
+    rows = 200_000 if "--quick" in sys.argv else 10_000_000
+    folder = Path(tempfile.mkdtemp(prefix="bench-tables-"))
+    try:
+        loading(folder / "app", rows)
+        shutil.rmtree(folder / "app")
+        table = filled(folder / "table", rows)
+        restoring(folder, table)
+        memory(folder / "table", table, rows)
+        changing(table, rows)
+        small = filled(folder / "small", rows // 10)
+        changing(small, rows // 10)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
